@@ -17,10 +17,10 @@ from applier import kro
 from applier.cluster import CONTENT, PARENT, Object
 from applier.observed import annotation, label
 from applier.ownership import apply_entry, ownership
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.values import dataclass
 
 HANDS = ("kubectl", "before-first-apply")
 """Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
@@ -69,16 +69,20 @@ TOOLS: Mapping[str, Tool] = {
         ("helm",),
         ("meta.helm.sh/release-name",),
         "leave its release alone, since helm uninstall would delete it,",
-        (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{keys.MANAGED_BY}"),
+        (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{well_known.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(
         (kro.MEMBERS,),
         (kro.OWNED,),
         "stop it",
-        (".metadata.labels.kro.run/", ".metadata.annotations.internal.kro.run/", f".metadata.labels.{keys.MANAGED_BY}"),
+        (
+            ".metadata.labels.kro.run/",
+            ".metadata.annotations.internal.kro.run/",
+            f".metadata.labels.{well_known.MANAGED_BY}",
+        ),
     ),
 }
-_SET = f".metadata.labels.{keys.PART_OF}"
+_SET = f".metadata.labels.{well_known.PART_OF}"
 _KEPT = "f:kro.run/"
 """Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
 

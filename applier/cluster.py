@@ -12,8 +12,8 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, NewType, Protocol
 
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.values import dataclass
 
 ClusterName = NewType("ClusterName", str)
 Object = dict[str, Any]

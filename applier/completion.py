@@ -14,11 +14,11 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.observed import Observed, annotation, is_terminating, label, number
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.model import RenderedNode, RenderedSet
-from renderer.stored import carries
-from renderer.values import dataclass
+from renderer.manifest_hash import carries
+from renderer.render.model import RenderedNode, RenderedSet
 
 JOB: Final = GroupKind("batch", "Job")
 
@@ -45,7 +45,7 @@ class Completion:
 
 def completions(parent: Object | None) -> Mapping[str, Completion]:
     """Those that a parent records, by the hash of the Job's key. What somebody else wrote there counts for nothing."""
-    return _read(annotation(parent, keys.COMPLETED)) if parent else {}
+    return _read(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
 def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
@@ -84,7 +84,7 @@ def _of(
     if live is None:
         return before if before and before.covers(node, observed.now) else None
     if (
-        label(live, keys.PART_OF) != set_id
+        label(live, well_known.PART_OF) != set_id
         or not carries(live, node.manifest, node.hash)
         or node.ready.verdict is False
     ):

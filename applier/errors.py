@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Self
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from applier.reads import Reader
 from applier.results import Answer, Result
 from applier.underway import Act, Batch
 from applier.write import Writer
-from renderer import keys
-from renderer.discretion import Discretion
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import Manifest, ObjectKey
-from renderer.values import dataclass
+from renderer.secret_redaction import Discretion
 
 MOST_CONFLICTS = 3
 """So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
@@ -164,7 +164,9 @@ class Executor:
         kept = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current.kinds - exact.kinds):
             try:
-                left = await self.reads.list(kind, selector=f"{keys.PART_OF}={plan.rendered.id}", metadata_only=True)
+                left = await self.reads.list(
+                    kind, selector=f"{well_known.PART_OF}={plan.rendered.id}", metadata_only=True
+                )
             except KindNotServed:
                 continue
             except ClusterError as error:
@@ -234,7 +236,7 @@ class Executor:
         body = {
             "metadata": {
                 "uid": orphan.member.uid,
-                "labels": {keys.PART_OF: None},
+                "labels": {well_known.PART_OF: None},
                 "annotations": dict.fromkeys(member.RECORD),
             }
         }
@@ -250,7 +252,7 @@ class Executor:
     async def _let_go(self, plan: SetPlan, *, action: str) -> Answer:
         assert plan.parent is not None
         metadata = plan.parent["metadata"]
-        kept = [name for name in metadata["finalizers"] if name != keys.FINALIZER]
+        kept = [name for name in metadata["finalizers"] if name != well_known.FINALIZER]
         body = {
             "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": kept}
         }

@@ -9,8 +9,8 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass

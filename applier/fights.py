@@ -12,8 +12,8 @@ from applier.ownership import Lost
 from applier.patience import waits
 from applier.reasons import Blocked, Reason
 from applier.results import Result
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 PATIENCE = 3
 """Repairs of the same fields in a row that follow at once."""

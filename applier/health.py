@@ -11,7 +11,7 @@ from applier.observed import Observed, annotation, label
 from applier.ownership import apply_entry
 from applier.status import Health
 from applier.status.kinds import CLAIM
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
@@ -45,4 +45,4 @@ def _awaits_consumer(claim: Object, observed: Observed) -> bool:
     known = observed.objects.get(key) if key else None
     if known is None or known.get("volumeBindingMode") != "WaitForFirstConsumer" or annotation(claim, SELECTED_NODE):
         return False
-    return (label(claim, keys.PART_OF), ObjectKey.of(claim)) not in observed.claimed
+    return (label(claim, well_known.PART_OF), ObjectKey.of(claim)) not in observed.claimed

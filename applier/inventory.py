@@ -14,9 +14,9 @@ from applier.cluster import PARENT, Object
 from applier.errors import ApplierError
 from applier.observed import annotation, label, number
 from applier.ownership import apply_entry
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from renderer.values import dataclass
 
 TOOL = "levelgate"
 
@@ -50,17 +50,17 @@ def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
 
 def tool_of(parent: Object) -> str:
     """The tool that says it manages the set of this parent, without its version; empty where none does."""
-    return annotation(parent, keys.TOOLING).rpartition("/")[0]
+    return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
     """In which term of leadership its set was last begun to be written; 0 where nobody said."""
-    return (number(annotation(parent, keys.EPOCH)) if parent else None) or 0
+    return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
 def target_of(parent: Object | None) -> int:
     """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
-    return (number(annotation(parent, keys.TARGET)) if parent else None) or 0
+    return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
 
 def is_intact(parent: Object) -> bool:
@@ -69,7 +69,7 @@ def is_intact(parent: Object) -> bool:
         return True
     fields = (apply_entry(parent, PARENT) or {}).get("fieldsV1", {}).get("f:metadata", {})
     owned = {*fields.get("f:labels", {}), *fields.get("f:annotations", {})}
-    return owned >= {f"f:{name}" for name in (keys.PARENT_ID, keys.GROUP_KINDS, keys.NAMESPACES)}
+    return owned >= {f"f:{name}" for name in (well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES)}
 
 
 def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
@@ -78,16 +78,16 @@ def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
     Raises ForeignSet when the parent is not ours or its keys do not verify.
     """
     key = ObjectKey.of(parent)
-    if not label(parent, keys.PARENT_ID):
+    if not label(parent, well_known.PARENT_ID):
         return Scope()
-    if label(parent, keys.PARENT_ID) != applyset_id(key):
+    if label(parent, well_known.PARENT_ID) != applyset_id(key):
         raise ForeignSet(
-            f"{key}: the label {keys.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
+            f"{key}: the label {well_known.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
         )
     tool = tool_of(parent)
     if tool not in {TOOL, *heirs_of}:
         raise ForeignSet(f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_handing_over(tool)}")
-    return _scope(annotation(parent, keys.GROUP_KINDS), annotation(parent, keys.NAMESPACES))
+    return _scope(annotation(parent, well_known.GROUP_KINDS), annotation(parent, well_known.NAMESPACES))
 
 
 def parent_body(
@@ -109,34 +109,34 @@ def parent_body(
     """
     metadata: Object = {
         "name": parent.name,
-        "labels": {keys.PARENT_ID: applyset_id(parent)},
+        "labels": {well_known.PARENT_ID: applyset_id(parent)},
         "annotations": {
-            keys.TOOLING: f"{TOOL}/v{version}",
-            keys.GROUP_KINDS: ",".join(sorted(map(str, scope.kinds))),
-            keys.NAMESPACES: ",".join(sorted(scope.namespaces)),
+            well_known.TOOLING: f"{TOOL}/v{version}",
+            well_known.GROUP_KINDS: ",".join(sorted(map(str, scope.kinds))),
+            well_known.NAMESPACES: ",".join(sorted(scope.namespaces)),
         },
     }
     if parent.namespace:
         metadata["namespace"] = parent.namespace
     if target:
-        metadata["annotations"][keys.TARGET] = str(target)
+        metadata["annotations"][well_known.TARGET] = str(target)
     if epoch:
-        metadata["annotations"][keys.EPOCH] = str(epoch)
+        metadata["annotations"][well_known.EPOCH] = str(epoch)
     if completed:
-        metadata["annotations"][keys.COMPLETED] = completed
+        metadata["annotations"][well_known.COMPLETED] = completed
     if uid:
         metadata["uid"] = uid
     if resource_version:
         metadata["resourceVersion"] = resource_version
     if finalizer:
-        metadata["finalizers"] = [keys.FINALIZER]
+        metadata["finalizers"] = [well_known.FINALIZER]
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
 
 
 def _handing_over(tool: str) -> str:
     if tool == kro.TOOL:
         return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
-    return f"to hand it over set the annotation {keys.TOOLING} to {TOOL}/v0"
+    return f"to hand it over set the annotation {well_known.TOOLING} to {TOOL}/v0"
 
 
 @lru_cache(maxsize=1024)

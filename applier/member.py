@@ -14,28 +14,28 @@ from applier.cluster import CONTENT, Object
 from applier.observed import annotation, is_terminating, label, number
 from applier.ownership import apply_entry
 from applier.status.view import View
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, key_hash
-from renderer.model import RenderedNode, RenderedSet
-from renderer.stored import carries, without_nulls
-from renderer.values import dataclass
+from renderer.manifest_hash import carries, without_nulls
+from renderer.render.model import RenderedNode, RenderedSet
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
 
 RECORD = (
-    keys.LEVEL,
-    keys.DEPS,
-    keys.SELF,
-    keys.NODE_ID,
-    keys.HASH,
-    keys.PARENT_UID,
-    keys.SOURCE_FILE,
-    keys.NODE,
-    keys.INSTANCE,
-    keys.REVISION,
-    keys.FILE,
-    keys.COMMIT,
+    well_known.LEVEL,
+    well_known.DEPS,
+    well_known.SELF,
+    well_known.NODE_ID,
+    well_known.HASH,
+    well_known.PARENT_UID,
+    well_known.SOURCE_FILE,
+    well_known.NODE,
+    well_known.INSTANCE,
+    well_known.REVISION,
+    well_known.FILE,
+    well_known.COMMIT,
 )
 """All annotations that `body` may write."""
 
@@ -61,17 +61,17 @@ class Member:
     @classmethod
     def of(cls, obj: Object) -> Member:
         metadata = obj["metadata"]
-        deps = [dep for dep in annotation(obj, keys.DEPS).split(",") if dep]
+        deps = [dep for dep in annotation(obj, well_known.DEPS).split(",") if dep]
         return cls(
             key=ObjectKey.of(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
-            level=number(annotation(obj, keys.LEVEL)),
+            level=number(annotation(obj, well_known.LEVEL)),
             deps=frozenset(dep.removesuffix(DROPPED) for dep in deps),
             dropped=frozenset(dep.removesuffix(DROPPED) for dep in deps if dep.endswith(DROPPED)),
-            node=annotation(obj, keys.NODE_ID),
-            file=annotation(obj, keys.SOURCE_FILE),
-            has_record=bool(annotation(obj, keys.SELF)),
+            node=annotation(obj, well_known.NODE_ID),
+            file=annotation(obj, well_known.SOURCE_FILE),
+            has_record=bool(annotation(obj, well_known.SELF)),
             terminating=is_terminating(obj),
         )
 
@@ -93,29 +93,29 @@ def body(
     metadata = manifest["metadata"]
     assert node.key is not None
     record = {
-        keys.NODE: node.id,
-        keys.NODE_ID: node.id,
-        keys.LEVEL: str(node.level),
-        keys.DEPS: ",".join(sorted(deps)),
-        keys.SELF: key_hash(node.key),
-        keys.HASH: node.hash,
+        well_known.NODE: node.id,
+        well_known.NODE_ID: node.id,
+        well_known.LEVEL: str(node.level),
+        well_known.DEPS: ",".join(sorted(deps)),
+        well_known.SELF: key_hash(node.key),
+        well_known.HASH: node.hash,
     }
     if not rendered.is_source:
-        record[keys.INSTANCE] = "/".join(
+        record[well_known.INSTANCE] = "/".join(
             filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name))
         )
-        record[keys.REVISION] = str(rendered.revision)
+        record[well_known.REVISION] = str(rendered.revision)
     else:
-        record[keys.SOURCE_FILE] = node.origin.file
+        record[well_known.SOURCE_FILE] = node.origin.file
     if parent_uid:
-        record[keys.PARENT_UID] = parent_uid
+        record[well_known.PARENT_UID] = parent_uid
     if node.origin.file:
-        record[keys.FILE] = str(node.origin)
+        record[well_known.FILE] = str(node.origin)
     if revision:
-        record[keys.COMMIT] = short(revision)
+        record[well_known.COMMIT] = short(revision)
     marked = {
         **metadata,
-        "labels": {**(metadata.get("labels") or {}), keys.PART_OF: rendered.id},
+        "labels": {**(metadata.get("labels") or {}), well_known.PART_OF: rendered.id},
         "annotations": {**(metadata.get("annotations") or {}), **record},
     }
     if live is not None:
@@ -130,11 +130,11 @@ def short(revision: str) -> str:
 
 def altered(obj: Object, rendered: RenderedSet, node: RenderedNode, deps: Iterable[str]) -> str:
     """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
-    if label(obj, keys.PART_OF) != rendered.id:
-        return f"its label {keys.PART_OF}"
-    recorded = {keys.HASH: node.hash, keys.DEPS: ",".join(sorted(deps))}
+    if label(obj, well_known.PART_OF) != rendered.id:
+        return f"its label {well_known.PART_OF}"
+    recorded = {well_known.HASH: node.hash, well_known.DEPS: ",".join(sorted(deps))}
     if rendered.is_source:
-        recorded[keys.SOURCE_FILE] = node.origin.file
+        recorded[well_known.SOURCE_FILE] = node.origin.file
     for name, text in recorded.items():
         if annotation(obj, name) != text:
             return f"its annotation {name}"
@@ -146,7 +146,7 @@ def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) 
     wanted = set(wanted)
     if live is None or healthy:
         return sorted(wanted)
-    before = {dep.removesuffix(DROPPED) for dep in annotation(live, keys.DEPS).split(",") if dep}
+    before = {dep.removesuffix(DROPPED) for dep in annotation(live, well_known.DEPS).split(",") if dep}
     return sorted(wanted | {f"{dep}{DROPPED}" for dep in before - wanted})
 
 
@@ -174,6 +174,8 @@ def _with_author(finalizer: str, obj: Object) -> str:
 def is_proven(obj: Object) -> bool:
     """Did we write this object's membership ourselves? Anybody may add a label; only our apply owns it (KEP-3659, "Security")."""
     entry = apply_entry(obj, CONTENT)
-    if entry is None or f"f:{keys.PART_OF}" not in entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {}):
+    if entry is None or f"f:{well_known.PART_OF}" not in entry.get("fieldsV1", {}).get("f:metadata", {}).get(
+        "f:labels", {}
+    ):
         return False
     return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())

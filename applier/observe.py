@@ -16,10 +16,10 @@ from applier.errors import ClusterError, Denied, Invalid, KindNotServed, Unavail
 from applier.inventory import ForeignSet, Scope, read_scope, scope_of
 from applier.observed import Observed, label
 from applier.reads import Reader
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import CRD
-from renderer.selection import Selection
+from renderer.label_selector import Selection
 
 FEW = 8
 """Up to so many new objects of one kind and namespace are read one by one, more of them by one list of metadata."""
@@ -61,11 +61,11 @@ async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKe
     discovery = await cluster.discover(refresh=True)
     kinds = sorted(filter(discovery.keeps, discovery.resources))
     sets = {applyset_id(parent): parent for parent in parents}
-    selector = f"{keys.PART_OF} in ({','.join(sorted(sets))})"
+    selector = f"{well_known.PART_OF} in ({','.join(sorted(sets))})"
     answers = await asyncio.gather(*(_scanned(cluster, kind, selector) for kind in kinds))
     found: dict[ObjectKey, list[ObjectKey]] = {parent: [] for parent in parents}
     for obj in chain(*(answer for answer in answers if isinstance(answer, list))):
-        found[sets[label(obj, keys.PART_OF)]].append(ObjectKey.of(obj))
+        found[sets[label(obj, well_known.PART_OF)]].append(ObjectKey.of(obj))
     hidden = Scope(
         frozenset(kind for kind, answer in zip(kinds, answers, strict=True) if isinstance(answer, ClusterError))
     )

@@ -15,12 +15,12 @@ from functools import cached_property
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied
 from applier.status import has_pods
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.graph.implied_edges import claims
 from renderer.identity import GroupKind, ObjectKey
-from renderer.implied import claims
 from renderer.kinds import CRD, defined_kind
-from renderer.selection import Selection
-from renderer.values import dataclass
+from renderer.label_selector import Selection
 
 TOO_MANY_DIGITS = 19
 """Of numbers that we write none has so many; Python itself refuses to read some thousands."""
@@ -84,7 +84,7 @@ class Observed:
     @property
     def selector(self) -> str:
         """What selects the objects that lists show, of a kind that is not listed whole."""
-        return keys.PART_OF if self.sets is None else f"{keys.PART_OF} in ({','.join(sorted(self.sets))})"
+        return well_known.PART_OF if self.sets is None else f"{well_known.PART_OF} in ({','.join(sorted(self.sets))})"
 
     def served(self, discovery: Discovery) -> Observed:
         """The same cluster, with the kinds that it serves now."""
@@ -143,7 +143,7 @@ class Observed:
         kinds = frozenset(kinds)
 
         def is_shown(key: ObjectKey, obj: Object) -> bool:
-            set_id = label(obj, keys.PART_OF)
+            set_id = label(obj, well_known.PART_OF)
             is_ours = bool(set_id) if self.sets is None else set_id in self.sets
             return key.group_kind in kinds and (key.group_kind in self.whole or is_ours)
 
@@ -214,8 +214,8 @@ class Observed:
         parents: dict[ObjectKey, str] = {}
         for key, obj in self.objects.items():
             if labels := obj["metadata"].get("labels"):
-                if part_of := labels.get(keys.PART_OF):
+                if part_of := labels.get(well_known.PART_OF):
                     members[part_of].append(key)
-                if parent := labels.get(keys.PARENT_ID):
+                if parent := labels.get(well_known.PARENT_ID):
                     parents[key] = parent
         return {set_id: tuple(sorted(found)) for set_id, found in members.items()}, parents

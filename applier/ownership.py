@@ -18,7 +18,7 @@ from typing import Any, Literal
 import orjson
 
 from applier.cluster import Object
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Fields = Mapping[str, Any]
 """FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the thing itself.

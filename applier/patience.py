@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 def waits(until: datetime, longest: timedelta, now: datetime) -> bool:

@@ -16,12 +16,13 @@ from applier.health import health_of
 from applier.member import Member, departure, is_proven
 from applier.observed import Observed, annotation
 from applier.reasons import Because, Blocked, Reason
-from renderer import graph, keys
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.graph import levels
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
-from renderer.listing import listed
-from renderer.model import RenderedSet, Unreadable
-from renderer.values import dataclass
+from renderer.phrasing import listed
+from renderer.render.model import RenderedSet, Unreadable
 
 
 class Fate(StrEnum):
@@ -194,7 +195,7 @@ def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) ->
     if keeper:
         kept = f"no longer in Git; source {keeper} deletes nothing (prune: false)"
         return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, kept, at=member.key))
-    if said := [word for word in (keys.PRUNE, keys.RECONCILE) if annotation(obj, word) == "disabled"]:
+    if said := [word for word in (well_known.PRUNE, well_known.RECONCILE) if annotation(obj, word) == "disabled"]:
         disabled = f"{said[0]}: disabled on the live object"
         return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, disabled, at=member.key))
     if not is_proven(obj):
@@ -202,7 +203,7 @@ def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) ->
         return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, message, at=member.key))
     if release:
         return Orphan(member, Fate.RELEASE, allowed=True)
-    if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, keys.PRUNE) != "allowed":
+    if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, well_known.PRUNE) != "allowed":
         return Orphan(member, Fate.RELEASE, allowed=True)
     return Orphan(member, Fate.DELETE, allowed=True)
 
@@ -233,10 +234,10 @@ def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observe
     """
     members = {orphan.member.key: orphan.member for orphan in able if orphan.member.has_record}
     waits_for = {key: [user.key for user in found] for key, found in users.items()}
-    above = {key: graph.ancestors(waits_for, [key]) for key in members}
+    above = {key: levels.ancestors(waits_for, [key]) for key in members}
     closed = [key for key in members if all(user in members and key in above[user] for user in above[key])]
     used_by = {key: [user.key for user in users[key] if not _is_past(key, user, observed)] for key in closed}
-    over = {key: graph.ancestors(used_by, [key]) for key in closed}
+    over = {key: levels.ancestors(used_by, [key]) for key in closed}
     return {
         key
         for key in closed

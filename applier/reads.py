@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, TypeVar
 from applier.cluster import Cluster, Discovery, Object
 from applier.errors import Unavailable
 from applier.patience import Patience
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -20,9 +20,9 @@ from applier.errors import (
     Unavailable,
     UnknownOutcome,
 )
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 class Reason(StrEnum):
@@ -140,11 +140,15 @@ class Blocked:
     def by_failure(cls, failure: ClusterError) -> Blocked:
         match failure:
             case FieldConflict():
-                return cls(Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {keys.CONFLICTS}: force")
+                return cls(
+                    Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {well_known.CONFLICTS}: force"
+                )
             case Differs():
                 return cls(Reason.CONFLICT, str(failure))
             case Immutable():
-                advice = f"change it back, or let the object be deleted and created anew with {keys.REPLACE}: allowed"
+                advice = (
+                    f"change it back, or let the object be deleted and created anew with {well_known.REPLACE}: allowed"
+                )
                 return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")
             case NamespaceTerminating() | Unanswered() | Unavailable() | UnknownOutcome() | StaleWrite():
                 return cls(Reason.PROGRESSING, str(failure))

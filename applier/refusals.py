@@ -19,9 +19,9 @@ from applier.patience import waits
 from applier.plan import Plan
 from applier.plan.refused import Place, Refused, essence
 from applier.results import Result
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.values import dataclass
 
 FIRST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
 """How long the next try waits: doubled after each, and up to half of it taken off by chance."""

@@ -8,11 +8,11 @@ from applier.cluster import Object
 from applier.inventory import TOOL, tool_of
 from applier.observed import annotation, label
 from applier.traces import MANAGERS, ours_among
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD, NAMESPACE
 
-_PARENT_KEYS = (keys.TOOLING, keys.GROUP_KINDS, keys.NAMESPACES)
+_PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACES)
 
 
 def released(obj: Object, sets: Collection[str]) -> Object | None:
@@ -32,8 +32,8 @@ def released(obj: Object, sets: Collection[str]) -> Object | None:
     if annotations:
         change["annotations"] = dict.fromkeys(annotations)
     finalizers = metadata.get("finalizers") or []
-    if keys.FINALIZER in finalizers:
-        change["finalizers"] = [name for name in finalizers if name != keys.FINALIZER]
+    if well_known.FINALIZER in finalizers:
+        change["finalizers"] = [name for name in finalizers if name != well_known.FINALIZER]
     entries = metadata.get("managedFields") or []
     others = [entry for entry in entries if entry.get("manager") not in MANAGERS]
     if others != entries:
@@ -45,11 +45,11 @@ def released(obj: Object, sets: Collection[str]) -> Object | None:
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
     """Labels without our prefix that are our doing: KEP-3659's of our sets, on CRDs of definitions, on our own namespace."""
-    for name in (keys.PART_OF, keys.PARENT_ID):
+    for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:
             yield name
     kind = ObjectKey.of(obj).group_kind
-    if kind == CRD and annotation(obj, keys.DEFINITION) and label(obj, keys.IS_PARENT_TYPE):
-        yield keys.IS_PARENT_TYPE
-    if kind == NAMESPACE and label(obj, keys.MANAGED_BY) == TOOL:
-        yield keys.MANAGED_BY
+    if kind == CRD and annotation(obj, well_known.DEFINITION) and label(obj, well_known.IS_PARENT_TYPE):
+        yield well_known.IS_PARENT_TYPE
+    if kind == NAMESPACE and label(obj, well_known.MANAGED_BY) == TOOL:
+        yield well_known.MANAGED_BY

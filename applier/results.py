@@ -7,8 +7,8 @@ from dataclasses import field
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.ownership import Lost
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

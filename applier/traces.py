@@ -13,9 +13,9 @@ from applier.cluster import CONTENT, PARENT, PEOPLE, STATUS, Cluster, Discovery,
 from applier.errors import ClusterError, KindNotServed
 from applier.inventory import TOOL, tool_of
 from applier.observed import annotation, label
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.values import dataclass
 
 MANAGERS = frozenset({CONTENT, PARENT, STATUS, PEOPLE})
 PREFIXES = ("levelgate.dev/", "internal.levelgate.dev/")
@@ -50,7 +50,7 @@ async def _traced(cluster: Cluster, kind: GroupKind) -> list[Object] | ClusterEr
         return []
     except ClusterError as error:
         return error
-    return [obj for obj in listed if is_ours(obj) or label(obj, keys.PART_OF) or label(obj, keys.PARENT_ID)]
+    return [obj for obj in listed if is_ours(obj) or label(obj, well_known.PART_OF) or label(obj, well_known.PARENT_ID)]
 
 
 def is_ours(obj: Object) -> bool:
@@ -59,24 +59,24 @@ def is_ours(obj: Object) -> bool:
     return (
         any(ours_among(metadata.get("labels")))
         or any(ours_among(metadata.get("annotations")))
-        or keys.FINALIZER in (metadata.get("finalizers") or ())
+        or well_known.FINALIZER in (metadata.get("finalizers") or ())
         or any(entry.get("manager") in MANAGERS for entry in metadata.get("managedFields") or ())
     )
 
 
 def our_sets(found: Survey) -> frozenset[str]:
     """Ids of our sets, by their parents and by the records on members: the parent may be gone. One that another tool took over is not ours."""
-    recorded = {label(obj, keys.PART_OF) for obj in found.objects.values() if annotation(obj, keys.SELF)}
-    parents = [obj for obj in found.objects.values() if label(obj, keys.PARENT_ID)]
-    ours = {label(obj, keys.PARENT_ID) for obj in parents if is_our_parent(obj)}
-    others = {label(obj, keys.PARENT_ID) for obj in parents if not is_our_parent(obj)}
+    recorded = {label(obj, well_known.PART_OF) for obj in found.objects.values() if annotation(obj, well_known.SELF)}
+    parents = [obj for obj in found.objects.values() if label(obj, well_known.PARENT_ID)]
+    ours = {label(obj, well_known.PARENT_ID) for obj in parents if is_our_parent(obj)}
+    others = {label(obj, well_known.PARENT_ID) for obj in parents if not is_our_parent(obj)}
     return frozenset((recorded | ours) - others - {""})
 
 
 def is_our_parent(obj: Object) -> bool:
-    return bool(label(obj, keys.PARENT_ID)) and tool_of(obj) == TOOL
+    return bool(label(obj, well_known.PARENT_ID)) and tool_of(obj) == TOOL
 
 
 def ours_among(texts: Mapping[str, Any] | None) -> Iterator[str]:
     """Which of these labels or annotations are ours, those that people wrote for us included; but for the one by which roles grant us rights."""
-    return (name for name in texts or () if name.startswith(PREFIXES) and name != keys.AGGREGATE)
+    return (name for name in texts or () if name.startswith(PREFIXES) and name != well_known.AGGREGATE)

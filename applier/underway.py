@@ -22,8 +22,8 @@ from applier.cluster import Object
 from applier.errors import ClusterError, Overdue, Unanswered, Unavailable
 from applier.patience import Patience
 from applier.results import Answer, Result
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from renderer.values import dataclass
 
 BEGUN = 256
 """So many actions are begun at once; how many requests are in flight is for the cluster to say."""

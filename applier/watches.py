@@ -13,7 +13,7 @@ from typing import Self
 
 from applier.cluster import Change, Cluster, Subject
 from applier.errors import ClusterError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds before a watch that broke is begun again: the first time, and at most. Each that has not lasted for the latter doubles them: what begins

@@ -27,9 +27,9 @@ from applier.errors import (
 )
 from applier.observed import Observed
 from applier.plan import NodePlan, Plan, SetPlan, Verb
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, version_of
 from renderer.kinds import CRD, NAMESPACE, scopes_of
-from renderer.values import dataclass
 
 _NO_DRY_RUN = "does not support dry run"
 _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD)

@@ -27,9 +27,9 @@ from gitops.passes.sources import SourceState
 from gitops.propagation import governor
 from gitops.propagation.permission import Permission
 from gitops.propagation.window import LOCAL
-from renderer.catalog import Catalog, load
-from renderer.memo import Memo
-from renderer.render import render
+from renderer.catalog.catalog import Catalog, load
+from renderer.render.cache import Memo
+from renderer.render.render import render
 
 INSTANCES = 1000
 REPEATS = 3

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from renderer.catalog import Catalog, load
-from renderer.memo import Memo
-from renderer.render import render
+from renderer.catalog.catalog import Catalog, load
+from renderer.render.cache import Memo
+from renderer.render.render import render
 
 T = TypeVar("T")
 NODES = 10

@@ -13,7 +13,7 @@ from applier.plan import Effect
 from gitops.propagation.fields import windows_of
 from gitops.propagation.judge import Reading, Rules, judge
 from gitops.propagation.window import LOCAL, Target
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.propagation.naive import Naive, Walk
 

@@ -24,10 +24,10 @@ from gitops.source import (
     places,
     unless,
 )
-from renderer.catalog import Catalog, follow, load
+from renderer.catalog.catalog import Catalog, follow, load
+from renderer.definition.kind_schemas import ObjectTypes
 from renderer.errors import Problem
-from renderer.object_types import ObjectTypes
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from gitops.forge.connect import Place

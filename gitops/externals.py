@@ -15,7 +15,7 @@ from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.propagation.gates import Fact
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _LARGEST: Final = 64 * 1024
 _OFTEN: Final = 3

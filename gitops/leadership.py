@@ -24,9 +24,9 @@ from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.records.installation import ensure_namespace
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from renderer.values import dataclass
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ class Leadership:
         if found := await self.cluster.get(LEASE):
             return found
         await ensure_namespace(self.cluster)
-        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {keys.RECORD: RECORD}}
+        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {well_known.RECORD: RECORD}}
         return await self.cluster.apply(
             {"apiVersion": "coordination.k8s.io/v1", "kind": KIND.kind, "metadata": metadata}, manager=_MANAGER
         )

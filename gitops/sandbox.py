@@ -19,7 +19,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.store import Store
 from applier.sandbox.workloads import Behaviour, Script
 from gitops.errors import GitopsError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 SCRIPT: Final = Script(otherwise=Behaviour(seconds=3.0))
 """Everything gets ready, slowly enough to be watched."""

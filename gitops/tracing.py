@@ -16,9 +16,9 @@ from applier.fenced import Fenced
 from applier.observed import annotation
 from gitops.errors import GitopsError
 from gitops.stages import Stage, untold
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
@@ -131,7 +131,7 @@ class Traced(Fenced):
     def _span(self, name: str, key: ObjectKey, body: Object) -> AbstractContextManager[None]:
         told = {
             "levelgate.object": str(key),
-            "levelgate.instance": annotation(body, keys.INSTANCE),
-            "levelgate.revision": annotation(body, keys.COMMIT),
+            "levelgate.instance": annotation(body, well_known.INSTANCE),
+            "levelgate.revision": annotation(body, well_known.COMMIT),
         }
         return _span(self.tracer, name, {key: text for key, text in told.items() if text})

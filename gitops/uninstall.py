@@ -25,11 +25,11 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import SourceRecord
-from renderer import keys
-from renderer.catalog import Catalog
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
-from renderer.values import dataclass
 
 ROUNDS = 5
 """What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""
@@ -56,10 +56,12 @@ class Departure:
         """Pure. Records are what is ours in our namespace and not put there by Git."""
         sets = our_sets(found)
         left = [
-            (key, obj) for key, obj in sorted(found.objects.items()) if is_ours(obj) or label(obj, keys.PART_OF) in sets
+            (key, obj)
+            for key, obj in sorted(found.objects.items())
+            if is_ours(obj) or label(obj, well_known.PART_OF) in sets
         ]
         namespace = next((obj for key, obj in left if _is_own_namespace(key) and _made_by_us(obj)), None)
-        records = [key for key, obj in left if key.namespace == OWN_NAMESPACE and not label(obj, keys.PART_OF)]
+        records = [key for key, obj in left if key.namespace == OWN_NAMESPACE and not label(obj, well_known.PART_OF)]
         return cls(
             release=tuple(obj for key, obj in left if key not in records and obj is not namespace),
             records=tuple(obj for key, obj in left if key in records),
@@ -111,7 +113,7 @@ class Leaver:
         Until nothing is on its way any more, or until that has lasted for `wait`; what is still there says why.
         """
         for source in records:
-            agreed = {"metadata": {"annotations": {keys.APPROVED: _COMMIT}}}
+            agreed = {"metadata": {"annotations": {well_known.APPROVED: _COMMIT}}}
             await self.cluster.merge(source_parent(source), agreed, manager=PEOPLE)
         states = [
             SourceState(Catalog(source, _COMMIT), record.ref, record.url, record.path)
@@ -176,7 +178,7 @@ def _is_own_namespace(key: ObjectKey) -> bool:
 
 def _made_by_us(obj: Object) -> bool:
     """The label that we give it is still our word. Where Git holds it too it is a member of a set, and stays."""
-    return apply_entry(obj, PARENT) is not None and not label(obj, keys.PART_OF)
+    return apply_entry(obj, PARENT) is not None and not label(obj, well_known.PART_OF)
 
 
 def _entries(obj: Object) -> list[Object]:

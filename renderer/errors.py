@@ -6,7 +6,7 @@ Invariant: an error carries data (where, what, why, what to do) and its text is 
 
 from __future__ import annotations
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class RendererError(Exception):

@@ -7,7 +7,7 @@ import pytest
 from gitops import compose
 from gitops.source import places
 from renderer.kinds import CRD
-from renderer.render import render
+from renderer.render.render import render
 from tests import demo
 
 

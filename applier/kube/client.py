@@ -27,7 +27,7 @@ from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.exchange import Answer, BrokenError, NotSentError, Transport
 from applier.kube.slots import Load, Slots
 from applier.kube.translate import translate
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
 """Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from applier.errors import ConfigurationError
 from applier.kube import package
 from applier.proxy import proxy_of
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 IN_CLUSTER = "in-cluster"
 

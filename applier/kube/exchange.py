@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class NotSentError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import takewhile
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 SLOW = 1.0
 """Seconds after which a request that is not answered, while others are, gives its slot away."""

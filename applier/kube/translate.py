@@ -27,7 +27,7 @@ from applier.errors import (
     Unavailable,
     UnknownOutcome,
 )
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE
 
 _FIELD_CONFLICT, _TERMINATING = "FieldManagerConflict", "NamespaceTerminating"
@@ -112,7 +112,7 @@ def _advice(kind: type[ClusterError], message: str) -> str:
 def _grant(user: str) -> str:
     """How whom RBAC has refused gets the right: our own service account has all ClusterRoles with a label."""
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
-        gathered = f"grant it by a ClusterRole with the label {keys.AGGREGATE}: levelgate"
+        gathered = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
         return f"{gathered}; `levelgate generate clusterrole` makes those of definitions"
     return f"bind a role that allows it to {user}; `levelgate generate clusterrole` tells what definitions need"
 

@@ -38,11 +38,11 @@ from applier.plan.values import (
 )
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
-from renderer.listing import listed
-from renderer.model import Bundle, RenderedSet
-from renderer.values import dataclass
+from renderer.phrasing import listed
+from renderer.render.model import Bundle, RenderedSet
 
 __all__ = [
     "BRAKE",
@@ -172,7 +172,7 @@ class _Planner:
             repairs=tuple(node._replace(allowed=False) for node in plan.repairs),
             orphans=waiting,
             superset=plan.superset or plan.current,
-            completed=plan.completed or annotation(plan.parent, keys.COMPLETED),
+            completed=plan.completed or annotation(plan.parent, well_known.COMPLETED),
         )
 
     def _unless_stuck(self, plan: SetPlan) -> SetPlan:
@@ -208,7 +208,7 @@ class _Planner:
         except ForeignSet as error:
             theirs = parent is not None and inventory.tool_of(parent) == kro.TOOL
             return SetPlan(rendered, parent, Scope(), error=Blocked(Reason.CONFLICT, str(error)), untouched=theirs)
-        if not (parent and label(parent, keys.PARENT_ID) and inventory.is_intact(parent)):
+        if not (parent and label(parent, well_known.PARENT_ID) and inventory.is_intact(parent)):
             current = current | self.records.scopes.get(rendered.parent, Scope())
         if not (rendered.is_source or rendered.parent in self.bundle.instances):
             return self._unwanted(rendered, parent, current, going, stands)
@@ -247,7 +247,7 @@ class _Planner:
     def _held(self, rendered: RenderedSet, parent: Object | None, current: Scope) -> SetPlan:
         """A set at its applied pair: what is missing or was changed by hand is healed, nothing is moved and nothing pruned."""
         why = Blocked(Reason.RENDER_FAILED, rendered.held)
-        covered = parent is not None and not is_terminating(parent) and bool(label(parent, keys.PARENT_ID))
+        covered = parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
         completed, is_recorded = self._completed(rendered, parent)
         nodes = self.judge.nodes(rendered, ready_to_write=covered and is_recorded, held=why)
         superset = current if covered and not is_recorded else None
@@ -256,7 +256,7 @@ class _Planner:
     def _completed(self, rendered: RenderedSet, parent: Object | None) -> tuple[str, bool]:
         """What the parent has to record of Jobs that have completed, and whether it does."""
         found = completion.record(rendered, self.observed, is_part=rendered.parent in self.records.partial)
-        return found, found == (annotation(parent, keys.COMPLETED) if parent else "")
+        return found, found == (annotation(parent, well_known.COMPLETED) if parent else "")
 
     def _detaching(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
@@ -268,14 +268,14 @@ class _Planner:
 
     def _leaving(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
-        found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
+        found = self._orphans(rendered, (), current, release=annotation(parent, well_known.DELETION_POLICY) == "orphan")
         return SetPlan(
             rendered, parent, current, orphans=tuple(orphan.held_back("goes with its instance") for orphan in found)
         )
 
     def _deleting(self, rendered: RenderedSet, parent: Object, current: Scope) -> SetPlan:
         """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
-        found = self._orphans(rendered, (), current, release=annotation(parent, keys.DELETION_POLICY) == "orphan")
+        found = self._orphans(rendered, (), current, release=annotation(parent, well_known.DELETION_POLICY) == "orphan")
         moving = [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanted]
         why = f"it goes once others have taken over what they want of it: {listed(moving, most=3)}"
         stuck = Blocked(Reason.DEPENDENCY_NOT_READY, why, at=moving[0]) if moving else None
@@ -287,7 +287,7 @@ class _Planner:
         if rendered.before:
             desired |= self._scope_of(rendered.before)
         target = self.gates.targets.get(rendered.parent) or inventory.target_of(parent)
-        covered = current >= desired and parent is not None and bool(label(parent, keys.PARENT_ID))
+        covered = current >= desired and parent is not None and bool(label(parent, well_known.PARENT_ID))
         covered = covered and parent is not None and inventory.is_intact(parent)
         if not rendered.is_source and parent is not None:
             covered = covered and inventory.tool_of(parent) == inventory.TOOL
@@ -404,4 +404,4 @@ def _is_ours(parent: Object | None) -> bool:
 
 
 def _has_finalizer(parent: Object) -> bool:
-    return keys.FINALIZER in (parent["metadata"].get("finalizers") or ())
+    return well_known.FINALIZER in (parent["metadata"].get("finalizers") or ())

@@ -19,10 +19,10 @@ from applier.inventory import TOOL, target_of, tool_of
 from applier.observed import Observed, is_terminating, label
 from applier.plan.values import Answered, Barrier, Gates, Records, SetPlan, Verb
 from applier.reasons import Blocked
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.model import RenderedSet
-from renderer.values import dataclass
+from renderer.render.model import RenderedSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Carried:
     def keep(self, plan: SetPlan, around: Around, asked: tuple[Answered, ...]) -> None:
         """Remember a plan as it was made, if it rests on nothing but what `take` compares."""
         rendered, parent, observed = plan.rendered, plan.parent, around.observed
-        if parent is None or not label(parent, keys.PARENT_ID) or is_terminating(parent) or not plan.nodes:
+        if parent is None or not label(parent, well_known.PARENT_ID) or is_terminating(parent) or not plan.nodes:
             return
         if plan.orphans or plan.stuck or plan.untouched or rendered.parent in around.refused or tool_of(parent) != TOOL:
             return
@@ -161,7 +161,7 @@ class Carried:
         live = tuple(map(observed.objects.get, named))
         members = observed.members.get(rendered.id, ())
         is_ours = rendered.parent not in named and all(
-            obj is None or label(obj, keys.PART_OF) in ("", rendered.id) for obj in live
+            obj is None or label(obj, well_known.PART_OF) in ("", rendered.id) for obj in live
         )
         if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
             gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is Verb.NONE}

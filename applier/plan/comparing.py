@@ -15,15 +15,15 @@ from applier.observed import annotation
 from applier.ownership import Lost, ownership, owns
 from applier.plan.carrying import Around, Carried
 from applier.plan.values import NodePlan, SetPlan, Verb
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode, RenderedSet
-from renderer.values import dataclass
+from renderer.render.model import RenderedNode, RenderedSet
 
 Verdict = tuple[Verb, tuple[Lost, ...]]
 """What it takes, and which fields are to be healed."""
 
-_BOOKKEEPING = (keys.DEPS, keys.SOURCE_FILE)
+_BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
 """Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
 
 

@@ -21,11 +21,11 @@ from applier.ownership import annotators, apply_entry
 from applier.plan.comparing import Comparisons, Verdict
 from applier.plan.values import Barrier, Begun, Change, Effect, Gates, NodePlan, Records, Verb
 from applier.reasons import Blocked, Reason
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.model import RenderedNode, RenderedSet
-from renderer.stored import carries
-from renderer.values import dataclass
+from renderer.manifest_hash import carries
+from renderer.render.model import RenderedNode, RenderedSet
 
 BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
 """What waits for ancestors. Repairs do not."""
@@ -101,14 +101,14 @@ class Judge:
         """
         if rendered.is_source:
             commit = member.short(self.commits.get(rendered.source, ""))
-            return lambda live, _: bool(commit) and annotation(live, keys.COMMIT) == commit
+            return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
         parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
         since = _written(parent) if parent and carries(parent, rendered.manifest) else None
-        return lambda live, at: since is not None and at >= since and annotation(live, keys.REVISION) == revision
+        return lambda live, at: since is not None and at >= since and annotation(live, well_known.REVISION) == revision
 
     def _holds_up(self, plan: NodePlan) -> Blocked | None:
         """Why dependents of this node may not start; None when they may."""
-        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata")}, keys.WAIT_FOR) == "none":
+        if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none":
             return None
         why = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
         return Blocked(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)
@@ -217,7 +217,7 @@ class Judge:
             if node.error
             else Blocked(Reason.WAITING_FOR_DATA, ", ".join(node.waiting))
         )
-        if live is None or label(live, keys.PART_OF) != rendered.id:
+        if live is None or label(live, well_known.PART_OF) != rendered.id:
             return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
         health = self._health(node, live)
         healthy = health.status is status.Status.CURRENT
@@ -259,7 +259,7 @@ class Judge:
     ) -> Verdict:
         if live is None:
             return Verb.CREATE, ()
-        holder = label(live, keys.PART_OF)
+        holder = label(live, well_known.PART_OF)
         if apply_entry(live, CONTENT) is None and (
             not holder or (holder == rendered.id and self._is_inherited(rendered, live))
         ):
@@ -286,7 +286,9 @@ class Judge:
         refused = isinstance(failure, Immutable)
         if live is None or not refused or verb not in {Verb.UPDATE, Verb.HEAL}:
             return verb
-        allowed = _word(node, live, keys.REPLACE) == "allowed" and annotation(live, keys.PRUNE) != "disabled"
+        allowed = (
+            _word(node, live, well_known.REPLACE) == "allowed" and annotation(live, well_known.PRUNE) != "disabled"
+        )
         return Verb.REPLACE if allowed and member.is_proven(live) else verb
 
     def _blocked(
@@ -315,7 +317,7 @@ class Judge:
                 )
             if _is_disabled(node, live):
                 return (
-                    Blocked(Reason.SUSPENDED, f"{keys.RECONCILE}: disabled on {node.key}")
+                    Blocked(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {node.key}")
                     if verb is not Verb.NONE
                     else None
                 )
@@ -327,7 +329,7 @@ class Judge:
         An object outside our sets is taken only if we wrote it ourselves and released it, or if the source may adopt it.
         """
         wanting = self.wanted.get(key, (rendered.id,))
-        holder = label(live, keys.PART_OF) if live else ""
+        holder = label(live, well_known.PART_OF) if live else ""
         owner = holder if holder in wanting else wanting[0]
         if owner != rendered.id:
             return Blocked(
@@ -348,8 +350,8 @@ class Judge:
                 taken = "take it out there, and it is handed over; nothing is deleted"
                 way = "if nobody follows that source any more, follow it too, with a path that holds nothing"
                 return Blocked(Reason.OWNED_ELSEWHERE, f"{key} belongs to source {neighbour}; {taken} ({way})")
-            parent = f"its parent: kubectl get configmaps,secrets -A -l {keys.PARENT_ID}={holder}"
-            way = f"stop who applies it, and take off its label {keys.PART_OF}; removed there it may be deleted"
+            parent = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder}"
+            way = f"stop who applies it, and take off its label {well_known.PART_OF}; removed there it may be deleted"
             return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")
         is_foreign = apply_entry(live, CONTENT) is None  # in no set, and never applied by us
         refusal = self._adoption(rendered).refusal(live) if is_foreign else ""
@@ -361,7 +363,7 @@ class Judge:
     def _health(self, node: RenderedNode, live: Object | None) -> status.Health:
         if live is None:
             return status.health(None)
-        if annotation(live, keys.HEALTH) == "ignore":
+        if annotation(live, well_known.HEALTH) == "ignore":
             return status.Health(status.Status.CURRENT)
         if not status.is_fresh(live):
             return status.Health(status.Status.IN_PROGRESS, node.ready.why or _NOT_FRESH)
@@ -376,7 +378,7 @@ class Judge:
     ) -> tuple[bool, Blocked | None]:
         """Rule 2, first question; the annotation `wait-for` on the object replaces the rule. What is not ready says how it is as well."""
         healthy = health.status is status.Status.CURRENT
-        wait_for = annotation(live, keys.WAIT_FOR) or "ready"
+        wait_for = annotation(live, well_known.WAIT_FOR) or "ready"
         if is_terminating(live):
             return False, Blocked(Reason.PROGRESSING, f"{node.key} {member.departure(live)}", at=node.key)
         if wait_for in {"none", "exists"}:
@@ -423,13 +425,15 @@ def _word(node: RenderedNode, live: Object | None, key: str) -> str:
 
 def _is_disabled(node: RenderedNode, live: Object) -> bool:
     """Git says that it is not to be written, or a person on the live object. What only our own last write says there, Git has taken back."""
-    if annotation(node.manifest, keys.RECONCILE) == "disabled":
+    if annotation(node.manifest, well_known.RECONCILE) == "disabled":
         return True
-    return annotation(live, keys.RECONCILE) == "disabled" and set(annotators(live, keys.RECONCILE)) != {CONTENT}
+    return annotation(live, well_known.RECONCILE) == "disabled" and set(annotators(live, well_known.RECONCILE)) != {
+        CONTENT
+    }
 
 
 def _takes(node: RenderedNode, live: Object | None) -> tuple[str, ...]:
-    match _word(node, live, keys.CONFLICTS):
+    match _word(node, live, well_known.CONFLICTS):
         case "force":
             return ("",)
         case "report":

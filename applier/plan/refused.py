@@ -7,8 +7,8 @@ from typing import Any
 
 from applier.cluster import Object
 from applier.errors import ClusterError
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 Place = tuple[ObjectKey, ObjectKey]
 """The parent of the set for which something is written, and the object."""

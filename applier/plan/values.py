@@ -16,10 +16,10 @@ from applier.ownership import Lost
 from applier.plan.refused import Place, Refused
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode, RenderedSet, Unreadable
-from renderer.values import dataclass
+from renderer.render.model import RenderedNode, RenderedSet, Unreadable
 
 
 class Verb(StrEnum):
@@ -163,7 +163,7 @@ class NodePlan(NamedTuple):
     @property
     def holder(self) -> str:
         """The id of the set that its object is a member of; empty where it is of none, or is only referred to."""
-        return label(self.live, keys.PART_OF) if self.live and not self.node.external else ""
+        return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
 
     @property
     def is_current(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, unquote
 
 from applier.sandbox.wire import Request, UnknownPathError, not_allowed
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

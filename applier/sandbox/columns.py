@@ -43,7 +43,7 @@ from applier.sandbox.cells import (
     used,
 )
 from applier.sandbox.kinds import Column
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import orjson
 from applier.sandbox.addresses import Address, address
 from applier.sandbox.transport import Door
 from applier.sandbox.wire import DroppedError, Refusal, Request, Response, UnknownPathError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

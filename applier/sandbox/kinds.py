@@ -15,7 +15,7 @@ from applier.sandbox.merge import Type
 from applier.sandbox.store import Key
 from applier.sandbox.structures import Form
 from applier.sandbox.wire import Mistake, Subject
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 

@@ -24,7 +24,7 @@ from applier.sandbox.wire import (
     too_long,
     unsupported,
 )
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")

@@ -23,7 +23,7 @@ import orjson
 from applier.errors import ConfigurationError
 from applier.sandbox.store import Event, Key, Store
 from applier.sandbox.wire import Refusal
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 HEADER = b"levelgate sandbox 1\n"
 COMPACT_AFTER = 64 * 1024 * 1024

@@ -24,7 +24,7 @@ from applier.sandbox.shapes import Look, list_bytes
 from applier.sandbox.state import State
 from applier.sandbox.store import Stored
 from applier.sandbox.wire import Refusal, bad_request, expired, not_found
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 SNAPSHOTS = 32
 """Lists that are being read in pages, kept at once."""

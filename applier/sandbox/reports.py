@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 Patches = Mapping[str, Object]

@@ -15,7 +15,7 @@ from applier.sandbox.kinds import Kind
 from applier.sandbox.store import Stored
 from applier.sandbox.table import columns_of, row
 from applier.sandbox.wire import Refusal
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Shape = Literal["whole", "metadata", "table"]
 

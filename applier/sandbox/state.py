@@ -9,7 +9,7 @@ from typing import Any
 
 from applier.sandbox.kinds import Kind, Registry
 from applier.sandbox.store import Key, Store, Stored
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from renderer.builtin_kinds import Bundle
 from renderer.builtin_kinds import Structures as Published
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Schema = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 LARGEST_BODY = 3 * 1024 * 1024

@@ -17,7 +17,7 @@ from applier.sandbox.reports import STATUS, Object, Progress
 from applier.sandbox.state import State
 from applier.sandbox.store import Key
 from applier.sandbox.wire import Request, Response
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Outcome = Literal["ready", "fail", "hang", "flap"]
 

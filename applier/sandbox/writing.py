@@ -56,7 +56,7 @@ from applier.sandbox.wire import (
     not_found,
     shown,
 )
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 

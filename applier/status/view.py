@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from applier.cluster import Object
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _OF_DELETION = frozenset(
     {

@@ -13,10 +13,10 @@ from applier.errors import ClusterError
 from applier.observed import annotation, label
 from applier.traces import Survey, is_our_parent, our_sets, survey
 from gitops.records.record import SourceRecord, read_records
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.values import dataclass
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def examine(cluster: Examined, *, version: str, now: datetime) -> Facts:
     """Raises ClusterError only where the cluster does not answer at all."""
     kubernetes, found = await asyncio.gather(cluster.version(), survey(cluster))
     keys_of_crds = [
-        key for key, obj in found.objects.items() if key.group_kind == CRD and annotation(obj, keys.DEFINITION)
+        key for key, obj in found.objects.items() if key.group_kind == CRD and annotation(obj, well_known.DEFINITION)
     ]
     crds = await asyncio.gather(*(_or(cluster.get(key), None) for key in keys_of_crds))
     return Facts(
@@ -75,10 +75,12 @@ async def examine(cluster: Examined, *, version: str, now: datetime) -> Facts:
 def needed(found: Survey) -> list[Permission]:
     """What Levelgate does in this cluster, as permissions: its own records, CRDs, every kind that a set of ours holds, and those of definitions."""
     sets, served = our_sets(found), found.discovery.resources
-    members = {key.group_kind for key, obj in found.objects.items() if label(obj, keys.PART_OF) in sets}
+    members = {key.group_kind for key, obj in found.objects.items() if label(obj, well_known.PART_OF) in sets}
     instances = {key.group_kind for key, obj in found.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
     defined = {
-        key.name for key, obj in found.objects.items() if key.group_kind == CRD and annotation(obj, keys.DEFINITION)
+        key.name
+        for key, obj in found.objects.items()
+        if key.group_kind == CRD and annotation(obj, well_known.DEFINITION)
     }
     instances |= {kind for kind, one in served.items() if f"{one.plural}.{one.group}" in defined}
     wanted = {Permission("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}

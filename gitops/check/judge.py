@@ -24,18 +24,18 @@ from applier.ownership import apply_entry
 from applier.traces import is_our_parent, our_sets
 from gitops.check.facts import Facts
 from gitops.records import revisions
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import defined_kind, is_built_in
-from renderer.listing import counted
-from renderer.values import dataclass
+from renderer.phrasing import counted
 
 HANGS_AFTER = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
 
 _GRANT = (
     "grant it to whom this kubeconfig speaks for; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
-    f"{keys.AGGREGATE}: levelgate"
+    f"{well_known.AGGREGATE}: levelgate"
 )
 _UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
 _OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)
@@ -100,7 +100,7 @@ class _Judge:
 
     @cached_property
     def members(self) -> list[tuple[ObjectKey, Object]]:
-        return [(key, obj) for key, obj in self.objects if label(obj, keys.PART_OF) in self.known]
+        return [(key, obj) for key, obj in self.objects if label(obj, well_known.PART_OF) in self.known]
 
     @property
     def counted(self) -> str:
@@ -137,24 +137,24 @@ class _Judge:
 
     def sets(self) -> Iterator[Finding]:
         for key, obj in self.objects:
-            if label(obj, keys.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
+            if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
                 yield from self._set(key, obj)
         awaited = {key for key, obj in self.members if not apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS)}
         unproven = (key for key, obj in self.members if not is_proven(obj) and key not in awaited)
-        unrecorded = (key for key, obj in self.members if is_proven(obj) and not annotation(obj, keys.SELF))
+        unrecorded = (key for key, obj in self.members if is_proven(obj) and not annotation(obj, well_known.SELF))
         shared = (key for key, obj in self.members if apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS))
         yield from _of(
             unproven,
             "sets",
             "members that we did not apply ourselves, or that another controller owns: they are never deleted",
-            f"remove the label {keys.PART_OF} from what does not belong there",
+            f"remove the label {well_known.PART_OF} from what does not belong there",
         )
         yield from _of(
             sorted(awaited),
             "sets",
             "members that another tool applied, and we have not: they are not deleted",
             "where the set is being taken over let `levelgate run` go on, `levelgate status` says what waits; "
-            f"else remove the label {keys.PART_OF}",
+            f"else remove the label {well_known.PART_OF}",
         )
         yield from _of(
             unrecorded,
@@ -176,7 +176,7 @@ class _Judge:
             what, _, advice = str(error).rpartition("; ")
             yield Finding(Level.PROBLEM, "sets", what, advice, (key,))
             return
-        tooling = annotation(obj, keys.TOOLING)
+        tooling = annotation(obj, well_known.TOOLING)
         if _numbers(tooling) > _numbers(self.facts.version):
             advice = f"use that version or a newer one; this is {self.facts.version} and may not know what it finds"
             yield Finding(Level.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
@@ -184,32 +184,32 @@ class _Judge:
             advice = "the next pass drops what has no member; until then kubectl cannot take the set over"
             message = f"the inventory names {', '.join(gone)}, not served here"
             yield Finding(Level.WARNING, "sets", message, advice, (key,))
-        mine = [one for one, member in self.members if label(member, keys.PART_OF) == applyset_id(key)]
+        mine = [one for one, member in self.members if label(member, well_known.PART_OF) == applyset_id(key)]
         if beyond := tuple(one for one in mine if not scope >= inventory.scope_of([one], key)):
             message = f"the inventory of {key} does not cover all its members"
-            advice = (
-                f"restore its annotations {keys.GROUP_KINDS} and {keys.NAMESPACES}; what they leave out is not pruned"
-            )
+            advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; what they leave out is not pruned"
             yield Finding(Level.PROBLEM, "sets", message, advice, beyond)
 
     def leftovers(self) -> Iterator[Finding]:
         ours = our_sets(self.facts.survey)
-        lone = {key for key, obj in self.objects if label(obj, keys.PART_OF) in ours - self.known}
+        lone = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known}
         instances = {key: obj for key, obj in self.objects if _is_instance(obj)}
         unknown = [
             key
             for key, obj in instances.items()
-            if key not in self.instances and label(obj, keys.PART_OF) not in self.known
+            if key not in self.instances and label(obj, well_known.PART_OF) not in self.known
         ]
         hanging = (key for key, obj in instances.items() if self._hangs(obj))
         records = [
-            (key, obj) for key, obj in self.objects if key.group_kind == revisions.KIND and label(obj, keys.RECORD)
+            (key, obj)
+            for key, obj in self.objects
+            if key.group_kind == revisions.KIND and label(obj, well_known.RECORD)
         ]
         ownerless = (key for key, obj in records if not self._has_owner(obj))
         loose = (
             key
             for key, obj in self.objects
-            if apply_entry(obj, CONTENT) and not label(obj, keys.PART_OF) and key.namespace != OWN_NAMESPACE
+            if apply_entry(obj, CONTENT) and not label(obj, well_known.PART_OF) and key.namespace != OWN_NAMESPACE
         )
         yield from _of(
             sorted(lone - {*unknown}),
@@ -275,14 +275,14 @@ class _Judge:
         return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > HANGS_AFTER
 
     def _has_owner(self, record: Object) -> bool:
-        of = annotation(record, keys.RECORD_OF).split("/")
-        match label(record, keys.RECORD):
+        of = annotation(record, well_known.RECORD_OF).split("/")
+        match label(record, well_known.RECORD):
             case revisions.APPLIED if len(of) == 4:
                 return bool({ObjectKey(*of)} & (self.instances | self.facts.survey.objects.keys()))
             case revisions.DEFINITION if len(of) == 2:
                 return GroupKind(*of) in map(defined_kind, self.facts.crds.values())
             case revisions.RULES:
-                return annotation(record, keys.RECORD_SOURCE) in self.facts.records
+                return annotation(record, well_known.RECORD_SOURCE) in self.facts.records
         return False
 
 
@@ -295,7 +295,7 @@ def _of(
 
 
 def _is_instance(obj: Object) -> bool:
-    return keys.FINALIZER in _finalizers(obj)
+    return well_known.FINALIZER in _finalizers(obj)
 
 
 def _finalizers(obj: Object) -> list[str]:

@@ -85,7 +85,7 @@ class _Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from renderer.scope import suggestion
+            from renderer.definition.variables import suggestion
 
             raise click.UsageError(f"no command {args[0]!r}{suggestion(args[0], _COMMANDS)}", ctx) from None
 

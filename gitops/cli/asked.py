@@ -28,10 +28,10 @@ from gitops.source import places
 from gitops.source.places import Commits
 from gitops.source.target import identity
 from gitops.words.text import age, described
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
+from renderer.definition.variables import suggestion
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.scope import suggestion
-from renderer.values import dataclass
 
 if TYPE_CHECKING:
     from gitops.config import Config

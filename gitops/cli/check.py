@@ -16,7 +16,7 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
 from gitops.words.text import local, title
-from renderer.listing import counted
+from renderer.phrasing import counted
 
 _SHOWN = 5
 

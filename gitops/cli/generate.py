@@ -14,15 +14,16 @@ from gitops.cli.terminal import echo_lines
 from gitops.config.form import FORM
 from gitops.propagation import fields, policy_schema
 from gitops.source import places
-from renderer import diagram as pictures
-from renderer import documents, editor
-from renderer.catalog import load
-from renderer.definition import Definition
-from renderer.example import example
+from renderer import documents
+from renderer.catalog.catalog import load
+from renderer.definition.compile import Definition
+from renderer.export import diagram as pictures
+from renderer.export import json_schema
+from renderer.export.cluster_role import cluster_role
+from renderer.export.example import example
 from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
-from renderer.listing import counted
-from renderer.permissions import cluster_role
+from renderer.phrasing import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
@@ -120,7 +121,7 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
     found, code = _read(places, kind)
     schemas = editor_schemas(found)
     if output_dir is None:
-        click.echo(_json(editor.any_of(schemas)))
+        click.echo(_json(json_schema.any_of(schemas)))
         return code
     for path, content in schema_files(schemas):
         _write(output_dir / path, content)
@@ -131,11 +132,11 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
 def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
     """Of definitions, windows, policies and levelgate.yaml, and of the instances of these definitions."""
     return [
-        editor.definition_schema(),
-        editor.spec_schema(OWN_API_VERSION, WINDOW, fields.SPEC),
-        editor.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
-        editor.object_schema(FORM),
-        *map(editor.instance_schema, definitions),
+        json_schema.definition_schema(),
+        json_schema.spec_schema(OWN_API_VERSION, WINDOW, fields.SPEC),
+        json_schema.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
+        json_schema.object_schema(FORM),
+        *map(json_schema.instance_schema, definitions),
     ]
 
 

@@ -26,8 +26,8 @@ from gitops.records.record import read_records
 from gitops.records.refs import SOURCE, Ref, existing, locate
 from gitops.words.text import aligned, title
 from gitops.words.times import Times
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @click.command()

@@ -27,7 +27,7 @@ def command(directory: Path) -> int:
     levelgate init platform && cd platform && levelgate render .
     """
     from gitops.cli.generate import editor_schemas, schema_files
-    from renderer.catalog import load
+    from renderer.catalog.catalog import load
 
     starter = dict(_files(files("gitops") / "starter", Path()))
     definitions = load({str(name): content for name, content in starter.items() if name.suffix == ".yaml"}).definitions

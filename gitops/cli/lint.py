@@ -18,13 +18,13 @@ from gitops.config import Config, ConfigErrors, read
 from gitops.source import places
 from gitops.source.target import identity
 from gitops.words.times import length
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
-from renderer.lint import Finding, Severity, lint
-from renderer.listing import counted, listed
-from renderer.model import Bundle
-from renderer.render import render
-from renderer.world import World
+from renderer.export.lint import Finding, Severity, lint
+from renderer.phrasing import counted, listed
+from renderer.render.model import Bundle
+from renderer.render.render import render
+from renderer.render.world import World
 
 if TYPE_CHECKING:
     from gitops.propagation.window import Target

@@ -18,7 +18,7 @@ from applier.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
 from gitops.durations import duration
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster

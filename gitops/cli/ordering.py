@@ -23,11 +23,11 @@ from gitops.records.record import source_names
 from gitops.records.refs import SOURCE, Ref, locate, meant
 from gitops.words.text import local
 from gitops.words.times import in_utc
-from renderer import keys
+from renderer import well_known
+from renderer.definition.variables import suggestion
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.scope import suggestion
-from renderer.values import dataclass
 
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
@@ -200,6 +200,6 @@ async def _unread(cluster: KubeCluster, ref: Ref) -> str:
 async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:
     resource = (await cluster.discover()).resources[key.group_kind]
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
-    if crd is None or not annotation(crd, keys.DEFINITION):
-        owner = annotation(live, keys.INSTANCE)
+    if crd is None or not annotation(crd, well_known.DEFINITION):
+        owner = annotation(live, well_known.INSTANCE)
         raise OrderError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))

@@ -15,7 +15,7 @@ from gitops.review.schedule import place
 from gitops.words.text import one_line
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
-from renderer.listing import listed
+from renderer.phrasing import listed
 
 _MARKS = {
     Action.CREATE: "+",

@@ -32,7 +32,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.stages import told as all_told
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon

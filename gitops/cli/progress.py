@@ -20,7 +20,7 @@ from gitops.passes.tally import Tally
 from gitops.propagation.state import State, WaveProgress
 from gitops.words.text import place, title, visible
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
-from renderer.model import RenderedSet
+from renderer.render.model import RenderedSet
 
 if TYPE_CHECKING:
     from rich.live import Live

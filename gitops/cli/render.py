@@ -18,11 +18,11 @@ from gitops.source import places
 from gitops.words.text import described, mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
-from renderer.keys import PART_OF
-from renderer.listing import counted
-from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import render
-from renderer.world import World
+from renderer.phrasing import counted
+from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.render import render
+from renderer.render.world import World
+from renderer.well_known import PART_OF
 
 
 @click.command()

@@ -25,7 +25,7 @@ from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Event, Timeline
 from gitops.words.text import aligned
 from gitops.words.times import Times
-from renderer.listing import counted, listed
+from renderer.phrasing import counted, listed
 
 LONGEST = timedelta(days=14)
 

@@ -11,7 +11,7 @@ from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.review.snapshot import Snapshot, SnapshotError, take, written
-from renderer.listing import counted
+from renderer.phrasing import counted
 
 
 @click.command()

@@ -19,7 +19,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.refs import SOURCE
 from gitops.records.sync import answered
 from gitops.status.waiting import until
-from renderer import keys
+from renderer import well_known
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
     async def after(cluster: KubeCluster, given: Sequence[Order]) -> int:
         async def look() -> bool:
             found = [(one, await cluster.get(one.subject.key)) for one in given]
-            return all(live is None or answered(live) == one.annotations[keys.SYNC] for one, live in found)
+            return all(live is None or answered(live) == one.annotations[well_known.SYNC] for one, live in found)
 
         watched = [Subject(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)]
         if await until(cluster, watched, look, seconds=timeout.total_seconds(), missed=unreached()):

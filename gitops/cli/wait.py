@@ -25,8 +25,8 @@ from gitops.status.overview import Overview
 from gitops.status.permitted import Permitted
 from gitops.status.waiting import until
 from gitops.words.text import local, title
+from renderer.definition.variables import suggestion
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
-from renderer.scope import suggestion
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 

@@ -29,7 +29,7 @@ from gitops.source import places
 from gitops.words.calendar import Calendar, as_json, tables
 from gitops.words.text import described
 from gitops.words.times import Times
-from renderer.render import render
+from renderer.render.render import render
 
 
 @click.command()

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _FORM: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
 OFF: Final = "off"

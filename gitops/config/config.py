@@ -13,7 +13,7 @@ from gitops.errors import GitopsError
 from gitops.externals import External
 from gitops.notifications.receivers import Receiver
 from renderer.errors import Problem
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 RESYNC: Final = timedelta(minutes=10)
 

@@ -12,7 +12,7 @@ from gitops.durations import duration
 from gitops.errors import RefusedUrl
 from gitops.propagation.mistakes import Mistakes
 from gitops.source.target import parts_of
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 T = TypeVar("T")
 

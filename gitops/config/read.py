@@ -31,12 +31,12 @@ from gitops.notifications.receivers import (
 from gitops.propagation.mistakes import Mistakes
 from gitops.propagation.window import LOCAL
 from renderer import documents, schema
-from renderer.content import Declared
+from renderer.catalog.file_content import Declared
+from renderer.definition.variables import suggestion
 from renderer.errors import Problem
-from renderer.listing import counted
-from renderer.model import Origin
-from renderer.scope import suggestion
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import counted
+from renderer.render.model import Origin
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")

@@ -14,8 +14,8 @@ from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.fields import Fields, interval, web_url
 from gitops.forge.connect import Place, UnknownForge
 from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE
-from renderer.values import dataclass
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _REFS: Final[Mapping[str, Callable[[str], Ref]]] = {

@@ -23,10 +23,10 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Topology
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.model import Bundle
-from renderer.values import dataclass
+from renderer.render.model import Bundle
 
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""
@@ -134,7 +134,7 @@ class Attention:
 
     def _members(self, one: SetPlan) -> Iterator[Subject]:
         """Members of kinds that are not watched whole."""
-        wanted = (Subject(kind, selector=keys.PART_OF) for kind in members(one))
+        wanted = (Subject(kind, selector=well_known.PART_OF) for kind in members(one))
         return (subject for subject in wanted if Subject(subject.kind) not in self._subjects)
 
     def _changed(self, change: Change) -> None:

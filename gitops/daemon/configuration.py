@@ -17,7 +17,7 @@ from typing import Final
 from gitops.config import Config, ConfigErrors, read
 from gitops.daemon.schedule import Schedule
 from gitops.daemon.watch import FileWatch
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 NOTICE: Final = "configuration"
 """Under this name it is told what becomes of the file."""

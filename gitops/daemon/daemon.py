@@ -27,7 +27,7 @@ from gitops.daemon.workqueue import RESYNC
 from gitops.externals import External, Externals
 from gitops.notifications import Delivery
 from gitops.passes.known import Pass
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _FIRST_ANSWERS: Final = 2.0
 """Seconds that the first pass waits for external facts; a later answer wakes the next one."""

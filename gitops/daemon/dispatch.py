@@ -22,8 +22,8 @@ from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, admitted
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState, revisions_of
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.values import dataclass
 
 T = TypeVar("T")
 

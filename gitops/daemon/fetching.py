@@ -29,7 +29,7 @@ from gitops.records.record import SourceRecord
 from gitops.records.sync import Requests, requests
 from gitops.source import Mirror, Tip, Versions
 from gitops.stages import Stage, untold
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass

@@ -28,7 +28,7 @@ from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.source import Mirror
 from gitops.stages import Stage, untold
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FIRST_ANSWERS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""

@@ -13,9 +13,9 @@ from applier.cluster import STATUS, Cluster
 from gitops.clock import Clock
 from gitops.records.orders import sync_value
 from gitops.records.standing import everything_suspended
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import source_parent
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,5 @@ class Hints:
             return
         if await everything_suspended(self.cluster, self.clock.now()):
             return
-        said = {"metadata": {"annotations": {keys.SYNC: sync_value(self.clock.now())}}}
+        said = {"metadata": {"annotations": {well_known.SYNC: sync_value(self.clock.now())}}}
         await asyncio.gather(*(self.cluster.merge(source_parent(name), said, manager=STATUS) for name in sources))

@@ -9,8 +9,8 @@ from datetime import datetime
 from applier.plan import SetPlan
 from applier.reasons import Reason
 from gitops.passes.accounts import Account
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 FIRST_LOOK = 0.05
 """Seconds before the first look at what is in flight; each look without a change waits twice as long, up to `LAST_LOOK`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from gitops.passes.known import Pass
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(slots=True)

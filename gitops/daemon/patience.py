@@ -10,7 +10,7 @@ from typing import Final
 from applier.patience import waits
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FREE: Final = 3
 LONGEST_REST: Final = 300.0

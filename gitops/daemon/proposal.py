@@ -13,10 +13,10 @@ from gitops.passes.known import Pass
 from gitops.propagation.state import Halt, Target, WaveProgress
 from gitops.records.causes import blocked_rows
 from gitops.review.markdown import code
-from renderer.definition import Definition
-from renderer.discretion import Discretion
+from renderer.definition.compile import Definition
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind
-from renderer.values import dataclass
+from renderer.secret_redaction import Discretion
 
 _MOST: Final = 5
 """Instances that are named with what is wrong with them."""

@@ -23,8 +23,8 @@ from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
 from gitops.passes.known import Pass
 from gitops.records.rollouts import rollout_key
 from gitops.source import Branch, Credentials, Head, Irreversible, Mirror, Reversal, Tip
-from renderer import keys
-from renderer.values import dataclass
+from renderer import well_known
+from renderer.frozen import dataclass
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Proposer:
 
     async def _tell(self, one: Proposal, outcome: str) -> None:
         """Into the record of the rollout, which the next pass reads."""
-        annotations = {keys.PROPOSED: f"{one.target} {outcome}"}
+        annotations = {well_known.PROPOSED: f"{one.target} {outcome}"}
         await self.cluster.merge(rollout_key(one.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT)
         self.notice(one.source, f"revert of {one.rollout} {one.target}: {outcome}")
         self.hint()

@@ -23,9 +23,9 @@ from gitops.records.installation import ensure_namespace
 from gitops.records.pins import Pin, pin_of
 from gitops.records.record import Unreadable, is_approval, untaken_body
 from gitops.records.standing import everything_suspended
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import source_parent
-from renderer.values import dataclass
 
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -81,10 +81,10 @@ class SourceRecords:
 
     async def lapse(self, source: str, record: Object | None, left: str, commit: str) -> None:
         """An approval of a commit ends when the source goes on from it: who sets the server back to it asks again. Raises ClusterError."""
-        said = annotation(record, keys.APPROVED) if record else ""
+        said = annotation(record, well_known.APPROVED) if record else ""
         if left == commit or not is_approval(said, left) or await everything_suspended(self.cluster, self.clock.now()):
             return
-        await self._annotate(source, keys.APPROVED, None)
+        await self._annotate(source, well_known.APPROVED, None)
 
     async def tell(self, source: str, error: SourceError | None) -> None:
         """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
@@ -98,7 +98,7 @@ class SourceRecords:
                 return
             if due:
                 await self._ensure(source)
-            if await self._annotate(source, keys.UNREADABLE, due.text() if due else None):
+            if await self._annotate(source, well_known.UNREADABLE, due.text() if due else None):
                 self._told[source] = due
 
     async def _ensure(self, source: str) -> None:

@@ -14,7 +14,7 @@ from gitops.passes.history import Offer, Stand, objection, unsigned
 from gitops.passes.sources import SourceState, lost, state_of
 from gitops.records.record import SourceRecord, is_approved
 from gitops.source import Mirror
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from applier.cluster import ClusterName
 from applier.observe import FEW
 from gitops.daemon.workqueue import WorkQueue
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 class Work(StrEnum):

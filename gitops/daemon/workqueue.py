@@ -17,7 +17,7 @@ from itertools import count
 from typing import Final, Generic, TypeVar
 
 from gitops.errors import GitopsError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 CHANGE: Final = 0
 """Something changed, drifted, or was asked for. No priority is higher."""

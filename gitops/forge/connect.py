@@ -14,7 +14,7 @@ from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
 from gitops.source.target import Server, is_loopback, parts_of, redact
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class Kind(StrEnum):

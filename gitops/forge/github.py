@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from gitops.forge.port import Comment, PullRequest, PullState, TooMany
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

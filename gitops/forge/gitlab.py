@@ -14,7 +14,7 @@ from urllib.parse import quote
 from gitops.forge.port import Comment, NotThere, PullRequest, PullState
 from gitops.forge.rest import Rest, unread
 from gitops.forge.statuses import Status
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from applier.patience import waits
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _PATIENCE: Final = timedelta(minutes=1)
 """How long to wait where no time is named; twice as long each time that it was too short."""

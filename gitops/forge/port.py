@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from gitops.errors import GitopsError
 from gitops.forge.statuses import Status
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class ForgeError(GitopsError):

@@ -20,7 +20,7 @@ from gitops.clock import Clock
 from gitops.forge.limits import Limits
 from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
 from gitops.secret_file import secret_in
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     import aiohttp

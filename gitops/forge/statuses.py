@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from urllib.parse import quote
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class Verdict(StrEnum):

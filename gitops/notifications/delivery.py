@@ -22,8 +22,8 @@ from gitops.clock import Clock
 from gitops.notifications.messages import Message, grouped
 from gitops.notifications.receivers import Receiver, Request
 from gitops.records.transitions import Transition
-from renderer.listing import counted
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import counted
 
 _log = logging.getLogger(__name__)
 

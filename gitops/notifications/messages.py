@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from gitops.records.transitions import Transition
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.listing import listed
-from renderer.values import dataclass
+from renderer.phrasing import listed
 
 NAMED: Final = 3
 """Instances that a text names; a webhook gets up to `LARGEST` of them."""

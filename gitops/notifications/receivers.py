@@ -19,7 +19,7 @@ from gitops.records.causes import timestamp
 from gitops.records.standing import State
 from gitops.records.transitions import Transition
 from gitops.secret_file import secret_in
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 """What a template may name."""

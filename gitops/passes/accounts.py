@@ -18,8 +18,8 @@ from applier.prune import Fate
 from gitops.records.causes import Row, blocked_rows
 from gitops.records.instance_status import is_waiting
 from gitops.records.record import Scopes
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from gitops.clock import Clock
 from gitops.passes.known import Known
 from gitops.passes.sources import SourceState, revisions_of, users_of
 from gitops.stages import Stage
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from gitops.propagation import governor
 from gitops.propagation.state import State
 from gitops.records.revisions import Archive, definition_body
 from gitops.records.rollouts import Rollouts, rollout_key
-from renderer.model import Issued
+from renderer.render.model import Issued
 
 _UNANSWERED: Final = "its record is being written; the server has not answered yet"
 

@@ -24,10 +24,10 @@ from gitops.records.instance_status import not_in_git
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.model import Bundle
-from renderer.values import dataclass
+from renderer.render.model import Bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _source_records(
                 about = About(parent, state.catalog.source, record.target, record.state)
                 news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
                 is_other = record.path != before.path or (before.keeps and not record.keeps)
-                lapsed = [keys.APPROVED] if annotation(parent, keys.APPROVED) and is_other else []
+                lapsed = [well_known.APPROVED] if annotation(parent, well_known.APPROVED) and is_other else []
                 yield told(_body(parent, data=data), news, lapsed=lapsed)
 
 

@@ -20,18 +20,18 @@ from gitops.propagation import deadlock, governor, stays
 from gitops.propagation.situation import Situation
 from gitops.records.record import read_sets
 from gitops.stages import Stage, untold
-from renderer import keys
-from renderer.catalog import Catalog
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import ObjectTypes, of_crds
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, defined_kind
-from renderer.memo import Memo
-from renderer.model import Bundle, Live, RenderedSet
-from renderer.object_types import ObjectTypes, of_crds
-from renderer.render import render
-from renderer.resolve import laid_over
-from renderer.stored import carries
-from renderer.values import dataclass
-from renderer.world import World
+from renderer.manifest_hash import carries
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, Live, RenderedSet
+from renderer.render.render import render
+from renderer.render.resolve import laid_over
+from renderer.render.world import World
 
 MOST_ROUNDS = 8
 """So often what is referred to is foretold again: it may refer to something else itself, and in a circle for ever."""
@@ -199,10 +199,10 @@ def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> Wor
     defined: dict[GroupKind, str] = {}
     owners: dict[GroupKind, str] = {}
     for crd in observed.crds:
-        if name := annotation(crd, keys.DEFINITION):
+        if name := annotation(crd, well_known.DEFINITION):
             kind = defined_kind(crd)
             defined[kind] = name
-            if source := by_set.get(label(crd, keys.PART_OF)):
+            if source := by_set.get(label(crd, well_known.PART_OF)):
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
     return World(

@@ -24,17 +24,17 @@ from gitops.propagation.waits import Wait
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
-from renderer import keys
-from renderer.catalog import Catalog, written_versions
-from renderer.content import Declared
-from renderer.crd import key_of
-from renderer.definition import Definition, DefinitionErrors
-from renderer.graph import ancestors
+from renderer import well_known
+from renderer.catalog.catalog import Catalog, written_versions
+from renderer.catalog.file_content import Declared
+from renderer.definition.compile import Definition, DefinitionErrors
+from renderer.definition.crd import key_of
+from renderer.graph.levels import ancestors
 from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
 from renderer.kinds import defined_kind
-from renderer.model import Origin
-from renderer.own_status import OwnStatus
-from renderer.revision import Stored, definition_of
+from renderer.levelgate_status import OwnStatus
+from renderer.render.model import Origin
+from renderer.render.revisions import Stored, definition_of
 
 
 async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Known:
@@ -77,7 +77,9 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
 def definers(crds: Iterable[Object], sources: Iterable[str]) -> dict[GroupKind, str]:
     """Each kind that one of these sources defines: the one whose set has its CRD."""
     sets = {applyset_id(source_parent(name)): name for name in sources}
-    owners = {defined_kind(crd): label(crd, keys.PART_OF) for crd in crds if annotation(crd, keys.DEFINITION)}
+    owners = {
+        defined_kind(crd): label(crd, well_known.PART_OF) for crd in crds if annotation(crd, well_known.DEFINITION)
+    }
     return {kind: sets[owner] for kind, owner in owners.items() if owner in sets}
 
 
@@ -135,8 +137,8 @@ def _recorded(kind: GroupKind, crd: Object, stored: Stored) -> Definition | None
     newest = stored.newest(kind)
     if newest is None or newest.manifest is None:
         return None
-    said = {name: text for name in keys.OF_DEFINITIONS if (text := annotation(crd, name))}
-    metadata = {"name": annotation(crd, keys.DEFINITION), "annotations": said}
+    said = {name: text for name in well_known.OF_DEFINITIONS if (text := annotation(crd, name))}
+    metadata = {"name": annotation(crd, well_known.DEFINITION), "annotations": said}
     try:
         return definition_of(replace(newest, manifest={**newest.manifest, "metadata": metadata}))
     except DefinitionErrors:
@@ -159,7 +161,7 @@ async def _in_their_versions(
 def with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
     """With the instances of its source as the cluster has them."""
     mine = applyset_id(source_parent(catalog.source))
-    found = [one for one in objects if label(one, keys.PARENT_ID) and label(one, keys.PART_OF) == mine]
+    found = [one for one in objects if label(one, well_known.PARENT_ID) and label(one, well_known.PART_OF) == mine]
     return replace(catalog, objects=tuple(Declared(_asked(one), Origin(), lambda _: 0) for one in found))
 
 
@@ -176,9 +178,9 @@ def _keeping(cause: Cause) -> dict[str, str]:
     """The annotations by which Git may have said it: a hold, or the suspension of the instance as a whole."""
     match cause.reason:
         case Reason.HELD:
-            why, until = keys.HOLD, keys.HOLD_UNTIL
+            why, until = well_known.HOLD, well_known.HOLD_UNTIL
         case Reason.SUSPENDED if not cause.node:
-            why, until = keys.SUSPEND, keys.SUSPEND_UNTIL
+            why, until = well_known.SUSPEND, well_known.SUSPEND_UNTIL
         case _:
             return {}
     return {why: cause.message} | ({until: cause.until.isoformat()} if cause.until else {})
@@ -188,6 +190,6 @@ def without(found: Plan, known: Known) -> Plan:
     """The plan of what is read from Git: without the sets of others, from owner to member."""
     theirs, ids = {one.source for one in known.elsewhere}, set[str]()
     for one in found.sets if theirs else ():
-        if one.rendered.source in theirs or label(one.parent or {}, keys.PART_OF) in ids:
+        if one.rendered.source in theirs or label(one.parent or {}, well_known.PART_OF) in ids:
             ids.add(one.rendered.id)
     return Plan(tuple(one for one in found.sets if one.rendered.id not in ids)) if ids else found

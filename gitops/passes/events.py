@@ -14,7 +14,7 @@ from typing import Final
 from applier.cluster import STATUS, Cluster, Object
 from applier.errors import ClusterError
 from gitops.records.transitions import Transition
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, digest
 
 EVENT: Final = GroupKind("events.k8s.io", "Event")
@@ -45,8 +45,8 @@ def event(one: Transition, now: datetime) -> Object:
         "metadata": {
             "name": f"{key.name[:200].rstrip('-.')}.{number}",
             "namespace": key.namespace or "default",
-            "labels": {keys.MANAGED_BY: CONTROLLER},
-            "annotations": {keys.COMMIT: one.commit} if one.commit else {},
+            "labels": {well_known.MANAGED_BY: CONTROLLER},
+            "annotations": {well_known.COMMIT: one.commit} if one.commit else {},
         },
         "eventTime": at,
         "reportingController": CONTROLLER,

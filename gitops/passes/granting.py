@@ -23,8 +23,8 @@ from gitops.propagation.state import State
 from gitops.propagation.stays import Rollout, stays, told
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

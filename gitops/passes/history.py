@@ -14,7 +14,7 @@ from applier.observed import annotation
 from applier.reasons import Reason
 from gitops.records.record import SourceRecord, is_approval
 from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
-from renderer import keys
+from renderer import well_known
 from renderer.cel.functions.semver import semver
 
 
@@ -43,7 +43,7 @@ def accepted(record: Object | None, target: Target) -> Stand:
 def objection(mirror: Mirror, before: Stand, after: Stand, record: Object | None) -> Offer | None:
     """Why the source may not go from `before` to `after`; None where it may. Both are in the copy. Blocks."""
     old, new = before.commit, after.commit
-    if not old or old == new or (record and is_approval(annotation(record, keys.APPROVED), new)):
+    if not old or old == new or (record and is_approval(annotation(record, well_known.APPROVED), new)):
         return None
     match mirror.target.ref:
         case Commit():
@@ -75,7 +75,7 @@ def unsigned(
     mirror: Mirror, verification: Verification, before: str, commit: str, record: Object | None
 ) -> Offer | None:
     """Why the signatures of what leads from `before` to `commit` do not do; None where they do, or where a person has approved the commit. Blocks."""
-    if before == commit or (record and is_approval(annotation(record, keys.APPROVED), commit)):
+    if before == commit or (record and is_approval(annotation(record, well_known.APPROVED), commit)):
         return None
     why = mirror.unsigned(verification, before, commit)
     return Offer(commit, why, Reason.UNSIGNED) if why else None

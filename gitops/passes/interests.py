@@ -13,11 +13,11 @@ from applier.plan import SetPlan
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, NAMESPACE
-from renderer.model import Bundle
-from renderer.selection import Selection
+from renderer.label_selector import Selection
+from renderer.render.model import Bundle
 
 Roots = Collection[ObjectKey] | None
 """Objects that sources declare, instances and plain ones; None for everything."""
@@ -107,7 +107,7 @@ def foreseen(sources: Iterable[SourceState], parents: Iterable[Object]) -> Itera
 def _subjects(kinds: Iterable[GroupKind], whole: Collection[GroupKind]) -> Iterator[Subject]:
     yield Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
     for kind in kinds:
-        yield Subject(kind, selector="" if kind in whole else keys.PART_OF)
+        yield Subject(kind, selector="" if kind in whole else well_known.PART_OF)
 
 
 def members(one: SetPlan) -> Iterator[GroupKind]:
@@ -121,5 +121,5 @@ def references(one: SetPlan) -> Iterator[Subject]:
         yield Subject(selection.group_kind, selection.namespace or "", selection.labels)
     for node in one.nodes:
         key, live = node.node.key, node.live
-        if key and (node.node.external or (live is not None and not label(live, keys.PART_OF))):
+        if key and (node.node.external or (live is not None and not label(live, well_known.PART_OF))):
             yield Subject(key.group_kind, key.namespace, name=key.name)

@@ -24,12 +24,12 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import ObjectTypes
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.model import Bundle
-from renderer.object_types import ObjectTypes
-from renderer.values import dataclass
+from renderer.render.model import Bundle
 
 Moved = Mapping[ObjectKey, tuple[Account | None, Account]]
 """The accounts of sets, before and after something has happened."""

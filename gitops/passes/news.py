@@ -12,8 +12,8 @@ from applier.reasons import Blocked, Reason
 from gitops.passes.accounts import Account
 from gitops.passes.known import Moved, Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from gitops.records.installation import INSTALLATION, check_format
 from gitops.records.record import SourceRecord, is_approved, records_of
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 
@@ -53,7 +53,7 @@ async def observe_all(
     archive = await archive.read_rules(cluster, sorted(named))
     others = records_of(own or ())
     if own is None:
-        own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD)
+        own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD)
     rollouts, windows = Rollouts.of(own), calendar.of(own)
     catalogs = [state.catalog for state in sources]
     read = {catalog.source for catalog in catalogs}
@@ -146,7 +146,7 @@ async def heeding_kro(cluster: Reader, sources: Sequence[SourceState], now: date
 
 def _is_lost(parent: Object | None) -> bool:
     """Does the inventory of a source not say any more where its members are? That of another tool is not ours to find."""
-    if parent is None or not label(parent, keys.PARENT_ID):
+    if parent is None or not label(parent, well_known.PARENT_ID):
         return True
     return tool_of(parent) == TOOL and not is_intact(parent)
 

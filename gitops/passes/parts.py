@@ -18,14 +18,14 @@ from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState
 from gitops.passes.whole import Place, Whole
-from renderer import keys
-from renderer.catalog import Catalog
-from renderer.content import Declared, located
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, located
+from renderer.frozen import dataclass
+from renderer.graph.implied_edges import outline
 from renderer.identity import ObjectKey, applyset_id, source_parent
-from renderer.implied import outline
-from renderer.model import Bundle, RenderedSet
-from renderer.order import uses_of
-from renderer.values import dataclass
+from renderer.render.model import Bundle, RenderedSet
+from renderer.render.order import uses_of
 
 SHARE: Final = 40
 """What a commit changes is looked at in parts of FEW, one after the other, up to this fraction of all objects: beyond it a pass over everything,
@@ -147,7 +147,11 @@ def _unsettled(one: SetPlan, *, let_move: bool = False) -> str:
         return "waits"
     if one.stays and one.stays.reason is not Reason.BAKING and not let_move:
         return "waits"
-    if one.parent is None or not label(one.parent, keys.PARENT_ID) or "deletionTimestamp" in one.parent["metadata"]:
+    if (
+        one.parent is None
+        or not label(one.parent, well_known.PARENT_ID)
+        or "deletionTimestamp" in one.parent["metadata"]
+    ):
         return "has no live set"
     elsewhere = rendered.revision != rendered.aim and not let_move
     return "is not at the revision that it is to move to" if elsewhere else ""

@@ -19,9 +19,9 @@ from gitops.propagation import governor
 from gitops.propagation.propagation import Propagation
 from gitops.propagation.situation import Situation
 from gitops.records.record import read_own
-from renderer.catalog import written_versions
-from renderer.memo import Memo
-from renderer.model import Bundle, RenderedNode
+from renderer.catalog.catalog import written_versions
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, RenderedNode
 
 
 async def preview(

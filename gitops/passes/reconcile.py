@@ -41,11 +41,11 @@ from gitops.records.record import untaken_body
 from gitops.records.revisions import KIND, Archive
 from gitops.records.transitions import Transition
 from gitops.stages import Stage, untold
-from renderer.catalog import Catalog, written_versions
+from renderer.catalog.catalog import Catalog, written_versions
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.memo import Memo
-from renderer.model import Bundle, Issued
-from renderer.values import dataclass
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, Issued
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""

@@ -22,9 +22,9 @@ from applier.underway import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
 from gitops.clock import Clock
 from gitops.passes import events
 from gitops.records.transitions import MOST, Transition
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 MOST_EVENTS: Final = 2 * MOST
 """So many Events wait to be written at most; the rest is left out."""
@@ -76,7 +76,7 @@ def dropped(obj: Object) -> Due:
 
 def about(record: Object) -> ObjectKey:
     """The instance that a record is of; the record itself where it is of none."""
-    key, of = ObjectKey.of(record), annotation(record, keys.RECORD_OF).split("/")
+    key, of = ObjectKey.of(record), annotation(record, well_known.RECORD_OF).split("/")
     return ObjectKey(*of) if len(of) == len(key) else key
 
 

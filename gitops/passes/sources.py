@@ -12,11 +12,11 @@ from gitops.compose import SourceConfig
 from gitops.passes.history import Offer
 from gitops.records.pins import Pin
 from gitops.source import Snapshot, Target
-from renderer.catalog import Catalog
-from renderer.content import FileContent
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import FileContent
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

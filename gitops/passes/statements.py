@@ -25,11 +25,11 @@ from gitops.records.instance_status import instance_status, is_told
 from gitops.records.record import MOST_CLAIMS, SourceRecord, is_approval
 from gitops.records.revisions import Archive
 from gitops.records.standing import State
-from renderer import keys
-from renderer.crd import key_of
+from renderer import well_known
+from renderer.definition.crd import key_of
 from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
-from renderer.model import Bundle, RenderedSet
+from renderer.render.model import Bundle, RenderedSet
 
 
 def statuses(
@@ -113,8 +113,8 @@ def passes_with(
     }
     mine = ledger.of_source(source)
     words = []
-    if is_approval(annotation(parent, keys.APPROVED), record.target):
-        by = asked_by(parent, keys.APPROVED)
+    if is_approval(annotation(parent, well_known.APPROVED), record.target):
+        by = asked_by(parent, well_known.APPROVED)
         words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
     if state.pin:
         words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
@@ -190,6 +190,6 @@ def strays(bundle: Bundle, observed: Observed) -> list[Object]:
         for key, obj in observed.objects.items()
         if key.group_kind in observed.whole
         and key not in bundle.instances
-        and not label(obj, keys.PART_OF)
+        and not label(obj, well_known.PART_OF)
         and not is_told(obj)
     ]

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from gitops.passes.accounts import Account, Ledger
 from gitops.records.causes import timestamp
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.selection import Selection
-from renderer.values import dataclass
+from renderer.label_selector import Selection
 
 Nodes = frozenset[str]
 """Ids of nodes; the empty text is the parent of a set itself."""

@@ -19,11 +19,11 @@ from gitops.passes.topology import Topology, Woken
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.refs import Ref, RefError, locate
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.model import Origin, RenderedSet
-from renderer.values import dataclass
+from renderer.render.model import Origin, RenderedSet
 
 
 @dataclass(frozen=True, slots=True)

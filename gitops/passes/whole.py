@@ -28,12 +28,12 @@ from gitops.propagation.state import State
 from gitops.propagation.stays import Counted, Rollout
 from gitops.records.revisions import Archive
 from gitops.records.rollouts import Rollouts
-from renderer.catalog import Catalog
-from renderer.content import Declared, located
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, located
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
 from renderer.kinds import CRD, is_namespaced
-from renderer.model import RenderedNode, RenderedSet
-from renderer.values import dataclass
+from renderer.render.model import RenderedNode, RenderedSet
 
 Place = tuple[str, ObjectKey]
 """A source, and an object that it declares."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
 

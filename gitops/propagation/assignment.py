@@ -10,7 +10,7 @@ from itertools import pairwise
 from gitops.propagation.policy import OnHalt, OnNewRevision, Policy, Wave
 from gitops.propagation.shapes import Shape
 from gitops.propagation.state import ANY_TARGET, Entry, State, Target
-from renderer.revision import Revision
+from renderer.render.revisions import Revision
 
 
 def newest(revisions: Sequence[Revision]) -> Target:

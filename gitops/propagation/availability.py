@@ -15,7 +15,7 @@ from gitops.propagation.judge import Reading, judge
 from gitops.propagation.policy import Availability
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Target
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 AHEAD: Final = timedelta(days=366)
 _MOMENT: Final = timedelta(seconds=1)

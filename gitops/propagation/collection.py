@@ -19,7 +19,7 @@ from gitops.propagation.ordered import Ordered
 from gitops.propagation.policy import Order, Policy
 from gitops.propagation.progress import Progress
 from gitops.propagation.waits import Wait
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 _OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})

@@ -1,6 +1,6 @@
 """Instances that wait for one another for ever (S1-23).
 
-What can be seen before anything runs is refused when it is read (`renderer.waiting`); this is the rest. A set may go on if something of it is under
+What can be seen before anything runs is refused when it is read (`renderer.catalog.gate_cycles`); this is the rest. A set may go on if something of it is under
 way, if a time, a person or somebody outside can end its wait, or if one of those that it waits for may go on. Those that are left are deadlocked.
 So a set is told only where no event that is still to come can help, other than another commit.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 from applier.plan import NodePlan, Plan, SetPlan
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.items import name_of
-from renderer import graph
+from renderer.graph import levels
 from renderer.identity import ObjectKey
 
 Awaited = Mapping[ObjectKey, frozenset[ObjectKey]]
@@ -86,7 +86,7 @@ def _is_behind(node: NodePlan, blocked: Blocked, by_id: Mapping[str, NodePlan]) 
 
 def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]]) -> Blocked:
     ordered = {key: sorted(others) for key, others in waits.items()}
-    circle = graph.path(ordered, parent, parent)
+    circle = levels.path(ordered, parent, parent)
     way = " -> ".join(_named(key, parent) for key in circle or [parent, ordered[parent][0]])
     where = "in a circle" if circle else "for one that waits in a circle"
     because = tuple(

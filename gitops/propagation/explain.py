@@ -16,7 +16,7 @@ from gitops.propagation.policy import Policy, Wave
 from gitops.propagation.rollout import Situation
 from gitops.propagation.state import State, WaveProgress
 from gitops.propagation.waits import MOST, MOST_STARTS, Ahead, Other, Position, Start, Wait, ordinal
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from gitops.propagation.mistakes import Mistakes, Wrong, parsed
 from gitops.propagation.schedules import Times
 from gitops.propagation.window import GOVERNABLE, Drain, Kind, Selector, Window
 from renderer import schema
-from renderer.catalog import Catalog
-from renderer.content import Declared
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
-from renderer.model import Origin
+from renderer.render.model import Origin
 from renderer.schema.form import fields, one_of
-from renderer.values import dataclass
 
 T = TypeVar("T")
 

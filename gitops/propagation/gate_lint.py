@@ -8,10 +8,10 @@ from datetime import datetime
 from applier.plan import Effect
 from gitops.propagation.lint import meeting
 from gitops.propagation.window import Kind, Target, Window
-from renderer.definition import Definition
+from renderer.definition.compile import Definition
+from renderer.definition.gates import Gate
+from renderer.definition.variables import suggestion
 from renderer.errors import Problem
-from renderer.gates import Gate
-from renderer.scope import suggestion
 
 
 def unknown_names(

@@ -26,13 +26,13 @@ from gitops.propagation.waits import Wait
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
 from renderer.cel.why_false import Part, decisive
-from renderer.conditions import as_bool
+from renderer.definition.conditions import as_bool
+from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, of_item
+from renderer.definition.gates import SECRET_FIELDS, Gate, key_of
 from renderer.errors import ExpressionError
-from renderer.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, of_item
-from renderer.gates import SECRET_FIELDS, Gate, key_of
+from renderer.frozen import dataclass
 from renderer.identity import group_kind
 from renderer.kinds import SECRET
-from renderer.values import dataclass
 
 TICK: Final = timedelta(minutes=1)
 """A gate that reads `now` is judged again after this: when it changes nobody can know before."""

@@ -25,10 +25,10 @@ from gitops.propagation.situation import Situation
 from gitops.propagation.state import Entry
 from gitops.propagation.stays import Stays, stays
 from gitops.propagation.verdicts import Verdicts, instance_of
-from renderer.families import Place
 from renderer.identity import ObjectKey
-from renderer.model import Bundle
-from renderer.revision import Stored
+from renderer.render.instance_cache import Place
+from renderer.render.model import Bundle
+from renderer.render.revisions import Stored
 
 _NONE: Final[Mapping[ObjectKey, int]] = {}
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from gitops.propagation import texts, zones
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _REPEATS = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
 _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?")

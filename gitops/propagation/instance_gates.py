@@ -15,10 +15,10 @@ from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import Pace
 from gitops.propagation.waits import Wait
-from renderer.gates import Gate
+from renderer.definition.gates import Gate
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.resolve import laid_over, schema_value
-from renderer.values import dataclass
+from renderer.render.resolve import laid_over, schema_value
 
 
 @dataclass(repr=False)

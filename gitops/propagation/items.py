@@ -15,7 +15,7 @@ from gitops.propagation.progress import Progress
 from gitops.propagation.state import Target
 from gitops.propagation.waits import Wait
 from renderer.identity import ObjectKey
-from renderer.own_status import OwnStatus
+from renderer.levelgate_status import OwnStatus
 
 
 def name_of(key: ObjectKey) -> str:

@@ -17,7 +17,7 @@ from applier.plan import Effect
 from applier.reasons import Reason
 from gitops.propagation.occurrences import HORIZON, Occurrences
 from gitops.propagation.window import Drain, Kind, Openness, Target, Window
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
 MAX_APART: Final = timedelta(seconds=30)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class Operator(StrEnum):

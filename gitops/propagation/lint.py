@@ -14,8 +14,8 @@ from gitops.propagation import zones
 from gitops.propagation.judge import State, next_change, startable
 from gitops.propagation.occurrences import Repeating, WallClock
 from gitops.propagation.window import Kind, Selector, Window
-from renderer.model import Origin
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.render.model import Origin
 
 AHEAD: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)

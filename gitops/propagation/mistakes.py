@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gitops.propagation.recurrence import Refused
-from renderer.content import Declared
+from renderer.catalog.file_content import Declared
 from renderer.errors import Problem
 
 T = TypeVar("T")

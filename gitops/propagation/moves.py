@@ -24,10 +24,10 @@ from gitops.propagation.stays import Rollout
 from gitops.propagation.verdicts import Verdicts
 from gitops.propagation.waits import Wait
 from renderer.errors import Problem
-from renderer.families import Place
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.keys import HALT
-from renderer.values import dataclass
+from renderer.render.instance_cache import Place
+from renderer.well_known import HALT
 
 Labels = Mapping[str, str]
 

@@ -18,11 +18,11 @@ from gitops.propagation.judge import Closing
 from gitops.propagation.policy import Mode, Policy
 from gitops.propagation.shapes import frontier
 from gitops.propagation.waits import Position, Wait
-from renderer.gates import Gate
-from renderer.listing import listed
-from renderer.model import id_in_definition
-from renderer.resolve import schema_value
-from renderer.values import dataclass
+from renderer.definition.gates import Gate
+from renderer.frozen import dataclass
+from renderer.phrasing import listed
+from renderer.render.model import id_in_definition
+from renderer.render.resolve import schema_value
 
 
 @dataclass

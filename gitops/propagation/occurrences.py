@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from gitops.propagation import zones
 from gitops.propagation.recurrence import Days
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 HORIZON: Final = timedelta(days=3653)
 """How far edges are looked for: ten years, since 29 February can be eight years away."""

@@ -16,13 +16,13 @@ from applier.observed import annotation
 from gitops.propagation.people import asked_by
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import HALTED, MOST_TEXT, PROPOSED, Approval, Entry, Halt, RefusedOrder, Revert, State
-from renderer import keys
-from renderer.values import dataclass
+from renderer import well_known
+from renderer.frozen import dataclass
 
-REQUESTS: Final = (keys.PROPOSED, keys.RESUME, keys.APPROVE, keys.HALT)
+REQUESTS: Final = (well_known.PROPOSED, well_known.RESUME, well_known.APPROVE, well_known.HALT)
 """Annotations of a record that are orders, in the order in which they are carried out; the first is the program's own word."""
 
-REQUEST_KEYS: Final = (*REQUESTS, keys.APPROVE_REASON, keys.REQUESTED_BY)
+REQUEST_KEYS: Final = (*REQUESTS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
 """All annotations of requests; none of them is left once they are answered."""
 
 
@@ -52,7 +52,7 @@ def requests(record: Object) -> tuple[Request, ...]:
             key,
             said=annotation(record, key),
             by=asked_by(record, key),
-            why=annotation(record, keys.APPROVE_REASON if key == keys.APPROVE else key),
+            why=annotation(record, well_known.APPROVE_REASON if key == well_known.APPROVE else key),
         )
         for key in asked
     )
@@ -65,11 +65,11 @@ def carried_out(
     for request in asked:
         try:
             match request.key:
-                case keys.PROPOSED:
+                case well_known.PROPOSED:
                     state = proposed(state, request.said, now=now)
-                case keys.HALT:
+                case well_known.HALT:
                     state = halt(state, by=request.by, why=request.why, now=now)
-                case keys.RESUME:
+                case well_known.RESUME:
                     state = resume(state, failed, by=request.by, why=request.why, now=now)
                 case _:
                     state = approve(policy, state, request.said, by=request.by, why=request.why, now=now)
@@ -81,7 +81,7 @@ def carried_out(
 def unanswerable(state: State, asked: Iterable[Request], *, now: datetime) -> State:
     """The state of a rollout of which nothing can be read now. It can be halted, and told of; everything else is refused."""
     for request in asked:
-        if request.key in {keys.PROPOSED, keys.HALT}:
+        if request.key in {well_known.PROPOSED, well_known.HALT}:
             state = carried_out(state, [request], Policy(), {}, now=now)
         else:
             state = _refused(state, request, "no instance of this rollout can be read now; ask again", now)
@@ -126,7 +126,7 @@ def resume(state: State, failed: Mapping[str, int], *, by: str, why: str, now: d
         raise RefusedOrder("this rollout is not halted, so there is nothing to resume")
     own = [halt for halt in state.halts if halt.by != GIT]
     if not own:
-        raise RefusedOrder(f"Git halts this rollout; take {keys.HALT} out of its definition")
+        raise RefusedOrder(f"Git halts this rollout; take {well_known.HALT} out of its definition")
     names = ", ".join(f"r{halt.target}" if halt.target else "everything" for halt in own)
     kept = tuple(halt for halt in state.halts if halt.by == GIT)
     return replace(state, halts=kept, forgiven=dict(failed)).noted(Entry(now, "resumed", names, by, why))

@@ -17,25 +17,25 @@ from applier.ownership import annotators
 from applier.reasons import Reason
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait
-from renderer import keys
+from renderer import well_known
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import Manifest
-from renderer.own_status import OwnStatus
-from renderer.values import dataclass
+from renderer.levelgate_status import OwnStatus
 
 if TYPE_CHECKING:
-    from renderer.content import Declared
+    from renderer.catalog.file_content import Declared
 
 _WORDS: Final = frozenset(
     {
-        keys.HOLD,
-        keys.HOLD_UNTIL,
-        keys.SUSPEND,
-        keys.SUSPEND_UNTIL,
-        keys.KRO_RECONCILE,
-        keys.GLASS_REASON,
-        keys.GLASS_UNTIL,
-        keys.PRIORITY,
+        well_known.HOLD,
+        well_known.HOLD_UNTIL,
+        well_known.SUSPEND,
+        well_known.SUSPEND_UNTIL,
+        well_known.KRO_RECONCILE,
+        well_known.GLASS_REASON,
+        well_known.GLASS_UNTIL,
+        well_known.PRIORITY,
     }
 )
 """Most instances carry none of them, and each is looked at in every decision."""
@@ -74,18 +74,18 @@ class Asked:
             is_blank = live is not None and not annotation(live, key).strip() and _is_of_others(live, key)
             return said(key).strip() or ("no reason given" if is_blank else "")
 
-        suspend = why(keys.SUSPEND) or (
-            f"{keys.KRO_RECONCILE}: suspended" if said(keys.KRO_RECONCILE) == "suspended" else ""
+        suspend = why(well_known.SUSPEND) or (
+            f"{well_known.KRO_RECONCILE}: suspended" if said(well_known.KRO_RECONCILE) == "suspended" else ""
         )
         return cls(
-            hold=why(keys.HOLD),
-            hold_until=moment(said(keys.HOLD_UNTIL)),
+            hold=why(well_known.HOLD),
+            hold_until=moment(said(well_known.HOLD_UNTIL)),
             suspend=suspend,
-            suspend_until=moment(said(keys.SUSPEND_UNTIL)),
-            glass=said(keys.GLASS_REASON),
-            glass_until=moment(said(keys.GLASS_UNTIL)),
-            glass_by=_author(manifest, live, keys.GLASS_REASON, keys.GLASS_BY),
-            priority=_whole(said(keys.PRIORITY)),
+            suspend_until=moment(said(well_known.SUSPEND_UNTIL)),
+            glass=said(well_known.GLASS_REASON),
+            glass_until=moment(said(well_known.GLASS_UNTIL)),
+            glass_by=_author(manifest, live, well_known.GLASS_REASON, well_known.GLASS_BY),
+            priority=_whole(said(well_known.PRIORITY)),
         )
 
     def or_glass_of(self, wider: Asked | None) -> Asked:
@@ -124,7 +124,7 @@ class Asked:
         if not self.glass:
             return ""
         if self.glass_until is None:
-            return f"{keys.GLASS_UNTIL} says no time, write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+            return f"{well_known.GLASS_UNTIL} says no time, write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
         if self.glass_until > since + LONGEST_GLASS:
             hours = LONGEST_GLASS // timedelta(hours=1)
             return f"until {self.glass_until:{_MINUTE}} is more than {hours} hours ahead of {since:{_MINUTE}}"
@@ -136,9 +136,9 @@ NOBODY: Final = Asked()
 
 def glass_beyond(written: Iterable[Declared], now: datetime) -> Iterator[tuple[Problem, bool]]:
     """A break-glass in Git that opens nothing now because of its end, and whether that is over; else it is further ahead than it may be."""
-    path = f"metadata.annotations[{keys.GLASS_UNTIL}]"
+    path = f"metadata.annotations[{well_known.GLASS_UNTIL}]"
     for one in written:
-        ends = moment(annotation(one.manifest, keys.GLASS_UNTIL))
+        ends = moment(annotation(one.manifest, well_known.GLASS_UNTIL))
         if ends is None or now < ends <= now + LONGEST_GLASS:
             continue
         latest = f"write at most {now + LONGEST_GLASS:%Y-%m-%dT%H:%M:%SZ}"
@@ -166,7 +166,7 @@ def first_seen(instance: Object | None, name: str, word: str) -> datetime | None
     return moment(found.get("since")) if found.get("said") == word else None
 
 
-def asked_by(record: Object, key: str, named: str = keys.REQUESTED_BY) -> str:
+def asked_by(record: Object, key: str, named: str = well_known.REQUESTED_BY) -> str:
     """Who has annotated a record with `key`: the name that is given with it, else the field manager that wrote it last."""
     return annotation(record, named) or next(reversed(annotators(record, key)), _SOMEBODY)
 

@@ -17,8 +17,8 @@ from gitops.propagation.state import Entry
 from gitops.propagation.verdicts import Verdicts, instance_of
 from gitops.propagation.waits import Wait
 from gitops.propagation.window import Drain
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.values import dataclass
 
 _CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""

@@ -34,12 +34,12 @@ from gitops.propagation.policy_schema import SPEC
 from gitops.propagation.shapes import Exponential, Linear, Shape
 from gitops.propagation.window import Openness
 from renderer import schema
-from renderer.catalog import Catalog
-from renderer.content import Declared
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, POLICY
-from renderer.model import Origin
-from renderer.values import dataclass
+from renderer.render.model import Origin
 
 _T = TypeVar("_T")
 

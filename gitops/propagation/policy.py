@@ -19,8 +19,8 @@ from gitops.propagation.labels import LabelSelector
 from gitops.propagation.shapes import Exponential, Shape, Unpaced
 from gitops.propagation.window import Openness
 from renderer.errors import Problem
-from renderer.model import Origin
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.render.model import Origin
 
 REST: Final = "rest"
 """The wave of instances that fit no declared wave, or several."""

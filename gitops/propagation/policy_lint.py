@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from gitops.propagation.policy import Policy, governing
 from renderer.errors import Problem
-from renderer.model import Bundle
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.render.model import Bundle
 
 
 @dataclass(frozen=True, slots=True)

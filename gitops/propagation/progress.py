@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 _STORED: Final = {

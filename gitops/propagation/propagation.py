@@ -13,9 +13,9 @@ from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
 from gitops.propagation.stays import Counted, Rollout
 from renderer.errors import Problem
-from renderer.families import Place
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
+from renderer.render.instance_cache import Place
 
 
 @dataclass(frozen=True, slots=True)

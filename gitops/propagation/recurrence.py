@@ -17,7 +17,7 @@ from typing import Final
 from cronsim import CronSim, CronSimError
 from dateutil import rrule
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FREQUENCIES: Final = {"DAILY": rrule.DAILY, "WEEKLY": rrule.WEEKLY, "MONTHLY": rrule.MONTHLY, "YEARLY": rrule.YEARLY}
 _WEEKDAYS: Final = {

@@ -20,8 +20,8 @@ from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import frontier
 from gitops.propagation.state import HALTED, OURSELVES, Entry, Halt, Revert, State, Target
 from gitops.propagation.waits import Wait
-from renderer.listing import listed
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import listed
 
 Pace = Callable[[Item, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""

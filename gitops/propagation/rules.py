@@ -20,13 +20,13 @@ from gitops.propagation.judge import Rules as WindowRules
 from gitops.propagation.policies import policies_of
 from gitops.propagation.policy import DEFAULT, Policy
 from gitops.propagation.window import Window
-from renderer.catalog import Catalog
-from renderer.content import Declared, FileContent
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, FileContent
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
-from renderer.model import Origin
-from renderer.values import dataclass
+from renderer.render.model import Origin
 
 _MAY_HOLD_RULES: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
 """Annotations of ours stand in files without rules as well, so the prefix alone says nothing."""

@@ -7,7 +7,7 @@ only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would o
 from __future__ import annotations
 
 from gitops.propagation.amounts import ONE, Amount
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

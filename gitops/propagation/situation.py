@@ -25,10 +25,10 @@ from gitops.propagation.waits import Wait
 from gitops.propagation.window import Window
 from gitops.records.record import causes_of
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.model import Bundle
-from renderer.revision import Stored
-from renderer.values import dataclass
+from renderer.render.model import Bundle
+from renderer.render.revisions import Stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import orjson
 
 from gitops.errors import GitopsError
 from gitops.propagation.waits import Ahead
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 KEPT_DECISIONS: Final = 50
 OURSELVES: Final = "levelgate"

@@ -18,8 +18,8 @@ from gitops.propagation.policy import Policy
 from gitops.propagation.state import State, Target
 from gitops.propagation.waits import Ahead, Wait
 from gitops.propagation.window import Window
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 class Rollout(NamedTuple):

@@ -14,12 +14,12 @@ from gitops.propagation.people import NOBODY, Asked
 from gitops.propagation.waits import Wait
 from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
-from renderer import keys
-from renderer.crd import key_of
+from renderer import well_known
+from renderer.definition.crd import key_of
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.kinds import defined_kind
-from renderer.model import Bundle, RenderedSet
-from renderer.values import dataclass
+from renderer.render.model import Bundle, RenderedSet
 
 
 def everything(observed: Observed, now: datetime) -> Wait | None:
@@ -30,7 +30,7 @@ def everything(observed: Observed, now: datetime) -> Wait | None:
 def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
     """What people ask of definitions, in Git or on their CRDs."""
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
-    crds = [crd for crd in observed.crds if annotation(crd, keys.DEFINITION)]
+    crds = [crd for crd in observed.crds if annotation(crd, well_known.DEFINITION)]
     live = {defined_kind(crd): crd for crd in crds}
     return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
@@ -57,7 +57,7 @@ def not_yet(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iter
     for name, others in depends_on.items():
         missing = [one for one in others if not _record(one, observed).applied]
         parent = observed.objects.get(source_parent(name))
-        if missing and not (parent and label(parent, keys.PARENT_ID)):
+        if missing and not (parent and label(parent, well_known.PARENT_ID)):
             told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
             because = tuple(Because("Source", one, Reason.PROGRESSING) for one in missing)
             yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)
@@ -118,7 +118,7 @@ class Suspensions:
     def _source(self, instance: ObjectKey) -> str:
         """The source of an instance, also of one that nothing wants any more: that of the set that it is in."""
         while (plan := self.plans.get(instance)) and not plan.rendered.source:
-            owner = self.sets.get(label(plan.parent, keys.PART_OF)) if plan.parent else None
+            owner = self.sets.get(label(plan.parent, well_known.PART_OF)) if plan.parent else None
             if owner is None or owner.source:
                 return owner.source if owner else ""
             instance = owner.parent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gitops.propagation.window import Target
-from renderer.definition import Definition
+from renderer.definition.compile import Definition
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
-from renderer.model import Bundle, RenderedNode, RenderedSet, id_in_definition
+from renderer.render.model import Bundle, RenderedNode, RenderedSet, id_in_definition
 
 
 def targets(bundle: Bundle, definitions: Mapping[GroupKind, Definition], cluster: str) -> Iterator[Target]:

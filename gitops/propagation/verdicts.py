@@ -15,10 +15,10 @@ from gitops.propagation.people import Asked
 from gitops.propagation.situation import Situation
 from gitops.propagation.state import OVERRIDDEN, Entry
 from gitops.propagation.window import Target, Window
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.model import RenderedSet, id_in_definition
-from renderer.values import dataclass
+from renderer.render.model import RenderedSet, id_in_definition
 
 
 @dataclass(repr=False)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from applier.reasons import Because, Blocked, Reason
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 MOST = 10
 """Items that a report names one by one."""

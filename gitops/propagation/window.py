@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from applier.plan import Effect
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.occurrences import Timeline
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind
-from renderer.model import Origin
-from renderer.values import dataclass
+from renderer.render.model import Origin
 
 
 class Kind(StrEnum):

@@ -20,10 +20,10 @@ from applier.observed import annotation, label
 from gitops.propagation.rules import SourceRules, Stored, restored
 from gitops.propagation.window import Target
 from gitops.records.record import SourceRecord
-from renderer import documents, keys
+from renderer import documents, well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, RULES, WINDOW
-from renderer.model import id_in_definition
+from renderer.render.model import id_in_definition
 
 KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
 _STREAM, _CALENDARS = ".yaml", ".calendars.json"
@@ -50,7 +50,7 @@ def _is_shown(manifest: Manifest) -> bool:
 
 def _placed(rule: Mapping[str, Any]) -> Manifest:
     metadata = rule["manifest"]["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), keys.FILE: f"{rule['file']}:{rule['line']}"}
+    annotations = {**(metadata.get("annotations") or {}), well_known.FILE: f"{rule['file']}:{rule['line']}"}
     return {**rule["manifest"], "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -64,7 +64,7 @@ def due(rules: Mapping[str, Stored], live: Object | None) -> Object | None:
     told = (live or {}).get("data") or {}
     ours = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
     data = {**{name: text for name, text in told.items() if name not in ours}, **published(rules)}
-    metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": {keys.RECORD: KEY.name}}
+    metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": {well_known.RECORD: KEY.name}}
     return None if data == told else {"apiVersion": "v1", "kind": KEY.kind, "metadata": metadata, "data": data}
 
 
@@ -92,7 +92,7 @@ def _is_rule(document: Mapping[str, Any]) -> bool:
 
 
 def _rule(manifest: Manifest) -> dict[str, Any]:
-    file, _, line = annotation(manifest, keys.FILE).rpartition(":")
+    file, _, line = annotation(manifest, well_known.FILE).rpartition(":")
     return {"file": file, "line": int(line) if line.isdecimal() else 0, "manifest": manifest}
 
 
@@ -111,7 +111,7 @@ async def targets(
     definitions = {
         plurals[key.name]: name
         for key, obj in members.items()
-        if key.group_kind == CRD and key.name in plurals and (name := annotation(obj, keys.DEFINITION))
+        if key.group_kind == CRD and key.name in plurals and (name := annotation(obj, well_known.DEFINITION))
     }
     owners: dict[str, tuple[str, ObjectKey | None]] = {}
     for source, record in records:
@@ -119,7 +119,7 @@ async def targets(
         owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
     found: dict[str, list[Target]] = {source: [] for source, _ in records}
     for key, obj in members.items():
-        if owner := owners.get(label(obj, keys.PART_OF)):
+        if owner := owners.get(label(obj, well_known.PART_OF)):
             source, instance = owner
             found[source].append(_target(key, obj, instance, members, definitions, cluster_name))
     return found
@@ -137,14 +137,14 @@ def _target(
     selected = instance or (key if kind in definitions else None)
     if selected:
         labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
-        node = id_in_definition(annotation(obj, keys.NODE_ID)) if instance else ""
+        node = id_in_definition(annotation(obj, well_known.NODE_ID)) if instance else ""
         rgd = definitions.get(selected.group_kind, "")
         return Target(kind, key.namespace, cluster_name, rgd, node, labels)
-    return Target(kind, key.namespace, cluster_name, rgd=annotation(obj, keys.DEFINITION) if kind == CRD else "")
+    return Target(kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else "")
 
 
 async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:
     try:
-        return await cluster.list(kind, selector=keys.PART_OF, metadata_only=True)
+        return await cluster.list(kind, selector=well_known.PART_OF, metadata_only=True)
     except KindNotServed:
         return []

@@ -15,8 +15,8 @@ from applier.plan import NodePlan, SetPlan
 from applier.reasons import Because, Blocked, Reason
 from gitops.propagation.people import moment
 from gitops.propagation.state import WaveProgress
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 MAX_ROWS = 50
 """Causes of waiting listed in one status; the rest are counted."""

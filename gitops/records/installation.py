@@ -12,7 +12,7 @@ from applier.inventory import TOOL
 from gitops.errors import NewerRecords
 from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord, read_untaken
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
@@ -31,7 +31,7 @@ def installation(version: str, cluster_name: str, follows: Collection[str] | Non
         "metadata": {
             "name": INSTALLATION.name,
             "namespace": INSTALLATION.namespace,
-            "labels": {keys.RECORD: "installation"},
+            "labels": {well_known.RECORD: "installation"},
         },
         "data": {"version": version, "format": FORMAT, "cluster": cluster_name, **sources},
     }
@@ -74,5 +74,5 @@ async def ensure_namespace(cluster: Cluster) -> None:
     """Make sure that the namespace of our own records exists. Raises ClusterError."""
     key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
     if await cluster.get(key, metadata_only=True) is None:
-        metadata = {"name": key.name, "labels": {keys.MANAGED_BY: TOOL}}
+        metadata = {"name": key.name, "labels": {well_known.MANAGED_BY: TOOL}}
         await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT)

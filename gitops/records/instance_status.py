@@ -15,9 +15,9 @@ from applier.prune import standing
 from applier.reasons import Blocked, Reason
 from gitops.records import causes
 from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
-from renderer.authored import OURS
+from renderer.definition.custom_conditions import OURS
 from renderer.identity import digest
-from renderer.own_status import OwnStatus
+from renderer.levelgate_status import OwnStatus
 
 
 def instance_status(

@@ -21,10 +21,10 @@ from gitops.propagation.state import State
 from gitops.records.pins import REVISION
 from gitops.records.record import SHORTEST_COMMIT, SourceRecord, is_approval
 from gitops.records.refs import Ref
-from renderer import keys
+from renderer import well_known
 from renderer.documents.writer import dump
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 _LAPSES: Final = "lapses with the next {}; nothing takes it back before"
 
@@ -73,7 +73,7 @@ class Order:
     annotations: Mapping[str, str | None]
     told: str
     undo: str
-    signed: str = keys.REQUESTED_BY
+    signed: str = well_known.REQUESTED_BY
     definition: Mapping[str, str | None] | None = None
     instead: str = ""
 
@@ -100,25 +100,25 @@ class Order:
                 raise OrderError(f"{what} stands in no file; {self.instead or 'leave out --git'}")
             written, what = self.definition, f"the definition of {what}"
         said = {name: value for name, value in written.items() if value is not None}
-        file = annotation(self.subject.live, keys.SOURCE_FILE) or "its file"
+        file = annotation(self.subject.live, well_known.SOURCE_FILE) or "its file"
         if not said:
             return f"# {file}: take these out of metadata.annotations of {what}\n" + "\n".join(written)
         return f"# {file}: {what}{dump([{'metadata': {'annotations': said}}]).removeprefix('---')}".rstrip()
 
 
 def hold(subject: Subject, why: str, until: datetime | None) -> Order:
-    said = {keys.HOLD: why, keys.HOLD_UNTIL: _time(until)}
+    said = {well_known.HOLD: why, well_known.HOLD_UNTIL: _time(until)}
     told = f"{subject} stays where it is{_until(until)}, and is healed there. The others of its rollout pass it."
     return Order(subject, said, told, subject.command("release"))
 
 
 def release(subject: Subject) -> Order:
     """Raises OrderError where nobody but Git holds it."""
-    return _undone(subject, (keys.HOLD, keys.HOLD_UNTIL), "held", "hold")
+    return _undone(subject, (well_known.HOLD, well_known.HOLD_UNTIL), "held", "hold")
 
 
 def suspend(subject: Subject, why: str, until: datetime | None) -> Order:
-    said = {keys.SUSPEND: why, keys.SUSPEND_UNTIL: _time(until)}
+    said = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: _time(until)}
     told = f"Nothing is written of {subject}{_until(until)}: no change, no healing, no pruning."
     return Order(subject, said, told, subject.command("resume"))
 
@@ -126,11 +126,15 @@ def suspend(subject: Subject, why: str, until: datetime | None) -> Order:
 def resume(subject: Subject, why: str) -> Order:
     """Of a rollout what it halts, of anything else the suspension. Raises OrderError, RefusedOrder where there is nothing to resume."""
     if subject.ref is None or subject.ref.own != "rollout":
-        return _undone(subject, (keys.SUSPEND, keys.SUSPEND_UNTIL), "suspended", "suspend")
+        return _undone(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
     orders.resume(_state(subject), {}, by=subject.by, why=why, now=subject.now)
     told = f"{subject} goes on. The failures there are now are accepted; one more halts it again."
     return Order(
-        subject, {keys.RESUME: why}, told, f"{subject.command('halt')} --reason ...", definition={keys.HALT: None}
+        subject,
+        {well_known.RESUME: why},
+        told,
+        f"{subject.command('halt')} --reason ...",
+        definition={well_known.HALT: None},
     )
 
 
@@ -139,7 +143,7 @@ def halt(subject: Subject, why: str) -> Order:
     orders.halt(_state(subject), by=subject.by, why=why, now=subject.now)
     told = f"No further instance moves in {subject}. What has moved is followed to its end."
     undo = f"{subject.command('resume')} --reason ..."
-    return Order(subject, {keys.HALT: why}, told, undo, definition={keys.HALT: why})
+    return Order(subject, {well_known.HALT: why}, told, undo, definition={well_known.HALT: why})
 
 
 def approve(subject: Subject, after: str, why: str) -> Order:
@@ -151,7 +155,7 @@ def approve(subject: Subject, after: str, why: str) -> Order:
         orders.expect_point(state.points, after, str(subject))
     if state.targets and all(state.is_approved(target, after) for target in state.targets.values()):
         raise OrderError(f"{subject}: somebody has approved that it goes on after {after}")
-    said = {keys.APPROVE: after, keys.APPROVE_REASON: why or None}
+    said = {well_known.APPROVE: after, well_known.APPROVE_REASON: why or None}
     told = f"{subject} may go on after {after}. Health, pace and windows hold as before."
     instead = f"take the point after {after} out of `approvals` of its policy"
     return Order(subject, said, told, _LAPSES.format("revision"), instead=instead)
@@ -168,38 +172,45 @@ def approve_commit(subject: Subject, commit: str) -> Order:
         raise OrderError(f"{subject} {at}; approve that one, by {SHORTEST_COMMIT} characters of its id or more")
     told = f"{subject} may go to commit {target[:12]} and do all it says, also where history or the brake on deletions held it."
     instead = "no commit approves itself; `ref: {commit: ...}` in levelgate.yaml does"
-    return Order(subject, {keys.APPROVED: target}, told, _LAPSES.format("commit"), instead=instead)
+    return Order(subject, {well_known.APPROVED: target}, told, _LAPSES.format("commit"), instead=instead)
 
 
 def break_glass(subject: Subject, why: str, until: datetime) -> Order:
     """Raises OrderError for longer than is allowed."""
     if until > subject.now + LONGEST_GLASS:
         raise OrderError(f"a break-glass lasts at most {LONGEST_GLASS.total_seconds() / 3600:.0f} hours")
-    said = {keys.GLASS_REASON: why, keys.GLASS_UNTIL: _time(until)}
+    said = {well_known.GLASS_REASON: why, well_known.GLASS_UNTIL: _time(until)}
     told = f"{subject} goes past windows until {_time(until)}. Pace, halts, holds and approvals stay."
-    return Order(subject, said, told, "lapses by itself, or earlier without these annotations", signed=keys.GLASS_BY)
+    return Order(
+        subject, said, told, "lapses by itself, or earlier without these annotations", signed=well_known.GLASS_BY
+    )
 
 
 def pin(subject: Subject, revision: str, why: str, until: datetime | None) -> Order:
     """That a source stays at a commit, given by at least seven characters of its id. Raises OrderError for anything else."""
     if not REVISION.fullmatch(revision):
         raise OrderError(f"{revision!r} is no commit; write {SHORTEST_COMMIT} characters of its id or more")
-    said = {keys.PIN: revision, keys.PIN_REASON: why, keys.PIN_UNTIL: _time(until)}
+    said = {well_known.PIN: revision, well_known.PIN_REASON: why, well_known.PIN_UNTIL: _time(until)}
     told = f"{subject} stays at commit {revision[:12]}{_until(until)}, whatever its ref says. The brake on deletions counts."
     instead = "revert, or say `ref: {commit: ...}` in levelgate.yaml"
-    return Order(subject, said, told, subject.command("unpin"), signed=keys.PIN_BY, instead=instead)
+    return Order(subject, said, told, subject.command("unpin"), signed=well_known.PIN_BY, instead=instead)
 
 
 def unpin(subject: Subject) -> Order:
     """Raises OrderError where it is not pinned."""
-    return _undone(subject, (keys.PIN, keys.PIN_REASON, keys.PIN_UNTIL, keys.PIN_BY), "pinned", "pin --revision ...")
+    return _undone(
+        subject,
+        (well_known.PIN, well_known.PIN_REASON, well_known.PIN_UNTIL, well_known.PIN_BY),
+        "pinned",
+        "pin --revision ...",
+    )
 
 
 def sync(subject: Subject) -> Order:
     """That it is looked at now."""
     return Order(
         subject,
-        {keys.SYNC: sync_value(subject.now)},
+        {well_known.SYNC: sync_value(subject.now)},
         f"{subject} is looked at now. No gate opens by that.",
         "",
         signed="",
@@ -214,10 +225,12 @@ def sync_value(now: datetime) -> str:
 def _undone(subject: Subject, names: Sequence[str], is_what: str, verb: str) -> Order:
     said = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in said:
-        by_git = f"; if Git says so, take {names[0]} out there" if annotation(subject.live, keys.SOURCE_FILE) else ""
+        by_git = (
+            f"; if Git says so, take {names[0]} out there" if annotation(subject.live, well_known.SOURCE_FILE) else ""
+        )
         raise OrderError(f"{subject} is not {is_what}{' here' if by_git else ''}{by_git}")
     if set(annotators(subject.live, names[0])) == {CONTENT}:
-        file = annotation(subject.live, keys.SOURCE_FILE) or "its file"
+        file = annotation(subject.live, well_known.SOURCE_FILE) or "its file"
         raise OrderError(f"{subject} is {is_what} by Git; take {names[0]} out of {file}")
     told = f"{subject} is no longer {is_what}."
     again = f"{subject.command(verb)} --reason ..."

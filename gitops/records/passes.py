@@ -18,8 +18,8 @@ from applier.reasons import Blocked
 from applier.results import Result
 from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 KEPT: Final = 50
 LARGEST: Final = 256 * 1024

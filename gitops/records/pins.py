@@ -15,8 +15,8 @@ from applier.observed import annotation
 from applier.reasons import Blocked, Reason
 from gitops.propagation.people import asked_by, moment
 from gitops.records.causes import timestamp
-from renderer import keys
-from renderer.values import dataclass
+from renderer import well_known
+from renderer.frozen import dataclass
 
 REVISION: Final = re.compile(r"[0-9a-f]{7,64}")
 """What one can be pinned to: the id of a commit, or so much of it that no other can be meant."""
@@ -43,11 +43,11 @@ class Pin:
 
 def pin_of(record: Object | None, now: datetime) -> Pin | None:
     """The pin of a source that holds now. A time that cannot be read does not end it."""
-    revision = annotation(record, keys.PIN).strip().lower() if record else ""
+    revision = annotation(record, well_known.PIN).strip().lower() if record else ""
     if not record or not revision:
         return None
-    until = moment(annotation(record, keys.PIN_UNTIL))
+    until = moment(annotation(record, well_known.PIN_UNTIL))
     if until and now >= until:
         return None
-    by = asked_by(record, keys.PIN, keys.PIN_BY)
-    return Pin(revision, until, annotation(record, keys.PIN_REASON), by)
+    by = asked_by(record, well_known.PIN, well_known.PIN_BY)
+    return Pin(revision, until, annotation(record, well_known.PIN_REASON), by)

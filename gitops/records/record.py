@@ -16,9 +16,9 @@ from applier.cluster import Object
 from applier.inventory import TOOL, Scope
 from applier.observed import annotation, label
 from applier.reads import Reader
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
-from renderer.values import dataclass
 
 SHORTEST_COMMIT: Final = 7
 """So many characters of a commit's id are needed to approve it."""
@@ -33,7 +33,7 @@ MOST_CLAIMS: Final = 100
 """Objects that a record tells of those that a source wants and another set has."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
-_UNTAKEN: Final = f"{keys.MANAGED_BY}={TOOL},!{keys.PARENT_ID}"
+_UNTAKEN: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
 
 _TOO_MANY: Final = (
     "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
@@ -51,7 +51,7 @@ class Unreadable(NamedTuple):
     @classmethod
     def of(cls, parent: Object) -> Unreadable | None:
         """As the record tells it; None where the source can be read."""
-        found = _mapping(annotation(parent, keys.UNREADABLE))
+        found = _mapping(annotation(parent, well_known.UNREADABLE))
         return cls(str(found.get("since", "")), str(found["why"])) if found.get("why") else None
 
     def text(self) -> str:
@@ -158,7 +158,7 @@ class SourceRecord:
             version=data.get("version", ""),
             keeps=bool(data.get("keeps")),
             unreadable=Unreadable.of(parent),
-            kinds=tuple(filter(None, annotation(parent, keys.GROUP_KINDS).split(","))),
+            kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
         )
 
     def data(self) -> dict[str, str]:
@@ -209,7 +209,7 @@ def is_approved(record: Object | None, commit: str, path: str) -> bool:
     """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one,
     and where nothing was taken yet there is no other.
     """
-    if record is None or not is_approval(annotation(record, keys.APPROVED), commit):
+    if record is None or not is_approval(annotation(record, well_known.APPROVED), commit):
         return False
     known = SourceRecord.read(record)
     return not known.target or known.path == path
@@ -222,7 +222,7 @@ async def read_own(cluster: Reader) -> list[Object]:
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
-    return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID)).items())
+    return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
 
 
 def records_of(found: Iterable[Object]) -> dict[str, SourceRecord]:
@@ -247,18 +247,22 @@ async def source_names(cluster: Reader) -> list[str]:
 def untaken_body(source: str) -> Object:
     """The object that tells of a source before it has an inventory."""
     key = source_parent(source)
-    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.MANAGED_BY: TOOL}}
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.MANAGED_BY: TOOL}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
 async def read_sets(cluster: Reader) -> dict[str, str]:
     """The same sources, by the ids of their sets."""
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=keys.PARENT_ID, metadata_only=True)
-    return {label(obj, keys.PARENT_ID): name for name, obj in _parents(found).items()}
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
+    return {label(obj, well_known.PARENT_ID): name for name, obj in _parents(found).items()}
 
 
 def _parents(found: Iterable[Object]) -> dict[str, Object]:
-    ours = (obj for obj in found if label(obj, keys.PARENT_ID) and annotation(obj, keys.TOOLING).startswith(f"{TOOL}/"))
+    ours = (
+        obj
+        for obj in found
+        if label(obj, well_known.PARENT_ID) and annotation(obj, well_known.TOOLING).startswith(f"{TOOL}/")
+    )
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
 
 

@@ -15,11 +15,11 @@ from applier.observed import annotation
 from applier.reads import Reader
 from gitops.errors import GitopsError
 from gitops.records.rollouts import rollout_key
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
-from renderer.listing import suggestion
-from renderer.values import dataclass
+from renderer.phrasing import suggestion
 
 SOURCE: Final = "source"
 ROLLOUT: Final = "rollout"
@@ -102,8 +102,8 @@ async def locate(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
     """As `Ref.key`, asking the cluster; a definition is its CRD. Raises RefError, ClusterError."""
     if ref.own != DEFINITION:
         return ref.key(await cluster.discover(), namespace)
-    crds = await cluster.list(CRD, selector=f"{keys.IS_PARENT_TYPE}=true", metadata_only=True)
-    names = {annotation(crd, keys.DEFINITION): crd["metadata"]["name"] for crd in crds}
+    crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)
+    names = {annotation(crd, well_known.DEFINITION): crd["metadata"]["name"] for crd in crds}
     if ref.name not in names:
         known = ", ".join(sorted(filter(None, names))) or "none"
         raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known}")

@@ -17,12 +17,12 @@ from applier.cluster import Object
 from applier.observed import annotation, is_terminating, label, number
 from applier.plan import Plan, SetPlan
 from applier.reads import Reader
-from renderer import keys
-from renderer.definition import Definition, DefinitionErrors
+from renderer import well_known
+from renderer.definition.compile import Definition, DefinitionErrors
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, digest, key_hash
-from renderer.model import Issued, RenderedSet
-from renderer.revision import AppliedPair, Revision, Stored, definition_of
-from renderer.values import dataclass
+from renderer.render.model import Issued, RenderedSet
+from renderer.render.revisions import AppliedPair, Revision, Stored, definition_of
 
 KIND = GroupKind("apps", "ControllerRevision")
 DEFINITION, APPLIED, RULES = "definition", "applied", "rules"
@@ -42,7 +42,7 @@ class Archive:
     @classmethod
     async def observe(cls, cluster: Reader, before: Archive | None = None) -> Archive:
         """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
-        found = await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD, metadata_only=True)
+        found = await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD, metadata_only=True)
         known = {obj["metadata"].get("uid"): obj for obj in before.records.values() if "data" in obj} if before else {}
         live = [obj for obj in found if not is_terminating(obj)]
         return cls({obj["metadata"]["name"]: known.get(obj["metadata"]["uid"], obj) for obj in live})
@@ -65,8 +65,8 @@ class Archive:
         return (found[-1].get("data") or {}) if found else {}
 
     def _rules(self, source: str) -> list[Object]:
-        found = [obj for obj in self.records.values() if label(obj, keys.RECORD) == RULES]
-        return sorted((obj for obj in found if annotation(obj, keys.RECORD_SOURCE) == source), key=_sequence)
+        found = [obj for obj in self.records.values() if label(obj, well_known.RECORD) == RULES]
+        return sorted((obj for obj in found if annotation(obj, well_known.RECORD_SOURCE) == source), key=_sequence)
 
     def foreseen(self, issued: Iterable[Issued]) -> Archive:
         """As if these revisions were stored."""
@@ -79,15 +79,15 @@ class Archive:
         revisions: dict[GroupKind, list[Revision]] = {}
         applied: dict[ObjectKey, AppliedPair] = {}
         for obj in sorted(self.records.values(), key=_sequence):
-            of, data = annotation(obj, keys.RECORD_OF).split("/"), obj.get("data")
-            name, content = obj["metadata"]["name"], annotation(obj, keys.HASH)
-            sequence = number(annotation(obj, keys.REVISION)) or 0
-            match label(obj, keys.RECORD), of:
+            of, data = annotation(obj, well_known.RECORD_OF).split("/"), obj.get("data")
+            name, content = obj["metadata"]["name"], annotation(obj, well_known.HASH)
+            sequence = number(annotation(obj, well_known.REVISION)) or 0
+            match label(obj, well_known.RECORD), of:
                 case "definition", [group, kind]:
-                    revision = Revision(sequence, content, name, data, annotation(obj, keys.COMMIT))
+                    revision = Revision(sequence, content, name, data, annotation(obj, well_known.COMMIT))
                     revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
-                    pair = AppliedPair(sequence, content, name, annotation(obj, keys.RECORD_SOURCE), data)
+                    pair = AppliedPair(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
                     applied[ObjectKey(*of)] = pair
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
         return Stored(ordered, applied, self.refused)
@@ -114,7 +114,7 @@ class Archive:
 
     @cached_property
     def _common(self) -> Mapping[str, Object]:
-        return {name: obj for name, obj in self.records.items() if label(obj, keys.RECORD) != APPLIED}
+        return {name: obj for name, obj in self.records.items() if label(obj, well_known.RECORD) != APPLIED}
 
     def due(self, plan: Plan, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
         """Bodies of what is to be stored: the applied pairs that this plan has brought about, and the `rules` in force by source."""
@@ -122,7 +122,7 @@ class Archive:
             known = self._rules(source)
             if accepted != self.rules(source):
                 sequence = _sequence(known[-1]) + 1 if known else 1
-                annotations = {keys.RECORD_SOURCE: source, keys.REVISION: str(sequence)}
+                annotations = {well_known.RECORD_SOURCE: source, well_known.REVISION: str(sequence)}
                 yield _body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
         stored = self.stored
         for one in plan.sets:
@@ -140,7 +140,7 @@ class Archive:
     def replaced(self, vanished: Collection[ObjectKey] = ()) -> list[Object]:
         """Applied pairs that a newer one replaced, or whose instance has `vanished`."""
         kept = {pair.record for key, pair in self.stored.applied.items() if key not in vanished}
-        pairs = (obj for obj in self.records.values() if label(obj, keys.RECORD) == APPLIED)
+        pairs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         return [obj for obj in pairs if obj["metadata"]["name"] not in kept]
 
     def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
@@ -149,7 +149,7 @@ class Archive:
         old = {obj["metadata"]["name"] for obj in self.replaced(vanished)}
         in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
         in_use |= {(one.rendered.parent.group_kind, one.rendered.revision) for one in plan.sets}
-        for source in {annotation(obj, keys.RECORD_SOURCE) for obj in self.records.values()}:
+        for source in {annotation(obj, well_known.RECORD_SOURCE) for obj in self.records.values()}:
             old |= {obj["metadata"]["name"] for obj in self._rules(source)[:-1]}
         for kind, revisions in stored.revisions.items():
             idle = [revision for revision in revisions[:-1] if (kind, revision.number) not in in_use]
@@ -179,11 +179,11 @@ def definition_body(one: Issued, commit: str) -> Object:
     """The record of a new revision."""
     name = f"{one.kind.kind.lower()}.{one.kind.group}-r{one.number}"
     annotations = {
-        keys.RECORD_OF: "/".join(one.kind),
-        keys.REVISION: str(one.number),
-        keys.HASH: one.digest,
-        keys.RECORD_SOURCE: one.source,
-        keys.COMMIT: commit[:12],
+        well_known.RECORD_OF: "/".join(one.kind),
+        well_known.REVISION: str(one.number),
+        well_known.HASH: one.digest,
+        well_known.RECORD_SOURCE: one.source,
+        well_known.COMMIT: commit[:12],
     }
     return _body(name, DEFINITION, annotations, one.number, one.manifest)
 
@@ -191,10 +191,10 @@ def definition_body(one: Issued, commit: str) -> Object:
 def applied_body(rendered: RenderedSet, sequence: int = 1) -> Object:
     """The record that an instance was brought to what is rendered of it."""
     annotations = {
-        keys.RECORD_OF: "/".join(rendered.parent),
-        keys.REVISION: str(rendered.revision),
-        keys.HASH: _pair_digest(rendered),
-        keys.RECORD_SOURCE: rendered.source,
+        well_known.RECORD_OF: "/".join(rendered.parent),
+        well_known.REVISION: str(rendered.revision),
+        well_known.HASH: _pair_digest(rendered),
+        well_known.RECORD_SOURCE: rendered.source,
     }
     name = f"applied-{key_hash(rendered.parent)}-{sequence}"
     return _body(name, APPLIED, annotations, sequence, rendered.manifest)
@@ -211,7 +211,7 @@ def _body(name: str, record: str, annotations: Mapping[str, str], revision: int,
         "metadata": {
             "name": name,
             "namespace": OWN_NAMESPACE,
-            "labels": {keys.RECORD: record},
+            "labels": {well_known.RECORD: record},
             "annotations": dict(annotations),
         },
         "revision": revision,

@@ -16,9 +16,9 @@ from applier.errors import StaleWrite
 from applier.observed import label
 from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import TOLD, State
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from renderer.values import dataclass
 
 PREFIX = "rollout-"
 ROLLOUT = "rollout"
@@ -42,13 +42,13 @@ class Rollouts:
     @classmethod
     async def observe(cls, cluster: Cluster) -> Rollouts:
         """Read all. Raises ClusterError."""
-        found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{keys.RECORD}={ROLLOUT}")
+        found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{well_known.RECORD}={ROLLOUT}")
         return cls.of(found)
 
     @classmethod
     def of(cls, records: Iterable[Object]) -> Rollouts:
         """Those among our own records."""
-        found = [obj for obj in records if label(obj, keys.RECORD) == ROLLOUT]
+        found = [obj for obj in records if label(obj, well_known.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in found})
 
     def states(self, now: datetime) -> dict[str, State]:
@@ -80,7 +80,7 @@ class Rollouts:
             body = rollout_body(name, state)
             body["metadata"]["resourceVersion"] = _OF_NOTHING
             return await cluster.apply(body, manager=PARENT, force=True)
-        metadata: Object = {"labels": {keys.RECORD: ROLLOUT}}
+        metadata: Object = {"labels": {well_known.RECORD: ROLLOUT}}
         # A merge, because an apply cannot take away what somebody else has written.
         metadata |= {field: known["metadata"][field] for field in ("uid", "resourceVersion")}
         annotations = known["metadata"].get("annotations") or {}
@@ -96,7 +96,7 @@ class Rollouts:
 def rollout_body(name: str, state: State) -> Object:
     """The record as it is made."""
     key = rollout_key(name)
-    metadata = {"name": key.name, "namespace": key.namespace, "labels": {keys.RECORD: ROLLOUT}}
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: ROLLOUT}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": state.data()}
 
 

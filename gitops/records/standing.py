@@ -17,10 +17,10 @@ from gitops.propagation.state import State as Rollout
 from gitops.records.causes import Cause
 from gitops.records.installation import INSTALLATION
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.own_status import OwnStatus
-from renderer.values import dataclass
+from renderer.levelgate_status import OwnStatus
 
 _NONE: Final[Mapping[str, Rollout]] = {}
 
@@ -139,7 +139,7 @@ class Standing:
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
             causes=_told_once([Cause.read(row).within(shared) for row in ours.blocked]),
             is_leaving=is_terminating(instance),
-            file=annotation(instance, keys.FILE),
+            file=annotation(instance, well_known.FILE),
         )
 
     @property
@@ -161,7 +161,7 @@ class Standing:
 async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[Standing]:
     """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
     try:
-        found = await cluster.list(kind, selector=keys.PARENT_ID)
+        found = await cluster.list(kind, selector=well_known.PARENT_ID)
     except KindNotServed:
         return []
     return sorted((Standing.of(one, rollouts) for one in found), key=lambda one: one.key)

@@ -12,9 +12,9 @@ from applier.cluster import Object
 from applier.observed import annotation
 from applier.plan import SetPlan
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
 from renderer.identity import SOURCE_PREFIX, ObjectKey
-from renderer.own_status import OwnStatus
+from renderer.levelgate_status import OwnStatus
 
 Requests = dict[str, dict[ObjectKey, str]]
 """By source, what is asked on which object."""
@@ -24,7 +24,7 @@ def requests(sets: Iterable[SetPlan]) -> Requests:
     """Those that are not answered yet."""
     found: Requests = {}
     for one in sets:
-        said = annotation(one.parent, keys.SYNC) if one.parent else ""
+        said = annotation(one.parent, well_known.SYNC) if one.parent else ""
         if one.parent and said and said != answered(one.parent):
             found.setdefault(one.rendered.source, {})[one.rendered.parent] = said
     return found

@@ -19,10 +19,10 @@ from gitops.records import passes
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
 from gitops.records.standing import State
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.listing import listed
-from renderer.own_status import OwnStatus
-from renderer.values import dataclass
+from renderer.levelgate_status import OwnStatus
+from renderer.phrasing import listed
 
 MOST: Final = 100
 """Transitions that one pass tells; warnings come first."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from applier.plan import Brake
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, is_same, source_parent
-from renderer.model import Bundle, RenderedSet
+from renderer.render.model import Bundle, RenderedSet
 
 
 def affected(

@@ -29,7 +29,7 @@ from gitops.review import planning
 from gitops.review.report import Report
 from gitops.source import Snapshot, Target
 from renderer.errors import RendererError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 CPU_SECONDS: Final = 120
 SECONDS: Final = 600

@@ -16,10 +16,10 @@ from applier.plan import Barrier, Plan, SetPlan
 from applier.plan.nodes import BEHIND_THE_BARRIER
 from applier.reasons import Reason
 from gitops.review.report import Action, Change, Gate
-from renderer import keys
-from renderer.graph import ancestors
+from renderer import well_known
+from renderer.graph.levels import ancestors
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode
+from renderer.render.model import RenderedNode
 
 Users = Callable[[ObjectKey], Collection[ObjectKey]]
 """The live objects that record that they use this one."""
@@ -102,7 +102,7 @@ def _alone(due: Plan) -> Iterator[ObjectKey]:
     """Nodes that keep no others waiting."""
     for one in due.sets:
         for plan in one.nodes:
-            if annotation(plan.node.manifest, keys.WAIT_FOR) == "none":
+            if annotation(plan.node.manifest, well_known.WAIT_FOR) == "none":
                 yield _place(one, plan.node)
 
 
@@ -164,7 +164,7 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
 
 def _is_set(one: SetPlan) -> bool:
     """Is the instance there, and a parent, so that nodes may be written whatever holds its own object?"""
-    return one.parent is not None and bool(label(one.parent, keys.PARENT_ID))
+    return one.parent is not None and bool(label(one.parent, well_known.PARENT_ID))
 
 
 def _all_barriers(

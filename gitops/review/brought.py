@@ -18,9 +18,9 @@ from gitops.propagation.state import State, Target
 from gitops.records.record import SourceRecord
 from gitops.records.revisions import Archive, applied_body
 from gitops.records.rollouts import rollout_body
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, key_hash, source_parent
-from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import Bundle, RenderedNode, RenderedSet
 
 _LONG_AGO = "2000-01-01T00:00:00Z"
 

@@ -14,11 +14,11 @@ from gitops.review.operators import operators_first
 from gitops.review.privileges import growth
 from gitops.review.report import Action, Caution, Change, Gate, Hazard
 from gitops.review.schedule import place
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.kinds import NAMESPACE
-from renderer.listing import counted, listed
-from renderer.model import RenderedNode
+from renderer.phrasing import counted, listed
+from renderer.render.model import RenderedNode
 
 
 def cautions(preview: Preview, changes: Sequence[Change], masks: Masks) -> Iterator[Caution]:
@@ -84,7 +84,7 @@ def _held_back(preview: Preview, changes: Sequence[Change]) -> Iterator[Caution]
             if key in stopped:
                 change, gate = stopped[key]
                 until = f" until {gate.until:%Y-%m-%dT%H:%MZ}" if gate.until else ""
-                message = f"{place(key)} stops at {change.node}{until} and can hold back {listed(behind)}; {keys.PRIORITY} can put it last"
+                message = f"{place(key)} stops at {change.node}{until} and can hold back {listed(behind)}; {well_known.PRIORITY} can put it last"
                 yield Caution(Hazard.HOLDS_BACK, message, str(key), change.file, change.line)
 
 

@@ -21,11 +21,11 @@ from gitops.review.differences import at, differences, made
 from gitops.review.masking import Masks, is_of_snapshot
 from gitops.review.neighbours import Neighbours
 from gitops.review.report import Action, Change, Difference, Gate
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import Manifest, ObjectKey, key_hash
-from renderer.listing import listed
-from renderer.model import Origin, RenderedNode
-from renderer.values import dataclass
+from renderer.phrasing import listed
+from renderer.render.model import Origin, RenderedNode
 
 _ACTIONS = {
     Verb.CREATE: Action.CREATE,
@@ -73,7 +73,7 @@ class Changes:
         self._failing = {node.key for node in nodes if node.error}
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self._observed.objects.items():
-            if label(live, keys.PART_OF):
+            if label(live, well_known.PART_OF):
                 for dep in Member.of(live).deps:
                     self._users.setdefault(dep, []).append(key)
 
@@ -183,7 +183,7 @@ class Changes:
             return Action.REPLACE, node.blocked.message if node.blocked else ""
         lost = "; ".join(map(str, node.lost[:3])) if node.verb is Verb.HEAL else ""
         if node.verb is Verb.UPDATE and node.holder not in {"", one.rendered.id}:
-            return Action.UPDATE, f"handed over by {annotation(node.live or {}, keys.INSTANCE) or 'a source'}"
+            return Action.UPDATE, f"handed over by {annotation(node.live or {}, well_known.INSTANCE) or 'a source'}"
         return _ACTIONS[node.verb], lost
 
     def _below(self, node: RenderedNode) -> str:
@@ -218,7 +218,7 @@ class Changes:
         """Members that are no longer wanted here, and that another source waits for."""
         wanted, live = {node.node.key for node in one.nodes}, self._observed.objects
         for key, name in self.neighbours.claims.items():
-            if key not in wanted and label(live.get(key, {}), keys.PART_OF) == one.rendered.id:
+            if key not in wanted and label(live.get(key, {}), well_known.PART_OF) == one.rendered.id:
                 yield self._member(one, Member.of(live[key]), Action.UPDATE, why=f"handed over to source {name}")
 
     def _orphan(self, one: SetPlan, orphan: Orphan) -> Change:
@@ -307,5 +307,5 @@ def gate_of(blocked: Blocked) -> Gate:
 
 
 def _origin(live: Mapping[str, Any] | None) -> tuple[str, int]:
-    file, _, line = annotation(live or {}, keys.FILE).rpartition(":")
+    file, _, line = annotation(live or {}, well_known.FILE).rpartition(":")
     return file, int(line) if line.isdecimal() else 0

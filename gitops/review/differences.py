@@ -9,7 +9,7 @@ import orjson
 
 from gitops.review.masking import may_be_equal
 from gitops.review.report import Difference
-from renderer import keys
+from renderer import well_known
 from renderer.identity import is_same
 
 _SERVER = frozenset(
@@ -18,7 +18,9 @@ _SERVER = frozenset(
 """What the server writes into metadata."""
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata", "status"})
-_RECORDS = frozenset({keys.PART_OF, keys.NODE, keys.INSTANCE, keys.COMMIT, keys.FILE, keys.REVISION})
+_RECORDS = frozenset(
+    {well_known.PART_OF, well_known.NODE, well_known.INSTANCE, well_known.COMMIT, well_known.FILE, well_known.REVISION}
+)
 _OWN = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 """Records of the program on what it writes: they change with every commit, and tell nothing of what is deployed."""
 
@@ -55,7 +57,7 @@ def content(obj: Any) -> Any:
     for name in ("labels", "annotations"):
         kept = {key: value for key, value in (metadata.pop(name, None) or {}).items() if not _is_record(key)}
         metadata |= {name: kept} if kept else {}
-    others = [name for name in metadata.pop("finalizers", None) or () if name != keys.FINALIZER]
+    others = [name for name in metadata.pop("finalizers", None) or () if name != well_known.FINALIZER]
     metadata |= {"finalizers": others} if others else {}
     rest = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
     return {**rest, "metadata": metadata}

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from gitops.review.report import Action, Hazard, Report
 from gitops.words.text import one_line
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _RULES: Final[Mapping[str, tuple[str, str]]] = {
     "Problem": (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gitops.review.report import Action, Change, Report
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.model import id_in_definition
-from renderer.values import dataclass
+from renderer.render.model import id_in_definition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gitops.review.report import Change, Move
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import digest
 from renderer.kinds import SECRET

@@ -9,7 +9,7 @@ from applier.errors import ClusterError
 from applier.plan import NodePlan, Plan, Verb
 from applier.write import redefined
 from gitops.review.recorded import Judging
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey
 
 

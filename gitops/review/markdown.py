@@ -18,7 +18,7 @@ from gitops.review.differences import lines, shortened
 from gitops.review.groups import Alike, Group, by_action, folded, grouped
 from gitops.review.report import Action, Report, Step
 from renderer.identity import ObjectKey
-from renderer.listing import counted, listed
+from renderer.phrasing import counted, listed
 
 GITHUB = 65_536
 _FEW = 12

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from applier.adoption import LAST_APPLIED
-from renderer.discretion import SHORTEST, entries, forms
 from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import SECRET
+from renderer.secret_redaction import SHORTEST, entries, forms
 
 OF_CLUSTER = "secret of the cluster"
 """What values are called in a snapshot. Their numbers say nothing of those in a plan."""

@@ -19,7 +19,7 @@ from gitops.review.differences import differences, made
 from gitops.review.masking import Masks
 from gitops.review.report import Action, Change, Difference, Meanwhile
 from renderer.identity import ObjectKey
-from renderer.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedNode, RenderedSet
 
 _GONE = frozenset({Action.DELETE, Action.RELEASE})
 _NEW = frozenset({Action.CREATE, Action.ADOPT, Action.REPLACE})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gitops.records.refs import Ref
 from gitops.review.report import Change, Report
 from renderer.identity import ObjectKey
-from renderer.model import id_in_definition
+from renderer.render.model import id_in_definition
 from renderer.schema.plurals import plural
 
 

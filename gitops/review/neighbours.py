@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from gitops.passes.known import Preview
 from gitops.records.record import MOST_CLAIMS
 from gitops.review.report import Action, Caution, Change, Hazard
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.listing import listed
-from renderer.values import dataclass
+from renderer.phrasing import listed
 
 
 @dataclass(frozen=True, slots=True)

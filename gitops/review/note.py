@@ -15,8 +15,8 @@ from gitops.forge.port import Comment, PullState
 from gitops.forge.statuses import Verdict
 from gitops.review import markdown
 from gitops.review.report import Report
-from renderer.listing import counted
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import counted
 
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL: Final = " seal="

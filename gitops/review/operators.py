@@ -11,7 +11,7 @@ from typing import Any
 from gitops.review.privileges import BINDINGS, ROLES
 from gitops.review.report import Action, Caution, Change, Hazard
 from renderer.identity import GroupKind, ObjectKey
-from renderer.listing import listed
+from renderer.phrasing import listed
 
 _WORKLOADS = frozenset(GroupKind("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet"))
 _FEW = 3

@@ -28,14 +28,14 @@ from gitops.review.recorded import Judging
 from gitops.review.report import Action, Caution, Change, Hazard, Move, Report
 from gitops.review.snapshot import Snapshot
 from renderer import builtin_kinds
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET
-from renderer.memo import Memo
-from renderer.model import Bundle
-from renderer.render import render
-from renderer.world import World
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle
+from renderer.render.render import render
+from renderer.render.world import World
 
 Facts = Mapping[str, Fact]
 

@@ -15,10 +15,10 @@ from typing import Final
 from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
 from applier.recorded import Recorded
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 from renderer.schema.plurals import plural
-from renderer.values import dataclass
 
 NOTHING_SERVED: Final = Discovery({})
 _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")

@@ -14,9 +14,9 @@ from typing import Any
 from applier.reasons import Reason
 from gitops.words.times import length
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.listing import counted
-from renderer.values import dataclass
+from renderer.phrasing import counted
 
 
 class Action(StrEnum):

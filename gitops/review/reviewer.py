@@ -32,7 +32,7 @@ from gitops.review.apart import Question, Unplannable, planned_apart
 from gitops.review.note import Commits
 from gitops.review.report import Report
 from gitops.source import Mirror, Tip
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 STATE_NAME: Final = "levelgate/plan"
 _SHORTER: Final = 4

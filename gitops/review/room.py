@@ -25,10 +25,10 @@ from gitops.propagation.progress import Progress
 from gitops.propagation.shapes import frontier
 from gitops.propagation.verdicts import Verdicts
 from gitops.review.report import Action, Change, Room
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.own_status import OwnStatus
-from renderer.values import dataclass
+from renderer.levelgate_status import OwnStatus
 
 _EFFECTS = {Action.CREATE: Effect.CREATE, Action.DELETE: Effect.PRUNE}
 
@@ -112,7 +112,7 @@ class Rooms:
         if one is None or one.parent is None:
             return None
         progress = Progress.read(OwnStatus.of(one.parent).progress, self.preview.due.situation.now)
-        written = [(_written(node.live), annotation(node.live, keys.COMMIT)) for node in one.nodes if node.live]
+        written = [(_written(node.live), annotation(node.live, well_known.COMMIT)) for node in one.nodes if node.live]
         times = [(at, commit) for at, commit in written if at]
         if not times or progress.ready_since is None or progress.flaps:
             return None

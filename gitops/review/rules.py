@@ -8,7 +8,7 @@ from typing import Any
 from gitops.propagation.rules import Stored
 from gitops.review.differences import differences, written
 from gitops.review.report import Caution, Difference, Hazard
-from renderer.listing import listed
+from renderer.phrasing import listed
 
 _FEW = 5
 

@@ -26,11 +26,11 @@ from gitops.records.record import read_records
 from gitops.records.revisions import KIND
 from gitops.review.masking import OF_CLUSTER, Masks
 from gitops.review.recorded import Judging
-from renderer import keys
+from renderer import well_known
+from renderer.definition.kind_schemas import ObjectTypes, of_crds
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, SECRET, defined_kind
-from renderer.object_types import ObjectTypes, of_crds
-from renderer.values import dataclass
 
 FORMAT: Final = 1
 LARGEST: Final = 64 * 1024 * 1024
@@ -77,8 +77,8 @@ async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
     whole = [defined_kind(crd) for crd in crds if _is_defined(crd)]
     observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=whole)
     own = [
-        *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=keys.RECORD),
-        *await cluster.list(KIND, OWN_NAMESPACE, selector=keys.RECORD),
+        *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD),
+        *await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD),
     ]
     found = {ObjectKey.of(obj): obj for obj in (*crds, *own, *observed.objects.values())}
     ordered = [found[key] for key in sorted(found)]
@@ -159,7 +159,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _is_defined(crd: Object) -> bool:
-    return bool(annotation(crd, keys.DEFINITION))
+    return bool(annotation(crd, well_known.DEFINITION))
 
 
 def _masked(obj: Object, masks: Masks) -> Object:
@@ -172,7 +172,7 @@ def _masked(obj: Object, masks: Masks) -> Object:
         found["data"] = {name: base64.b64encode(mask.encode()).decode() for name, mask in found["data"].items()}
     elif found != obj and kind != KIND:
         annotations = found["metadata"].get("annotations") or {}
-        kept = {name: value for name, value in annotations.items() if name != keys.HASH}
+        kept = {name: value for name, value in annotations.items() if name != well_known.HASH}
         found["metadata"] = {**found["metadata"], "annotations": kept}
     return found
 

@@ -22,7 +22,7 @@ from gitops.server import health, hooks, page
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import Monitor
 from gitops.server.receiver import PATH, Receiver
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -21,8 +21,8 @@ from gitops.server.recorded import recorded
 from gitops.status.explain import explain
 from gitops.status.explanation import Explanation
 from gitops.status.overview import Overview
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True)

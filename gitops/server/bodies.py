@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from gitops.server.hooks import LARGEST
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 TOGETHER: Final = 16 * LARGEST
 """Bytes that all bodies under way may hold."""

@@ -10,8 +10,8 @@ from typing import Final
 
 from applier.plan import NodePlan
 from gitops.records.standing import State
-from renderer.model import id_in_definition
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.render.model import id_in_definition
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MOST: Final = 120

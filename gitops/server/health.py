@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gitops.server.monitor import Monitor
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 STUCK: Final = 900.0
 """Seconds: a pass that lasts longer does not end any more, and the process is better started anew."""

@@ -19,7 +19,7 @@ import orjson
 
 from gitops.compose import SourceConfig
 from gitops.source.target import canonical
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 LARGEST: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""

@@ -31,7 +31,7 @@ from gitops.propagation.people import moment
 from gitops.server.board import Board
 from gitops.server.monitor import Monitor
 from gitops.stages import STAGES
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -18,7 +18,7 @@ from gitops.passes.known import Pass
 from gitops.passes.sources import revisions_of
 from gitops.passes.tally import Tally
 from gitops.server.board import Board
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 KEPT = 50
 """Passes that are remembered. Those that changed nothing are one line together, until something happens again."""

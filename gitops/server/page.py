@@ -27,8 +27,8 @@ from gitops.status.explanation import Explanation
 from gitops.words.reasons import actions, blocker, links
 from gitops.words.text import age, place
 from gitops.words.times import Times
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from applier.errors import ClusterError
 from gitops.compose import SourceConfig
 from gitops.server import hooks
 from gitops.server.bodies import Bodies, busy
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 PATH: Final = "/hooks/{provider}"
 _PATIENCE: Final = 5.0

@@ -16,7 +16,7 @@ from gitops.records import calendar
 from gitops.records.causes import timestamp
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import ROLLOUT, rollout_key
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
@@ -42,5 +42,5 @@ def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:
 
 
 def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[ObjectKey, Object]:
-    metadata = {"name": key.name, "namespace": OWN_NAMESPACE, "labels": {keys.RECORD: record}}
+    metadata = {"name": key.name, "namespace": OWN_NAMESPACE, "labels": {well_known.RECORD: record}}
     return key, {"apiVersion": "v1", "kind": key.kind, "metadata": metadata, "data": data}

@@ -12,7 +12,7 @@ from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Kind, Window
 from gitops.words.calendar import governs, next_change
 from gitops.words.times import Times
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 DAYS: Final = 7
 SCALE: Final = 1000

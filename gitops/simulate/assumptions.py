@@ -15,7 +15,7 @@ from typing import Final
 from applier.sandbox.store import Key
 from applier.sandbox.workloads import Behaviour, Outcome
 from gitops.durations import duration
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _STEPS: Final = 1 << 32
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 QUIET: Final = 8
 """A stretch without an event is drawn no longer than so many of those of the shortest quarter: where little happens, most are nights."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from gitops.simulate.timeline import Arrival, Stage, Timeline
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from gitops.passes.sources import SourceState, state_of
 from gitops.propagation.rules import in_force
 from gitops.simulate.engine import Push
 from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tree
-from renderer.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
+from renderer.frozen import dataclass
 from renderer.kinds import POLICY, WINDOW
-from renderer.values import dataclass
 
 
 class RulesRefused(GitopsError):

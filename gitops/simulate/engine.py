@@ -35,10 +35,10 @@ from gitops.simulate.opened import opened
 from gitops.simulate.recorder import Recorder, called, standing
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.listing import listed
-from renderer.values import dataclass
+from renderer.phrasing import listed
 
 BEFORE: Final = timedelta(days=30)
 """So long before the first commit the base is brought about."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from renderer.catalog import Catalog
-from renderer.content import Declared
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared
 from renderer.kinds import WINDOW
 
 _ALWAYS: Final = {"once": [{"start": "1970-01-01T00:00", "end": "2400-01-01T00:00"}]}

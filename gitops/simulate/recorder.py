@@ -27,9 +27,9 @@ from gitops.simulate.timeline import (
     Track,
     stage_of,
 )
+from renderer.frozen import dataclass
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.values import dataclass
 
 _CONTENT = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
 

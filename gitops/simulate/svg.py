@@ -16,7 +16,7 @@ from gitops.propagation.items import name_of
 from gitops.simulate.axis import Axis
 from gitops.simulate.recorder import called, length
 from gitops.simulate.timeline import Calendar, Span, Stage, Timeline, Track
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 WIDTH: Final = 1200
 _LEFT, _RIGHT, _ROW, _STRIP, _TOP = 210, 24, 22, 18, 92

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from applier.reasons import Reason
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 
 class Stage(StrEnum):

@@ -27,11 +27,11 @@ from applier.watches import Watches
 from gitops.passes.interests import is_watched
 from gitops.sandbox import evaluate
 from gitops.simulate.assumptions import Assumed, Assumptions
-from renderer import keys
-from renderer.catalog import Catalog
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.schema.plurals import plural
-from renderer.values import dataclass
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _AT_ONCE: Final = Script()
@@ -167,7 +167,7 @@ class World:
     def _owner(self, key: Key) -> str:
         stored = self.sandbox.state.store.get(key)
         metadata: Mapping[str, Any] = stored.object()["metadata"] if stored else {}
-        found: str = (metadata.get("annotations") or {}).get(keys.INSTANCE, "")
+        found: str = (metadata.get("annotations") or {}).get(well_known.INSTANCE, "")
         return found
 
 

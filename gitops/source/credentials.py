@@ -16,7 +16,7 @@ from urllib.parse import quote
 from gitops.errors import Unauthorized
 from gitops.secret_file import secret_in
 from gitops.source.target import Target
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _ASKPASS = """\
 #!/bin/sh

@@ -24,7 +24,7 @@ from shutil import which
 from typing import IO, Any
 
 from gitops.errors import SourceError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _INHERITED = frozenset({"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO"})
 _FOREIGN = ("GIT_", "SSH_ASKPASS", "GCM_")

@@ -15,7 +15,7 @@ from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
 from gitops.source.process import Git, GitError, GitTimeoutError, OutputTooLargeError
 from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)

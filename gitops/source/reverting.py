@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from gitops.errors import GitopsError
 from gitops.source.process import Git, GitError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _NO_MODE: Final = b"000000"
 _FILES: Final = frozenset({b"100644", b"100755"})

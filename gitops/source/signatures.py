@@ -20,7 +20,7 @@ from typing import Final
 
 from gitops.errors import SourceError
 from gitops.source.process import Git, GitError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 MOST: Final = 10_000
 """Commits that are checked at once; a longer history since the last one has to be approved."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 SUFFIXES = (".yaml", ".yml", ".json", ".ics")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"

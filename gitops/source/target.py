@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
 from gitops.source.versions import Range
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 SCHEMES = ("https", "ssh", "http", "file")
 

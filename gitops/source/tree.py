@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _REGULAR = frozenset({b"100644", b"100755", b"100664"})
 _SYMLINK = b"120000"

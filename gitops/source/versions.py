@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from renderer.cel.errors import Fault
 from renderer.cel.functions.semver import Semver, is_semver, semver
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _PART: Final = re.compile(r"\s*(?P<sign>>=|<=|!=|[=<>~^]?)\s*v?(?P<version>[0-9xX*][0-9A-Za-z.*+-]*)\s*,?")
 _WRITTEN: Final = re.compile(

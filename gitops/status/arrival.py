@@ -12,7 +12,7 @@ from typing import NamedTuple
 from applier.cluster import Object
 from gitops.records.record import SourceRecord
 from gitops.records.standing import Standing, State
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 class Goal(StrEnum):

@@ -31,12 +31,12 @@ from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, instances
 from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from gitops.status.tree import members
-from renderer import keys
+from renderer import well_known
+from renderer.definition.variables import suggestion
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.listing import listed
-from renderer.scope import suggestion
-from renderer.values import dataclass
+from renderer.phrasing import listed
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> Explanation:
@@ -79,7 +79,7 @@ class _World:
     async def object(self, key: ObjectKey, ref: Ref) -> Explanation:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
         live, node = await self._live(key), ref.node
-        if live is not None and label(live, keys.PARENT_ID):
+        if live is not None and label(live, well_known.PARENT_ID):
             instance = Standing.of(live, self.rollouts)
             causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
             if node and not causes:
@@ -89,7 +89,7 @@ class _World:
             return await self._of(key, claimed[1], source=claimed[0])
         owner, standing = (await self._owner(live)) if live is not None else (None, None)
         if standing:
-            node = annotation(live or {"metadata": {}}, keys.NODE_ID)
+            node = annotation(live or {"metadata": {}}, well_known.NODE_ID)
             causes = [one for one in standing.causes if node == one.node or node in one.behind]
             return await self._of(key, causes, standing)
         if told := self._told(key):
@@ -279,7 +279,7 @@ class _World:
         crd = await self.cluster.get(
             ObjectKey(*CRD, "", f"{next(iter(definitions), '')}.{kind.group}"), metadata_only=True
         )
-        rgd = annotation(crd, keys.DEFINITION) if crd else ""
+        rgd = annotation(crd, well_known.DEFINITION) if crd else ""
         target = Target(kind, standing.key.namespace, self.cluster_name, rgd=rgd, labels=standing.labels)
         told = {link.closing.window.name for link in chain if isinstance(link, Shut)}
         return tuple(
@@ -302,14 +302,14 @@ class _World:
 
     async def _owner(self, live: Object) -> tuple[ObjectKey | None, Standing | None]:
         """The parent of the set that an object is in; and how that is, where it is an instance."""
-        part_of = label(live, keys.PART_OF)
+        part_of = label(live, well_known.PART_OF)
         for source, record in self.records:
             if part_of == applyset_id(source_parent(source)):
                 return source_parent(source), None
             for instance in record.scopes:
                 if part_of == applyset_id(instance):
                     return await self._standing(instance)
-        kind, _, place = annotation(live, keys.INSTANCE).partition("/")
+        kind, _, place = annotation(live, well_known.INSTANCE).partition("/")
         namespace, _, name = place.rpartition("/")
         for one in (
             (await self.cluster.discover()).resources if kind else ()

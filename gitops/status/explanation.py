@@ -17,8 +17,8 @@ from gitops.propagation.window import Kind, Window
 from gitops.records.causes import Cause
 from gitops.records.record import SourceRecord
 from gitops.records.standing import Standing, State
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.values import dataclass
 
 OPENINGS = 3
 

@@ -17,11 +17,11 @@ from gitops.propagation.people import moment
 from gitops.records import passes
 from gitops.records.passes import Passed
 from gitops.records.record import SourceRecord, read_records
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
-from renderer.values import dataclass
 
-SELECTOR = f"{keys.MANAGED_BY}={CONTROLLER}"
+SELECTOR = f"{well_known.MANAGED_BY}={CONTROLLER}"
 
 WATCHED = (Watched(EVENT, selector=SELECTOR), Watched(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
 """Where something has to happen before there is anything new to be told."""

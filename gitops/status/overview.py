@@ -17,9 +17,9 @@ from gitops.records.installation import INSTALLATION, followed, untaken
 from gitops.records.record import SourceRecord, read_records
 from gitops.records.rollouts import Rollouts
 from gitops.records.standing import Standing, State, all_instances
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Overview:
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
         """With this instance, where it exists, also if no record that may be read names it. Raises ClusterError."""
         live = None if self.instances else await cluster.get(key)
-        if live is None or not label(live, keys.PARENT_ID):
+        if live is None or not label(live, well_known.PARENT_ID):
             return self
         return replace(self, instances=(Standing.of(live),))
 

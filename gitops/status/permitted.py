@@ -14,10 +14,10 @@ from applier.cluster import Cluster, Object, Permission
 from applier.errors import Denied
 from applier.fenced import Fenced
 from gitops.records.record import SourceRecord, read_records
+from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.listing import listed
-from renderer.values import dataclass
+from renderer.phrasing import listed
 
 _FORBIDDEN = 403
 

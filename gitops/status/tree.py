@@ -18,10 +18,10 @@ from applier.observed import Observed, label
 from gitops.records.causes import Cause
 from gitops.records.record import causes_of
 from gitops.records.standing import Standing
-from renderer import keys
+from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.kinds import CRD, is_built_in
-from renderer.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]
 
 def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
     member = Member.of(obj)
-    is_instance = bool(label(obj, keys.PARENT_ID)) and not is_built_in(member.key.group_kind)
+    is_instance = bool(label(obj, well_known.PARENT_ID)) and not is_built_in(member.key.group_kind)
     health = health_of(obj, observed, is_instance=is_instance)
     causes = _causes(obj)
     ordered = sorted(
@@ -80,7 +80,7 @@ def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: 
 
 def _causes(parent: Object) -> Mapping[str, str]:
     """What a source or an instance says of its members, by their keys: of each the worst."""
-    if not label(parent, keys.PARENT_ID):
+    if not label(parent, well_known.PARENT_ID):
         return {}
     told = [*map(Cause.read, causes_of(parent)), *Standing.of(parent).causes]
     return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
@@ -88,7 +88,7 @@ def _causes(parent: Object) -> Mapping[str, str]:
 
 async def members(cluster: Cluster, parent: Object) -> list[Object]:
     """What the cluster holds of the set of this parent, by its record of the kinds. Raises ClusterError."""
-    set_id = label(parent, keys.PARENT_ID)
+    set_id = label(parent, well_known.PARENT_ID)
     if not set_id:
         return []
     try:
@@ -101,7 +101,7 @@ async def members(cluster: Cluster, parent: Object) -> list[Object]:
 
 async def _list(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
     try:
-        return await cluster.list(kind, selector=f"{keys.PART_OF}={set_id}")
+        return await cluster.list(kind, selector=f"{well_known.PART_OF}={set_id}")
     except KindNotServed:
         return []
 

@@ -15,8 +15,8 @@ from gitops.propagation.window import Kind, Selector, Target, Window
 from gitops.records.causes import timestamp
 from gitops.words.text import aligned
 from gitops.words.times import Times, length
-from renderer.gates import Gate
-from renderer.values import dataclass
+from renderer.definition.gates import Gate
+from renderer.frozen import dataclass
 
 _AHEAD = timedelta(days=60)
 _USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})

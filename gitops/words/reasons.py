@@ -19,7 +19,7 @@ from gitops.status.explanation import Explanation, Link, Shut, Waiting
 from gitops.words.text import place, title
 from gitops.words.times import Times
 from renderer.identity import ObjectKey
-from renderer.listing import listed
+from renderer.phrasing import listed
 
 _WORDS = {"Source": "source", "Definition": "rgd"}
 """What people call them."""

@@ -12,7 +12,7 @@ from renderer.identity import ObjectKey
 
 if TYPE_CHECKING:
     from gitops.source import Snapshot
-    from renderer.model import RenderedNode
+    from renderer.render.model import RenderedNode
 
 _UNCOMMON: Final = re.compile("[^\n -~]")
 _JOINERS: Final = frozenset("\u200c\u200d")

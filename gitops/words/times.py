@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _YEARS = range(1970, 2490)
 

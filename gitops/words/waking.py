@@ -8,7 +8,7 @@ from typing import Any
 from gitops.passes.topology import Woken
 from gitops.passes.wakes import Wake, Wakes
 from gitops.words.text import aligned, title
-from renderer.listing import counted
+from renderer.phrasing import counted
 
 
 def as_text(found: Wakes) -> Iterator[str]:

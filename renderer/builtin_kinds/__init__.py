@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 FILE: Final = "kinds.json.gz"
 STRUCTURES: Final = "structures.json.gz"

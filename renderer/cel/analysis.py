@@ -10,8 +10,8 @@ from renderer.cel.errors import Fault, Path
 from renderer.cel.functions import FUNCTIONS, find_function
 from renderer.cel.macros import METHODS, NAMES
 from renderer.cel.syntax_tree import Call, Has, Index, Literal, Macro, Name, Node, Select, children, walk
-from renderer.listing import suggestion
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import suggestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from renderer.cel.syntax_tree import (
     children,
 )
 from renderer.cel.values import LISTS, type_name
-from renderer.listing import suggestion
+from renderer.phrasing import suggestion
 
 _LONGEST_QUOTE: Final = 60
 

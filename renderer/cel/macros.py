@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Reader:
         """The type that a schema declares; `DYN` where it leaves that open.
 
         Texts of some formats are other values in CEL (Kubernetes documentation, "Common Expression Language", type
-        integration): see `renderer.views`. A date stays text, since a timestamp would be written back as another text.
+        integration): see `renderer.template.typed_views`. A date stays text, since a timestamp would be written back as another text.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:

@@ -48,8 +48,8 @@ from renderer.cel.types import (
 )
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
-from renderer.listing import suggestion
-from renderer.values import dataclass
+from renderer.frozen import dataclass
+from renderer.phrasing import suggestion
 
 Scope = Mapping[str, Type]
 

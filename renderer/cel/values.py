@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, final
 
 from renderer.cel.nanoseconds import Instant, Span
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

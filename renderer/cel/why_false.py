@@ -14,7 +14,7 @@ from renderer.cel.syntax_tree import Binary, Conditional, Logic, Node, Unary
 from renderer.cel.text_format import seconds_text, timestamp_text
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _LONGEST: Final = 60
 _COMPARED: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))

@@ -21,7 +21,7 @@ from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NOD
 from renderer.documents.syntax_errors import complaint
 from renderer.documents.writer import dump
 from renderer.errors import Problem
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 __all__ = [
     "MAX_DEPTH",

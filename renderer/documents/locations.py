@@ -18,7 +18,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _STEP = re.compile(r"[.\[]")
 _INDEX = re.compile(r"\[(\d+)\]")

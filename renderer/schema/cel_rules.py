@@ -14,10 +14,10 @@ from typing import Any, Final
 from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
 from renderer.cel.values import Associative
+from renderer.frozen import dataclass
 from renderer.schema.correlation import field_of, is_unchanged, items_before
 from renderer.schema.errors import SchemaMistake, child
-from renderer.values import dataclass
-from renderer.views import view_of
+from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]

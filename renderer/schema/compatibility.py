@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from renderer.frozen import dataclass
 from renderer.schema.errors import child
-from renderer.values import dataclass
 
 Schema = Mapping[str, Any]
 

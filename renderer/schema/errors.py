@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from renderer.errors import RendererError
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from renderer.listing import suggestion
+from renderer.frozen import dataclass
+from renderer.phrasing import suggestion
 from renderer.surrogates import mended
-from renderer.values import dataclass
 
 REPEATABLE: Final = frozenset({"validation", "listMapKey"})
 KEYS: Final = (

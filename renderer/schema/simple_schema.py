@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from renderer.listing import suggestion
+from renderer.frozen import dataclass
+from renderer.phrasing import suggestion
 from renderer.schema.cel_rules import rule_mistakes
 from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
 from renderer.schema.errors import SchemaErrors, SchemaMistake, child
@@ -29,7 +30,6 @@ from renderer.schema.type_syntax import (
     parse_type,
 )
 from renderer.schema.validation import validate
-from renderer.values import dataclass
 
 MAX_NODES: Final = 10_000
 """Custom types are expanded in place; a few lines could otherwise become a schema of any size."""

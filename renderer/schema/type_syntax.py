@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 MAX_NESTING: Final = 16
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.listing import suggestion
+from renderer.phrasing import suggestion
 from renderer.schema.correlation import is_unchanged, items_before
 from renderer.schema.errors import SchemaMistake, child
 from renderer.schema.formats import has_format

@@ -16,9 +16,9 @@ from applier.plan import Barrier, Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
 from applier.reasons import Blocked, Reason
 from gitops.passes import deciding
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
-from renderer.model import Bundle
+from renderer.render.model import Bundle
 from tests.gitops.fleet import GROUP, Fleet
 
 A, B = (ObjectKey(GROUP, "Link", "default", name) for name in "ab")
@@ -47,7 +47,7 @@ class Asked:
 
     def taken(self, key: ObjectKey, by: str) -> Asked:
         before = self.observed.objects[key]["metadata"]["labels"]
-        return self.with_object(key, labels={**before, keys.PART_OF: by})
+        return self.with_object(key, labels={**before, well_known.PART_OF: by})
 
 
 @pytest.fixture(scope="module")

@@ -18,16 +18,16 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.faults import Fault, Faulty, Reset
 from applier.sandbox.transport import cluster_of
 from applier.underway import Batch, Underway
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from renderer.model import RenderedSet
+from renderer.render.model import RenderedSet
 
 PARENT = ObjectKey("", "ConfigMap", "default", "parent")
 SECRETS = Scope(frozenset({GroupKind("", "Secret")}))
 LATE: Object = {
     "apiVersion": "v1",
     "kind": "Secret",
-    "metadata": {"name": "late", "namespace": "default", "labels": {keys.PART_OF: applyset_id(PARENT)}},
+    "metadata": {"name": "late", "namespace": "default", "labels": {well_known.PART_OF: applyset_id(PARENT)}},
 }
 """A member that came after the pass had listed its kind: a write that was given up, and carried out all the same."""
 

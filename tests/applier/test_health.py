@@ -11,7 +11,7 @@ from applier.cluster import CONTENT, Discovery, Object
 from applier.health import STORAGE_CLASS, health_of, rests_on
 from applier.observed import Observed
 from applier.status import Status
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ PENDING = {"phase": "Pending"}
 
 def obj(api_version: str, kind: str, name: str, *, part_of: str = "mine", **fields: Any) -> Object:
     metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", **fields.pop("metadata", {})}
-    metadata["labels"] = {keys.PART_OF: part_of}
+    metadata["labels"] = {well_known.PART_OF: part_of}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from applier.cluster import Object
 from applier.inventory import ForeignSet, Scope, epoch_of, is_intact, parent_body, read_scope, scope_of, target_of
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
 PARENT = ObjectKey("g.test", "Link", "prod", "x")
@@ -33,18 +33,18 @@ def test_keys_are_written_as_kubectl_reads_them() -> None:
     """KEP-3659: byte order, commas without spaces, core kinds without a dot; no namespaces is an empty text."""
     scope = Scope(frozenset({DEPLOYMENT, CONFIG_MAP, GroupKind("", "Secret")}), frozenset())
     metadata = parent(scope)["metadata"]
-    assert metadata["labels"] == {keys.PARENT_ID: applyset_id(PARENT)}
+    assert metadata["labels"] == {well_known.PARENT_ID: applyset_id(PARENT)}
     assert metadata["annotations"] == {
-        keys.TOOLING: "levelgate/v1.2.3",
-        keys.GROUP_KINDS: "ConfigMap,Deployment.apps,Secret",
-        keys.NAMESPACES: "",
+        well_known.TOOLING: "levelgate/v1.2.3",
+        well_known.GROUP_KINDS: "ConfigMap,Deployment.apps,Secret",
+        well_known.NAMESPACES: "",
     }
 
 
 def test_the_finalizer_goes_with_the_keys_of_an_instance_and_the_uid_with_a_known_parent() -> None:
     """Sets: in the same write; a late write cannot bring a deleted parent back."""
     found = parent(Scope(), finalizer=True, uid="u1")["metadata"]
-    assert (found["finalizers"], found["uid"]) == ([keys.FINALIZER], "u1")
+    assert (found["finalizers"], found["uid"]) == ([well_known.FINALIZER], "u1")
     assert not {"finalizers", "uid"} & parent(Scope())["metadata"].keys()
 
 
@@ -67,9 +67,9 @@ def test_a_parent_without_keys_has_an_empty_scope() -> None:
 @pytest.mark.parametrize(
     ("place", "name", "text", "message"),
     [
-        ("labels", keys.PARENT_ID, "applyset-of-somebody-v1", "does not fit the object"),
-        ("annotations", keys.TOOLING, "kubectl/v1.37.1", "managed by tooling 'kubectl'"),
-        ("annotations", keys.TOOLING, "levelgate", "managed by tooling 'unknown'"),
+        ("labels", well_known.PARENT_ID, "applyset-of-somebody-v1", "does not fit the object"),
+        ("annotations", well_known.TOOLING, "kubectl/v1.37.1", "managed by tooling 'kubectl'"),
+        ("annotations", well_known.TOOLING, "levelgate", "managed by tooling 'unknown'"),
     ],
 )
 def test_a_parent_of_another_tool_or_with_a_foreign_id_is_refused(
@@ -94,20 +94,22 @@ def test_numbers_that_we_would_not_write_count_as_absent() -> None:
     """Row 15 of the threats: a parent whose epoch and target somebody edited is still read."""
     edited = parent(Scope(), target=3, epoch=4)
     assert (target_of(edited), epoch_of(edited)) == (3, 4)
-    edited["metadata"]["annotations"] |= {keys.TARGET: "9" * 5000, keys.EPOCH: "many"}
+    edited["metadata"]["annotations"] |= {well_known.TARGET: "9" * 5000, well_known.EPOCH: "many"}
     assert (target_of(edited), epoch_of(edited)) == (0, 0)
 
 
 def test_keys_are_intact_as_long_as_our_own_apply_owns_them() -> None:
     """I1, threat 15: who changes one takes it from us, whatever it says afterwards; other keys are anybody's."""
     ours: Object = {
-        "f:annotations": {f"f:{keys.GROUP_KINDS}": {}, f"f:{keys.NAMESPACES}": {}},
-        "f:labels": {f"f:{keys.PARENT_ID}": {}},
+        "f:annotations": {f"f:{well_known.GROUP_KINDS}": {}, f"f:{well_known.NAMESPACES}": {}},
+        "f:labels": {f"f:{well_known.PARENT_ID}": {}},
     }
     live = parent(Scope(frozenset({CONFIG_MAP})))
     assert is_intact(owned(live, "levelgate-applyset", ours))
     assert not is_intact(owned(live, "kubectl-annotate", ours))
-    assert not is_intact(owned(live, "levelgate-applyset", ours | {"f:annotations": {f"f:{keys.NAMESPACES}": {}}}))
+    assert not is_intact(
+        owned(live, "levelgate-applyset", ours | {"f:annotations": {f"f:{well_known.NAMESPACES}": {}}})
+    )
     assert not is_intact(owned(live, "levelgate-applyset", ours | {"f:labels": {}}))
 
 

@@ -10,10 +10,10 @@ import pytest
 from applier.cluster import CONTENT
 from applier.member import Member, altered, body, is_proven, recorded_deps
 from applier.observed import label
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
-from renderer.model import Origin, RenderedNode, RenderedSet
-from renderer.stored import without_nulls
+from renderer.manifest_hash import without_nulls
+from renderer.render.model import Origin, RenderedNode, RenderedSet
 from tests.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")
@@ -41,28 +41,28 @@ def written(rendered: RenderedSet = INSTANCE, live: Any = None, **more: Any) -> 
 def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> None:
     """Bookkeeping keys; docs/reference.md: what people read."""
     metadata = written()["metadata"]
-    assert metadata["labels"] == {"mine": "yes", keys.PART_OF: INSTANCE.id}
+    assert metadata["labels"] == {"mine": "yes", well_known.PART_OF: INSTANCE.id}
     assert metadata["annotations"] == {
         "mine": "yes",
-        keys.NODE: "web",
-        keys.NODE_ID: "web",
-        keys.LEVEL: "2",
-        keys.DEPS: "aa,bb",
-        keys.SELF: key_hash(KEY),
-        keys.HASH: digest(node(text="one").manifest),
-        keys.INSTANCE: "Link/default/one",
-        keys.PARENT_UID: "u0",
-        keys.FILE: "apps/web.yaml:41",
-        keys.COMMIT: "0123456789ab",
-        keys.REVISION: "3",
+        well_known.NODE: "web",
+        well_known.NODE_ID: "web",
+        well_known.LEVEL: "2",
+        well_known.DEPS: "aa,bb",
+        well_known.SELF: key_hash(KEY),
+        well_known.HASH: digest(node(text="one").manifest),
+        well_known.INSTANCE: "Link/default/one",
+        well_known.PARENT_UID: "u0",
+        well_known.FILE: "apps/web.yaml:41",
+        well_known.COMMIT: "0123456789ab",
+        well_known.REVISION: "3",
     }
 
 
 def test_a_member_of_a_source_records_its_file() -> None:
     """Broken input."""
     annotations = written(SOURCE)["metadata"]["annotations"]
-    assert annotations[keys.SOURCE_FILE] == "apps/web.yaml"
-    assert keys.INSTANCE not in annotations
+    assert annotations[well_known.SOURCE_FILE] == "apps/web.yaml"
+    assert well_known.INSTANCE not in annotations
 
 
 def test_an_object_known_to_exist_is_written_with_its_uid() -> None:
@@ -84,7 +84,7 @@ def test_what_is_written_is_what_is_read_back() -> None:
     live["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
     found = Member.of(live)
     assert (found.key, found.level, found.node) == (KEY, 2, "web")
-    assert label(live, keys.PART_OF) == INSTANCE.id
+    assert label(live, well_known.PART_OF) == INSTANCE.id
     assert found.deps == {"aa", "bb"}
     assert found.has_record
     assert not found.terminating
@@ -93,7 +93,7 @@ def test_what_is_written_is_what_is_read_back() -> None:
 @pytest.mark.parametrize("level", ["", "x", "-1", "1.5", " "])
 def test_a_damaged_level_counts_as_none(level: str) -> None:
     damaged = member("x")
-    damaged["metadata"]["annotations"][keys.LEVEL] = level
+    damaged["metadata"]["annotations"][well_known.LEVEL] = level
     assert Member.of(damaged).level is None
 
 
@@ -127,7 +127,7 @@ def test_a_new_member_records_what_it_wants() -> None:
     assert recorded_deps(None, ["b", "a"], healthy=False) == ["a", "b"]
 
 
-def entry(manager: str = CONTENT, operation: str = "Apply", key: str = keys.PART_OF) -> dict[str, Any]:
+def entry(manager: str = CONTENT, operation: str = "Apply", key: str = well_known.PART_OF) -> dict[str, Any]:
     return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {}}}}}
 
 
@@ -173,17 +173,17 @@ def test_the_text_of_a_secret_is_written_as_its_data() -> None:
 def test_a_level_that_we_would_not_write_is_a_missing_record(level: str) -> None:
     """Row 14 of the threats, T4: whoever may label an object may write anything into its record, and stops nobody with it."""
     forged = member("x")
-    forged["metadata"]["annotations"][keys.LEVEL] = level
+    forged["metadata"]["annotations"][well_known.LEVEL] = level
     assert Member.of(forged).level is None
 
 
 @pytest.mark.parametrize(
     ("place", "name", "said"),
     [
-        ("labels", keys.PART_OF, f"its label {keys.PART_OF}"),
-        ("annotations", keys.HASH, f"its annotation {keys.HASH}"),
-        ("annotations", keys.DEPS, f"its annotation {keys.DEPS}"),
-        ("annotations", keys.SOURCE_FILE, f"its annotation {keys.SOURCE_FILE}"),
+        ("labels", well_known.PART_OF, f"its label {well_known.PART_OF}"),
+        ("annotations", well_known.HASH, f"its annotation {well_known.HASH}"),
+        ("annotations", well_known.DEPS, f"its annotation {well_known.DEPS}"),
+        ("annotations", well_known.SOURCE_FILE, f"its annotation {well_known.SOURCE_FILE}"),
         ("annotations", "mine", ""),
     ],
 )

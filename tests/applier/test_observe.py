@@ -9,7 +9,7 @@ from applier.errors import ClusterError, Denied, Invalid, Unavailable
 from applier.inventory import Scope, parent_body
 from applier.observe import FEW, complete, examine, look, observe, refer, relist
 from applier.observed import Observed
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
 from tests.properties.waves import PARENT, key, member
@@ -52,15 +52,15 @@ async def test_every_kind_that_is_named_is_listed_once_and_members_lead_on() -> 
     nested = parent_body(
         PARENT._replace(group="", kind="Secret"), "v1", Scope(frozenset({GroupKind("", "Service")})), version="0"
     )
-    nested["metadata"]["labels"][keys.PART_OF] = "the-source"
+    nested["metadata"]["labels"][well_known.PART_OF] = "the-source"
     put(cluster, source(Scope(frozenset({GroupKind("", "Secret")}))), nested, member("a"))
     found = await observe(cluster, [SOURCE], kinds=[CONFIG_MAP])
     assert found.listed == {CONFIG_MAP, GroupKind("", "Secret"), GroupKind("", "Service")}
     assert sorted(cluster.asked) == [
         "get ConfigMap/levelgate-system/source-platform",
-        *(f"list {kind} * {keys.PART_OF}" for kind in ("ConfigMap", "Secret", "Service")),
+        *(f"list {kind} * {well_known.PART_OF}" for kind in ("ConfigMap", "Secret", "Service")),
     ]
-    assert found.members[member("a")["metadata"]["labels"][keys.PART_OF]] == (key("a"),)
+    assert found.members[member("a")["metadata"]["labels"][well_known.PART_OF]] == (key("a"),)
 
 
 async def test_kinds_given_beside_the_parents_are_listed_as_well() -> None:
@@ -72,7 +72,7 @@ async def test_kinds_given_beside_the_parents_are_listed_as_well() -> None:
 async def test_a_parent_of_another_tool_names_nothing() -> None:
     cluster = Counting()
     theirs = source(Scope(frozenset({GroupKind("", "Secret")})))
-    theirs["metadata"]["annotations"][keys.TOOLING] = "kubectl/v1"
+    theirs["metadata"]["annotations"][well_known.TOOLING] = "kubectl/v1"
     put(cluster, theirs)
     assert (await observe(cluster, [SOURCE], kinds=[])).listed == frozenset()
 

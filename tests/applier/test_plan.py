@@ -18,11 +18,11 @@ from applier.prune import Fate
 from applier.reasons import Blocked, Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
-from renderer import keys
-from renderer.catalog import load
+from renderer import well_known
+from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from renderer.model import Bundle, RenderedNode, RenderedSet
-from renderer.render import render
+from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.render import render
 from tests.properties.repositories import plain
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
@@ -137,7 +137,7 @@ def test_a_field_that_somebody_took_is_healed() -> None:
 def test_a_dropped_dependency_is_recorded_anew() -> None:
     """S0-14: one bookkeeping write once the member is healthy at the new revision."""
     stale = live(SOURCE, "a")
-    stale["metadata"]["annotations"][keys.DEPS] = "0123456789abcdef~"
+    stale["metadata"]["annotations"][well_known.DEPS] = "0123456789abcdef~"
     one = decided(stale, live(SOURCE, "b"))
     assert verbs(one)["a"] == (Verb.RECORD, True)
     assert one.nodes[0].deps == ()
@@ -268,9 +268,9 @@ def test_a_member_that_is_going_away_is_not_written() -> None:
 
 def labelled(set_id: str, *, ours: bool) -> Object:
     obj = live(SOURCE, "a")
-    obj["metadata"]["labels"][keys.PART_OF] = set_id
+    obj["metadata"]["labels"][well_known.PART_OF] = set_id
     if not set_id:
-        del obj["metadata"]["labels"][keys.PART_OF]
+        del obj["metadata"]["labels"][well_known.PART_OF]
     if not ours:
         obj["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]
     return obj
@@ -299,7 +299,7 @@ def test_reconcile_disabled_leaves_an_object_alone(place: str) -> None:
     wanted = bundle(text if place == "git" else plain("a"))
     obj = live(bundle(plain("a", text="old")).sources["platform"], "a")
     if place == "live":
-        obj["metadata"]["annotations"][keys.RECONCILE] = "disabled"
+        obj["metadata"]["annotations"][well_known.RECONCILE] = "disabled"
     one = decided(obj, of=wanted)
     assert (one.writes, blocked(one, "a")) == ((), Reason.SUSPENDED)
 
@@ -331,7 +331,7 @@ def test_wait_for_replaces_the_rule_of_readiness(wait_for: str, works: bool, rea
     if works:
         obj["spec"]["clusterIP"] = "10.0.0.1"
     if wait_for:
-        obj["metadata"]["annotations"][keys.WAIT_FOR] = wait_for
+        obj["metadata"]["annotations"][well_known.WAIT_FOR] = wait_for
     assert decided(obj, of=services).nodes[0].ready is ready
 
 
@@ -340,14 +340,14 @@ def test_health_ignore_takes_an_object_out_of_what_is_healthy() -> None:
     services = bundle(plain("a", kind="Service"))
     obj = {**live(services.sources["platform"], "a"), "spec": {"type": "LoadBalancer"}}
     assert not decided(obj, of=services).nodes[0].healthy
-    obj["metadata"]["annotations"][keys.HEALTH] = "ignore"
+    obj["metadata"]["annotations"][well_known.HEALTH] = "ignore"
     assert decided(obj, of=services).nodes[0].healthy
 
 
 def test_a_parent_of_another_tool_stops_its_set() -> None:
     """KEP-3659: any fault, no write."""
     theirs = parent(SOURCE)
-    theirs["metadata"]["annotations"][keys.TOOLING] = "kubectl/v1"
+    theirs["metadata"]["annotations"][well_known.TOOLING] = "kubectl/v1"
     found = plan(PAIR, observed(theirs, absent="ab")).sets[0]
     assert found.error is not None
     assert found.error.reason is Reason.CONFLICT
@@ -358,13 +358,13 @@ def test_a_parent_of_another_tool_stops_its_set() -> None:
 def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: str, goes: bool) -> None:
     """Rulings, sets: a person has deleted it, and Git has it no more; but nothing is known of what its source's set, another tool's now, may want."""
     owner = parent(SOURCE, Scope(frozenset({CONFIG_MAP, GroupKind("g.test", "Link")})))
-    owner["metadata"]["annotations"][keys.TOOLING] = tooling
+    owner["metadata"]["annotations"][well_known.TOOLING] = tooling
     link = ObjectKey("g.test", "Link", "default", "one")
     instance = parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0", finalizer=True)
-    instance["metadata"]["labels"][keys.PART_OF] = SOURCE.id
+    instance["metadata"]["labels"][well_known.PART_OF] = SOURCE.id
     instance["metadata"] |= {"uid": "i", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     child = live(SOURCE, "a")
-    child["metadata"] |= {"name": "child", "labels": {keys.PART_OF: applyset_id(link)}}
+    child["metadata"] |= {"name": "child", "labels": {well_known.PART_OF: applyset_id(link)}}
     seen = observed(owner, live(SOURCE, "a"), live(SOURCE, "b"), instance, child)
     seen = replace(seen, listed=frozenset({CONFIG_MAP, GroupKind("g.test", "Link")}))
     one = next(one for one in plan(PAIR, seen).sets if one.rendered.parent == link)

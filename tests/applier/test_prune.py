@@ -8,8 +8,8 @@ import pytest
 
 from applier.prune import Fate, Orphan
 from applier.reasons import Blocked, Reason
-from renderer import keys
-from renderer.model import Unreadable
+from renderer import well_known
+from renderer.render.model import Unreadable
 from tests.properties.waves import OTHER, Waves, judge, member, unsettled
 
 
@@ -87,7 +87,7 @@ def test_a_circle_is_cut_although_another_orphan_cannot_go(other: str) -> None:
     circle = live(member("a", "b", level=1), member("b", "a", level=0))
     match other:
         case "kept":
-            waves = Waves({**circle, **live(member("k", annotations={keys.PRUNE: "disabled"}, level=5))})
+            waves = Waves({**circle, **live(member("k", annotations={well_known.PRUNE: "disabled"}, level=5))})
         case "terminating":
             waves = Waves({**circle, **live(member("k", terminating=True, finalizers=["stuck"]))})
         case _:
@@ -130,12 +130,12 @@ def test_an_orphan_goes_only_when_no_live_member_records_a_dependency_on_it(user
     ("orphan", "fate", "allowed"),
     [
         (member("x"), Fate.DELETE, True),
-        (member("x", annotations={keys.PRUNE: "disabled"}), Fate.KEEP, False),
-        (member("x", annotations={keys.RECONCILE: "disabled"}), Fate.KEEP, False),
+        (member("x", annotations={well_known.PRUNE: "disabled"}), Fate.KEEP, False),
+        (member("x", annotations={well_known.RECONCILE: "disabled"}), Fate.KEEP, False),
         (member("x", proven=False), Fate.KEEP, False),
         (member("x", kind="Namespace"), Fate.RELEASE, True),
         (member("x", kind="CustomResourceDefinition"), Fate.RELEASE, True),
-        (member("x", kind="Namespace", annotations={keys.PRUNE: "allowed"}), Fate.DELETE, True),
+        (member("x", kind="Namespace", annotations={well_known.PRUNE: "allowed"}), Fate.DELETE, True),
         (member("x", terminating=True), Fate.DELETE, False),
         (member("x", kind="Namespace", terminating=True), Fate.DELETE, False),
     ],
@@ -173,7 +173,7 @@ def test_a_brake_holds_everything_and_says_why() -> None:
 
 def test_it_holds_what_would_stay_anyway_until_something_is_written() -> None:
     """A person has to agree, also once it is written. What is kept for itself is no deletion to be held."""
-    kept = member("k", annotations={keys.PRUNE: "disabled"})
+    kept = member("k", annotations={well_known.PRUNE: "disabled"})
     for hold, reason in {"": Reason.DEPENDENCY_NOT_READY, "too many": Reason.BRAKE_ENGAGED}.items():
         found = judge([member("x"), kept], unsettled=[unsettled("new")], hold=hold)
         reasons = {name: one.blocked.reason for name, one in found.items() if one.blocked}

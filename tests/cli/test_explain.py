@@ -19,8 +19,8 @@ from gitops.records.record import Unreadable
 from gitops.records.standing import State
 from gitops.status.explanation import Explanation, Waiting
 from gitops.words.reasons import actions
-from renderer import keys
-from renderer.catalog import load
+from renderer import well_known
+from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import HOURS, SHOPS, START, friday
@@ -511,7 +511,7 @@ def test_a_source_that_cannot_be_read_says_why_to_programs_too(typed: Typed) -> 
         fleet.call(
             fleet.cluster.merge(
                 source_parent("platform"),
-                {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}},
+                {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}},
                 manager="levelgate",
             )
         )

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from renderer.catalog import load
-from renderer.example import example
+from renderer.catalog.catalog import load
+from renderer.export.example import example
 from renderer.identity import GroupKind
 from renderer.schema import to_openapi, validate
 from tests.properties.repositories import GROUP, config_map, definition

@@ -14,7 +14,7 @@ from applier.errors import Unavailable
 from applier.kube.cluster import KubeCluster
 from gitops.cli import asked, invoke
 from gitops.passes.sources import SourceState
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import OWN_NAMESPACE, GroupKind
 from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet

@@ -15,7 +15,7 @@ from gitops.cli import USAGE
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
 from gitops.records.record import Unreadable
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import DBA, SHOPS
@@ -173,7 +173,7 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
     with Fleet(names=("a", "b")) as fleet:
         fleet.start()
         told = Unreadable("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
-        said = {"metadata": {"annotations": {keys.UNREADABLE: told.text()}}}
+        said = {"metadata": {"annotations": {well_known.UNREADABLE: told.text()}}}
         fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS))
         since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"
         lines = typed(fleet, "status").splitlines()
@@ -232,7 +232,7 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
             assert source["configured"] is not is_left
         assert typed(fleet, "status").splitlines()[-1] == "Everything is as Git said when it was read last."
         assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")
-        nothing = {"metadata": {"annotations": {keys.GROUP_KINDS: ""}}}
+        nothing = {"metadata": {"annotations": {well_known.GROUP_KINDS: ""}}}
         fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT))
         assert "source/platform" not in typed(fleet, "status")
 

@@ -11,7 +11,7 @@ import pytest
 from gitops.cli import USAGE
 from gitops.records.record import Unreadable, untaken_body
 from gitops.records.sync import answered, requests
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import MERGE, OWN, Fleet
@@ -28,7 +28,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def said(fleet: Fleet, path: str) -> str:
-    found: str = (fleet.request("GET", path)["metadata"].get("annotations") or {}).get(keys.SYNC, "")
+    found: str = (fleet.request("GET", path)["metadata"].get("annotations") or {}).get(well_known.SYNC, "")
     return found
 
 
@@ -73,7 +73,7 @@ def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet,
 def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     """I12: the daemon does work here, and has said why."""
     why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
-    body = {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}}
+    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
 
@@ -116,11 +116,11 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fle
     assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "300ms", code=3)
     why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
     record = untaken_body("slow")
-    record["metadata"]["annotations"] = {keys.UNREADABLE: why.text()}
+    record["metadata"]["annotations"] = {well_known.UNREADABLE: why.text()}
     fleet.request("POST", OWN, record)
     told = typed(fleet, "wait", "--timeout", "300ms", code=3)
     assert f"slow: no commit has been read yet: it cannot be read: {why.why}\n" in told
-    body = {"metadata": {"annotations": {keys.UNREADABLE: why.text()}}}
+    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "300ms", code=3)
     assert f"platform is at 0000000, not at feedfee yet: it cannot be read: {why.why}\n" in told

@@ -247,8 +247,15 @@ def test_commands_import_what_they_need_and_no_more() -> None:
     """`--help` starts at once; what only reads the cluster's records renders nothing; `plan` asks Git before it imports what plans."""
     steps = {
         "gitops.cli": ("importlib.metadata", "asyncio"),
-        "gitops.cli.status": ("renderer.render", "renderer.content", "gitops.source", "yaml", "kubernetes", "aiohttp"),
-        "gitops.cli.plan": ("renderer.render", "applier.plan.nodes", "git", "kubernetes", "aiohttp"),
+        "gitops.cli.status": (
+            "renderer.render.render",
+            "renderer.catalog.file_content",
+            "gitops.source",
+            "yaml",
+            "kubernetes",
+            "aiohttp",
+        ),
+        "gitops.cli.plan": ("renderer.render.render", "applier.plan.nodes", "git", "kubernetes", "aiohttp"),
         "gitops.cli.asked": ("lark", "git", "kubernetes", "aiohttp", "jinja2", "prometheus_client", "apscheduler"),
     }
     known = "import sys, importlib\n"

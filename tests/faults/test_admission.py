@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from renderer import keys
+from renderer import well_known
 from tests.faults.extent import first
 from tests.faults.lane import Lane, Object
 from tests.faults.proxy import Answer
@@ -159,7 +159,9 @@ def removal(place: str, name: str) -> str:
     return f"{there} ? [{gone}] : [JSONPatch{{op: 'add', path: '/metadata/generateName', value: 'probed-'}}]"
 
 
-@pytest.mark.parametrize(("place", "name"), first(1, [("annotations", keys.HASH), ("labels", keys.PART_OF)]))
+@pytest.mark.parametrize(
+    ("place", "name"), first(1, [("annotations", well_known.HASH), ("labels", well_known.PART_OF)])
+)
 async def test_admission_that_takes_our_marks_off_is_told_and_not_fought(lane: Lane, place: str, name: str) -> None:
     """Row "mutating every time" (I9, I11): each write would have to be followed by the same one; each pass sends one, and all else goes on."""
     wanted = await reference(lane, platform(lane))

@@ -22,7 +22,7 @@ from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.window import LOCAL
 from gitops.source import Mirror
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from tests.faults.extent import WHOLE
 from tests.faults.test_hour import Shaken
 from tests.gitops.fleet import GROUP, START, Fleet, StillClock

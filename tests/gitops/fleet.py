@@ -24,7 +24,7 @@ from gitops.passes.sources import SourceState
 from gitops.propagation.state import State
 from gitops.propagation.window import LOCAL
 from gitops.simulate.world import VirtualClock
-from renderer.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog, load
 
 T = TypeVar("T")
 

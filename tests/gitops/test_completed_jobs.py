@@ -11,7 +11,7 @@ import pytest
 
 from applier.completion import EARLY, MOST
 from gitops.passes.tally import Tally
-from renderer import keys
+from renderer import well_known
 from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
 
 TTL = timedelta(minutes=10)
@@ -75,7 +75,7 @@ def removed(fleet: Fleet) -> None:
 
 
 def recorded(fleet: Fleet) -> str:
-    found: str = fleet.request("GET", INSTANCE)["metadata"]["annotations"].get(keys.COMPLETED, "")
+    found: str = fleet.request("GET", INSTANCE)["metadata"]["annotations"].get(well_known.COMPLETED, "")
     return found
 
 
@@ -229,7 +229,7 @@ def test_a_plain_job_is_recorded_with_its_source(fleet: Fleet) -> None:
         other.push()
         other.step()
         path = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
-        assert keys.COMPLETED not in other.request("GET", path)["metadata"]["annotations"]
+        assert well_known.COMPLETED not in other.request("GET", path)["metadata"]["annotations"]
 
 
 def test_what_is_recorded_has_an_end() -> None:

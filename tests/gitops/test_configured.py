@@ -17,7 +17,7 @@ from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from tests.gitops.fleet import OWN, Fleet
 
 

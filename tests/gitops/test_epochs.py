@@ -12,7 +12,7 @@ from gitops.leadership import LEASE, Leadership, NotLeading
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.window import LOCAL
-from renderer import keys
+from renderer import well_known
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
 SOURCE = f"{OWN}/source-platform"
@@ -60,7 +60,7 @@ def successor(fleet: Fleet, name: str = "two") -> Process:
 
 
 def epoch(fleet: Fleet, path: str) -> str:
-    found: str = fleet.request("GET", path)["metadata"]["annotations"][keys.EPOCH]
+    found: str = fleet.request("GET", path)["metadata"]["annotations"][well_known.EPOCH]
     return found
 
 
@@ -111,7 +111,7 @@ def test_who_is_overtaken_in_the_middle_of_a_pass_cannot_begin_another_set(fleet
 
     def overtaken() -> None:
         fleet.request("PATCH", LEASE_PATH, {"spec": {"holderIdentity": "three", "leaseTransitions": 3}}, MERGE)
-        fleet.request("PATCH", INSTANCE, {"metadata": {"annotations": {keys.EPOCH: "3"}}}, MERGE)
+        fleet.request("PATCH", INSTANCE, {"metadata": {"annotations": {well_known.EPOCH: "3"}}}, MERGE)
 
     fleet.request("DELETE", MEMBER)
     second.meanwhile = overtaken

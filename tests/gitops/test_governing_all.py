@@ -11,7 +11,7 @@ import pytest
 
 from gitops.passes.known import Pass
 from gitops.passes.sources import SourceState
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from tests.gitops.fleet import Fleet
 from tests.gitops.test_windows_in_force import FREEZE, HOURS, SATURDAY
 

@@ -11,7 +11,7 @@ from applier.reasons import Reason
 from gitops.propagation.state import State
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import Rollouts
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
@@ -124,7 +124,7 @@ def test_whose_an_object_is_costs_one_list_where_one_is_refused(platform: Platfo
     platform.commit({"p.json": plain("p", text="1"), "q.json": plain("q", text="1")}, source="shop")
     platform.settle()
     usual = lists()
-    taken = {keys.PART_OF: "applyset-of-others-v1"}
+    taken = {well_known.PART_OF: "applyset-of-others-v1"}
     platform.cluster.edit(
         ObjectKey("", "ConfigMap", "default", "p"), lambda obj: obj["metadata"]["labels"].update(taken)
     )

@@ -14,7 +14,7 @@ from applier.adoption import Adoption
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
 from tests.scenarios.definitions import chain, link

@@ -18,7 +18,7 @@ from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL
 from gitops.records.record import read_records
 from gitops.uninstall import Leaver
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
 from tests.scenarios.definitions import chain, config_map, link
 

@@ -22,14 +22,24 @@ from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord
 from gitops.review import planning
 from gitops.review.report import Report
-from renderer import keys
-from renderer.catalog import load
+from renderer import well_known
+from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
-from renderer.memo import Memo
+from renderer.render.cache import Memo
 from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
-VOLATILE = frozenset({keys.LEVEL, keys.PARENT_UID, keys.FILE, keys.COMMIT, keys.REVISION, keys.APPROVED, keys.TARGET})
+VOLATILE = frozenset(
+    {
+        well_known.LEVEL,
+        well_known.PARENT_UID,
+        well_known.FILE,
+        well_known.COMMIT,
+        well_known.REVISION,
+        well_known.APPROVED,
+        well_known.TARGET,
+    }
+)
 """Annotations that are renewed only together with another difference (Sets)."""
 
 Files = Mapping[str, str]
@@ -83,7 +93,8 @@ class Platform:
         parent = source_parent(source)
         if approved and parent in self.cluster.objects:
             self.cluster.edit(
-                parent, lambda obj: obj["metadata"]["annotations"].update({keys.APPROVED: commit_id(self._commits)})
+                parent,
+                lambda obj: obj["metadata"]["annotations"].update({well_known.APPROVED: commit_id(self._commits)}),
             )
         known = self.sources.get(source)
         catalog = load(
@@ -145,7 +156,9 @@ class Platform:
 
     def members(self, kind: str = "ConfigMap") -> set[str]:
         """Names of the members of this kind, of any set."""
-        return {key.name for key, obj in self.cluster.objects.items() if key.kind == kind and label(obj, keys.PART_OF)}
+        return {
+            key.name for key, obj in self.cluster.objects.items() if key.kind == kind and label(obj, well_known.PART_OF)
+        }
 
     def deleted(self, kind: str = "ConfigMap") -> list[str]:
         """Names of what was deleted, in order."""
@@ -166,17 +179,17 @@ class Platform:
         """I1. While an instance that was deleted by hand is created again, the source's record stands in for it."""
         recorded: dict[str, tuple[ObjectKey, Scope]] = {}
         for key, obj in objects.items():
-            if key.kind == "ConfigMap" and label(obj, keys.PARENT_ID):
+            if key.kind == "ConfigMap" and label(obj, well_known.PARENT_ID):
                 recorded |= {
                     applyset_id(parent): (parent, scope) for parent, scope in SourceRecord.read(obj).scopes.items()
                 }
         parents = {
-            label(obj, keys.PARENT_ID): (key, read_scope(obj))
+            label(obj, well_known.PARENT_ID): (key, read_scope(obj))
             for key, obj in objects.items()
-            if label(obj, keys.PARENT_ID)
+            if label(obj, well_known.PARENT_ID)
         }
         for key, obj in objects.items():
-            if set_id := label(obj, keys.PART_OF):
+            if set_id := label(obj, well_known.PART_OF):
                 if set_id not in parents and set_id not in recorded:
                     if not self.parents_may_vanish:
                         self.broken.append(f"I1: after {write.verb} {write.key}, {key} has no parent")
@@ -191,7 +204,7 @@ class Platform:
         """I4; a circle of mixed generations has to be cut somewhere."""
         assert write.before is not None
         live = {**objects, write.key: write.before}
-        uses = {key: deps_of(obj) for key, obj in live.items() if label(obj, keys.PART_OF)}
+        uses = {key: deps_of(obj) for key, obj in live.items() if label(obj, well_known.PART_OF)}
         by_hash = {key_hash(key): key for key in live}
         for key in uses:
             if key != write.key and key_hash(write.key) in uses[key] and key not in _reached(uses, by_hash, write.key):
@@ -203,8 +216,8 @@ class Platform:
         if str(write.key) in self.wanted:
             self.broken.append(f"S0-10: {write.key} was deleted, and Git wants it")
         for state in self.sources.values():
-            if label(write.before, keys.PART_OF) == applyset_id(source_parent(state.catalog.source)):
-                file, unreadable = annotation(write.before, keys.SOURCE_FILE), state.catalog.unreadable
+            if label(write.before, well_known.PART_OF) == applyset_id(source_parent(state.catalog.source)):
+                file, unreadable = annotation(write.before, well_known.SOURCE_FILE), state.catalog.unreadable
                 if unreadable and (file in unreadable or file not in state.catalog.contents):
                     self.broken.append(f"S0-10: {write.key} was deleted, and {sorted(unreadable)} cannot be read")
 
@@ -219,7 +232,7 @@ class Platform:
         """S0-9: nothing is created before all that it depends on is there and runs."""
         by_hash = {key_hash(key): key for key in objects}
         uses = {key: deps_of(obj) for key, obj in objects.items()}
-        for dep in annotation(created, keys.DEPS).split(","):
+        for dep in annotation(created, well_known.DEPS).split(","):
             if dep and not dep.endswith("~") and dep not in by_hash:
                 self.broken.append(f"S0-9: {ObjectKey.of(created)} was created before a dependency of it")
         for key in _reached(uses, by_hash, ObjectKey.of(created)):
@@ -228,13 +241,13 @@ class Platform:
 
 
 def deps_of(obj: Object) -> set[str]:
-    return {dep.removesuffix("~") for dep in annotation(obj, keys.DEPS).split(",") if dep}
+    return {dep.removesuffix("~") for dep in annotation(obj, well_known.DEPS).split(",") if dep}
 
 
 def _named_by(obj: Object) -> Iterator[str]:
     """The names of objects that the content of a member of `tests.properties.repositories` tells."""
     said = {**(obj["metadata"].get("annotations") or {}), **(obj.get("data") or {})}
-    if keys.INSTANCE in said:
+    if well_known.INSTANCE in said:
         yield from (name for word, name in said.items() if word in READ_FROM)
     yield from (one.rpartition("/")[2] for one in said.get("config.kubernetes.io/depends-on", "").split(",") if one)
 
@@ -272,13 +285,13 @@ def essence(cluster: World) -> dict[str, Any]:
     return {
         str(key): _essence(obj)
         for key, obj in cluster.objects.items()
-        if label(obj, keys.PART_OF) or label(obj, keys.PARENT_ID)
+        if label(obj, well_known.PART_OF) or label(obj, well_known.PARENT_ID)
     }
 
 
 def _stable(name: str, text: str) -> str:
     """Where an item stands in its collection is renewed only together with another difference."""
-    return text.partition("/")[0] if name in {keys.NODE, keys.NODE_ID} else text
+    return text.partition("/")[0] if name in {well_known.NODE, well_known.NODE_ID} else text
 
 
 def _essence(obj: Object) -> dict[str, Any]:

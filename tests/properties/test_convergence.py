@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from applier.observed import label
-from renderer import keys
+from renderer import well_known
 from renderer.kinds import CRD, NAMESPACE
 from tests.properties.platform import Files, Platform, essence
 from tests.properties.repositories import GROUP, faults, near, tangles
@@ -75,7 +75,9 @@ def meddle(platform: Platform, what: str, which: int) -> None:
     """What people do to a cluster behind Git's back."""
     objects = platform.cluster.objects
     found = [
-        key for key, obj in objects.items() if label(obj, keys.PART_OF) and key.kind not in {CRD.kind, NAMESPACE.kind}
+        key
+        for key, obj in objects.items()
+        if label(obj, well_known.PART_OF) and key.kind not in {CRD.kind, NAMESPACE.kind}
     ]
     instances = [key for key in found if key.group == GROUP]
     members = [key for key in found if key.group != GROUP]
@@ -95,7 +97,7 @@ def meddle(platform: Platform, what: str, which: int) -> None:
                 {name: manifest[name] for name in ("apiVersion", "kind", "metadata", "data")}, manager="kubectl-edit"
             )
         case "unlabel member":
-            platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(keys.PART_OF))
+            platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(well_known.PART_OF))
         case "stick member" | "stick instance":
             platform.cluster.edit(key, lambda obj: obj["metadata"].setdefault("finalizers", []).append(STUCK))
 

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from renderer import diagram, editor
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.cel import budget
 from renderer.documents import dump
-from renderer.example import example
-from renderer.lint import Finding, lint
-from renderer.model import Bundle
-from renderer.render import render
+from renderer.export import diagram, json_schema
+from renderer.export.example import example
+from renderer.export.lint import Finding, lint
+from renderer.render.model import Bundle
+from renderer.render.render import render
+from renderer.render.world import World
 from renderer.schema import validate
-from renderer.world import World
 from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 from tests.properties.test_convergence import examples
 from tests.properties.test_hostile import ODD, bent, places
@@ -103,7 +103,7 @@ def _gone_through(files: Mapping[str, bytes]) -> tuple[Bundle, list[Finding]]:
     findings = lint(files, catalog, bundle)
     for one in catalog.definitions.values():
         example(one, every=True)
-        editor.instance_schema(one)
+        json_schema.instance_schema(one)
         assert diagram.mermaid(one)
         assert diagram.dot(one)
     for rendered in bundle.instances.values():

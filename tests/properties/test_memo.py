@@ -15,14 +15,14 @@ from applier.plan import Gates, Plan, Records, plan
 from applier.plan.comparing import Comparisons
 from applier.plan.nodes import Judge
 from gitops.passes import deciding
-from renderer import sets
-from renderer.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey, source_parent
-from renderer.memo import Memo
-from renderer.model import Bundle, RenderedSet
-from renderer.render import render
-from renderer.resolve import resolve
-from renderer.world import World
+from renderer.render import set_cache
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, RenderedSet
+from renderer.render.render import render
+from renderer.render.resolve import resolve
+from renderer.render.world import World
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
@@ -137,7 +137,7 @@ def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: 
 
     with Fleet(names=("i0",)) as fleet:
         fleet.start()
-        monkeypatch.setattr(sets, "resolve", counted)
+        monkeypatch.setattr(set_cache, "resolve", counted)
         path = f"/apis/{GROUP}/v1/namespaces/default/links/i0/status"
         fleet.request("PATCH", path, {"status": {"levelgate": {"note": "waits"}}}, MERGE)
         fleet.step()

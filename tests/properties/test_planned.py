@@ -22,7 +22,7 @@ from applier.plan import Brake
 from applier.reasons import Reason
 from gitops.records.rollouts import Rollouts
 from gitops.review.report import Action, Change, Report
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import VOLATILE, Files, Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
@@ -51,15 +51,15 @@ BROKEN = "broken.json"
 
 PACE = {"shape": {"linear": {"n": 1}}, "bake": "1h"}
 SAID: tuple[Mapping[str, str], ...] = (
-    {keys.HOLD: "not yet"},
-    {keys.SUSPEND: "INC-7"},
-    {keys.RECONCILE: "disabled"},
-    {keys.PRUNE: "disabled"},
-    {keys.DELETION_POLICY: "orphan"},
+    {well_known.HOLD: "not yet"},
+    {well_known.SUSPEND: "INC-7"},
+    {well_known.RECONCILE: "disabled"},
+    {well_known.PRUNE: "disabled"},
+    {well_known.DELETION_POLICY: "orphan"},
 )
 """What people write into a file of what is not to be done with its object."""
 
-OF_INSTANCES = frozenset({keys.HOLD, keys.SUSPEND, keys.DELETION_POLICY})
+OF_INSTANCES = frozenset({well_known.HOLD, well_known.SUSPEND, well_known.DELETION_POLICY})
 
 PLATFORM = {applyset_id(source_parent("platform")), applyset_id(ObjectKey(GROUP, "Holder", "default", "k"))}
 """The sets of the source that has the definitions and rules, and one instance, where the rest is in another."""
@@ -102,7 +102,7 @@ def commits(draw: st.DrawFn) -> Files:
         files["shared.json"] = plain(SHARED, text=draw(texts))
     fixed = json.loads(plain("fixed", text=draw(texts)))
     if draw(st.booleans()):
-        fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
+        fixed["metadata"]["annotations"] = {well_known.REPLACE: "allowed"}
     files["fixed.json"] = json.dumps({**fixed, "immutable": True})
     if draw(st.booleans()):
         files["found.json"] = plain("found", text=draw(texts))
@@ -229,7 +229,7 @@ def _action(before: Object | None, after: Object | None, went: bool) -> Action |
         return Action.DELETE
     if went:
         return Action.REPLACE
-    if label(before, keys.PART_OF) and not label(after, keys.PART_OF):
+    if label(before, well_known.PART_OF) and not label(after, well_known.PART_OF):
         return Action.RELEASE
     return Action.UPDATE if _content(before) != _content(after) else None
 
@@ -340,7 +340,7 @@ def others_come(platform: Platform, source: str) -> bool:
 
 def _is_of(source: str, write: Write) -> bool:
     """Is it the source's, where the other one has the instance `k`? What is handed over is of both."""
-    sets = {label(obj, keys.PART_OF) for obj in (write.before, write.after) if obj} - {""}
+    sets = {label(obj, well_known.PART_OF) for obj in (write.before, write.after) if obj} - {""}
     return bool(sets & PLATFORM) if source == "platform" else not sets or bool(sets - PLATFORM)
 
 
@@ -349,7 +349,7 @@ def _is_common(document: Object) -> bool:
 
 
 def agree(said: Said, writes: list[Write]) -> None:
-    late = {write.key for write in writes if label(write.after or write.before or {}, keys.PART_OF) in said.late}
+    late = {write.key for write in writes if label(write.after or write.before or {}, well_known.PART_OF) in said.late}
     found = {key: action for key, action in done(writes).items() if key not in late}
     found = {key: action for key, action in found.items() if action is not Action.DELETE or key not in said.gone}
     wanted = {Action.ADOPT: Action.UPDATE}
@@ -381,9 +381,9 @@ def test_an_instance_stays_until_others_have_taken_over_what_they_want_of_it() -
     """It says so, and nothing is tried in vain."""
     taken, files = instance("Holder", "h", holds=SHARED), {"holder.json": holder()}
     before = {**files, "h.json": instance("Holder", "h", holds=""), "k.json": instance("Holder", "k", holds=SHARED)}
-    in_one_source([Turn(before), Turn({**files, "h.json": annotated(taken, {keys.SUSPEND: "INC-7"})})])
+    in_one_source([Turn(before), Turn({**files, "h.json": annotated(taken, {well_known.SUSPEND: "INC-7"})})])
     with Platform() as platform:
-        for turn in before, {**files, "h.json": annotated(taken, {keys.SUSPEND: "INC-7"})}:
+        for turn in before, {**files, "h.json": annotated(taken, {well_known.SUSPEND: "INC-7"})}:
             platform.commit(turn)
             run(platform)
         found = platform.run()
@@ -409,7 +409,7 @@ def test_what_lost_its_label_may_still_be_what_leaves_until_it_is_written(which:
     in_one_source([Turn({"holder.json": holder(), "h.json": before}), unlabelled])
 
 
-@pytest.mark.parametrize("word", [keys.HOLD, keys.SUSPEND])
+@pytest.mark.parametrize("word", [well_known.HOLD, well_known.SUSPEND])
 def test_who_is_held_in_another_source_takes_nobodys_turn(word: str) -> None:
     """Git's word is not written on an instance that it keeps as it is; its status tells it."""
     files = {"holder.json": holder(), "h.json": instance("Holder", "h", open=False)}
@@ -420,7 +420,7 @@ def test_who_is_held_in_another_source_takes_nobodys_turn(word: str) -> None:
 
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
     fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
-    fixed["metadata"]["annotations"] = {keys.REPLACE: "allowed"}
+    fixed["metadata"]["annotations"] = {well_known.REPLACE: "allowed"}
     with Platform() as platform:
         platform.commit({"fixed.json": json.dumps(fixed)})
         run(platform)

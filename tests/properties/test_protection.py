@@ -15,7 +15,7 @@ from applier.errors import Denied
 from applier.inventory import read_scope
 from applier.observed import label
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
@@ -96,7 +96,7 @@ def test_a_source_gets_another_name_without_a_deletion() -> None:
         assert SourceRecord.read(platform.cluster.objects[source_parent("old")]).kinds == ()
         del platform.sources["old"]
         platform.settle()
-        sets = {label(platform.cluster.objects[one], keys.PART_OF) for one in (X, key("p"))}
+        sets = {label(platform.cluster.objects[one], well_known.PART_OF) for one in (X, key("p"))}
         assert sets == {applyset_id(source_parent("new"))}
         assert {one: platform.cluster.objects[one]["metadata"]["uid"] for one in before} == before
         assert platform.deleted() == []
@@ -295,7 +295,7 @@ def test_an_object_that_moves_from_one_set_to_another_is_never_deleted() -> None
         platform.settle()
         after = platform.cluster.objects[key("x-a")]
         assert after["metadata"]["uid"] == before
-        assert label(after, keys.PART_OF) == label(platform.cluster.objects[X], keys.PARENT_ID)
+        assert label(after, well_known.PART_OF) == label(platform.cluster.objects[X], well_known.PARENT_ID)
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
         platform.settle()
         assert platform.cluster.objects[key("x-a")]["metadata"]["uid"] == before
@@ -351,8 +351,10 @@ def test_a_member_without_a_record_goes_although_another_orphan_is_kept() -> Non
     with Platform() as platform:
         platform.commit({"p.json": plain("p"), "q.json": plain("q")})
         platform.settle()
-        platform.cluster.edit(key("p"), lambda obj: obj["metadata"]["annotations"].update({keys.PRUNE: "disabled"}))
-        platform.cluster.edit(key("q"), lambda obj: obj["metadata"]["annotations"].pop(keys.SELF))
+        platform.cluster.edit(
+            key("p"), lambda obj: obj["metadata"]["annotations"].update({well_known.PRUNE: "disabled"})
+        )
+        platform.cluster.edit(key("q"), lambda obj: obj["metadata"]["annotations"].pop(well_known.SELF))
         platform.commit({"r.json": plain("r")})
         platform.settle()
         assert platform.members() == {"p", "r"}
@@ -401,13 +403,13 @@ def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None
         assert platform.members("Secret") == set()
 
 
-@pytest.mark.parametrize("name", [keys.GROUP_KINDS, keys.NAMESPACES])
+@pytest.mark.parametrize("name", [well_known.GROUP_KINDS, well_known.NAMESPACES])
 def test_a_source_whose_inventory_was_changed_by_others_finds_all_its_members_again(name: str) -> None:
     """I1, threat 15: nothing is deleted before the scope is that of a full list again, though Git has dropped a kind or namespace meanwhile."""
     with Platform() as platform:
         platform.commit(PLAIN)
         platform.settle()
-        platform.annotate(SOURCE, name, "ConfigMap" if name == keys.GROUP_KINDS else "")
+        platform.annotate(SOURCE, name, "ConfigMap" if name == well_known.GROUP_KINDS else "")
         platform.broken.clear()  # the person's doing
         platform.commit({"p.json": plain("p")})
         found = platform.run()
@@ -425,7 +427,7 @@ def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_a
     with Platform() as platform:
         platform.commit({"link.json": both, "x.json": instance("Link", "x")})
         platform.settle()
-        platform.annotate(X, keys.GROUP_KINDS, "ConfigMap")
+        platform.annotate(X, well_known.GROUP_KINDS, "ConfigMap")
         platform.commit({"link.json": definition("Link", [config_map("a")]), "x.json": instance("Link", "x")})
         before = len(platform.cluster.writes)
         platform.settle()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from applier.cluster import Object
 from applier.member import Member
-from renderer import keys
+from renderer import well_known
 from renderer.identity import key_hash
 from tests.properties.test_convergence import examples, once
 from tests.properties.waves import Waves, judge, key, member
@@ -108,7 +108,7 @@ def test_a_kept_member_holds_only_what_it_needs(specs: dict[str, Spec], kept: st
     """`levelgate.dev/prune: disabled` on one member: the others go."""
     live = made(specs)
     if kept in live:
-        live[kept]["metadata"]["annotations"][keys.PRUNE] = "disabled"
+        live[kept]["metadata"]["annotations"][well_known.PRUNE] = "disabled"
     waves = Waves(dict(live))
     waves.run()
     assert set(waves.live) == ({kept} | reaches(needs(live), kept) if kept in live else set())

@@ -9,8 +9,8 @@ import pytest
 
 from applier.cluster import CONTENT
 from applier.observed import label
-from renderer import keys
-from renderer.crd import key_of
+from renderer import well_known
+from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
@@ -35,15 +35,17 @@ def test_an_instance_has_one_set_for_its_whole_life(platform: Platform) -> None:
     for text in (ONE, TWO, ONE):
         deploy(platform, definition=text, x=instance("Link", "x"))
         found = {
-            label(platform.cluster.objects[key], keys.PART_OF) for key in (A, B) if key in platform.cluster.objects
+            label(platform.cluster.objects[key], well_known.PART_OF)
+            for key in (A, B)
+            if key in platform.cluster.objects
         }
         assert found == {applyset_id(X)}
-        assert label(platform.cluster.objects[X], keys.PARENT_ID) == applyset_id(X)
+        assert label(platform.cluster.objects[X], well_known.PARENT_ID) == applyset_id(X)
     assert numbers(platform)[-1] != "r1"
     platform.parents_may_vanish = True
     platform.cluster.take_away(X)
     platform.settle()
-    assert label(platform.cluster.objects[A], keys.PART_OF) == applyset_id(X)
+    assert label(platform.cluster.objects[A], well_known.PART_OF) == applyset_id(X)
 
 
 def records(platform: Platform, record: str) -> list[str]:
@@ -51,7 +53,7 @@ def records(platform: Platform, record: str) -> list[str]:
     return sorted(
         key.name
         for key, obj in platform.cluster.objects.items()
-        if key.kind == "ControllerRevision" and obj["metadata"]["labels"][keys.RECORD] == record
+        if key.kind == "ControllerRevision" and obj["metadata"]["labels"][well_known.RECORD] == record
     )
 
 
@@ -124,7 +126,7 @@ def test_children_carry_the_revision_that_they_were_written_from(platform: Platf
     """S1-26, S1-45: the number is for people, the hash decides; an object that renders the same is not written for a number."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     deploy(platform, link=TWO, x=instance("Link", "x"))
-    marks = {key.name: platform.cluster.objects[key]["metadata"]["annotations"][keys.REVISION] for key in (A, B)}
+    marks = {key.name: platform.cluster.objects[key]["metadata"]["annotations"][well_known.REVISION] for key in (A, B)}
     assert marks == {"x-a": "1", "x-b": "2"}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from applier.adoption import LAST_APPLIED, Adoption
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.properties.platform import Platform, essence
 
@@ -47,7 +47,7 @@ def replacing(platform: Platform) -> None:
     """An immutable object is to have other data, and may be replaced."""
     platform.commit({"plain.json": json.dumps(config_map(immutable=True, data={"a": "theirs"}))})
     platform.settle()
-    fresh = config_map(annotations={keys.REPLACE: "allowed"}, immutable=True, data={"a": "ours"})
+    fresh = config_map(annotations={well_known.REPLACE: "allowed"}, immutable=True, data={"a": "ours"})
     platform.commit({"plain.json": json.dumps(fresh)})
 
 

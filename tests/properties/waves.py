@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from applier.cluster import CONTENT, Discovery, Object
 from applier.observed import Observed
 from applier.prune import Fate, Orphan, Unsettled, dependents, orphans
-from renderer import keys
+from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.model import RenderedSet, Unreadable
+from renderer.render.model import RenderedSet, Unreadable
 
 PARENT = ObjectKey("g.test", "Link", "default", "x")
 SET = RenderedSet(parent=PARENT, definition="links")
 OTHER = RenderedSet(parent=PARENT._replace(name="other"), definition="links")
-MINE: Object = {"f:metadata": {"f:labels": {f"f:{keys.PART_OF}": {}}}}
+MINE: Object = {"f:metadata": {"f:labels": {f"f:{well_known.PART_OF}": {}}}}
 
 
 def key(name: str, kind: str = "ConfigMap", group: str = "") -> ObjectKey:
@@ -41,19 +41,19 @@ def member(
     itself = key(name, kind, group)
     deps = sorted(key_hash(key(other.removesuffix("~"))) + ("~" if other.endswith("~") else "") for other in needs)
     record = {
-        keys.LEVEL: str(level),
-        keys.DEPS: ",".join(deps),
-        keys.SELF: key_hash(itself),
-        keys.NODE_ID: node or name,
+        well_known.LEVEL: str(level),
+        well_known.DEPS: ",".join(deps),
+        well_known.SELF: key_hash(itself),
+        well_known.NODE_ID: node or name,
     }
     metadata: Object = {
         "name": name,
         "uid": f"uid-{name}",
         "resourceVersion": "1",
-        "labels": {keys.PART_OF: of.id},
+        "labels": {well_known.PART_OF: of.id},
         "annotations": {
             **(record if recorded else {}),
-            **({keys.SOURCE_FILE: file} if file else {}),
+            **({well_known.SOURCE_FILE: file} if file else {}),
             **(annotations or {}),
         },
         "managedFields": [{"manager": CONTENT if proven else "kubectl", "operation": "Apply", "fieldsV1": MINE}],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from renderer import keys
+from renderer import well_known
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
@@ -183,7 +183,7 @@ def definitions_left_on(server: ControlPlane) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = server.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").body[
         "items"
     ]
-    return [crd for crd in found if keys.DEFINITION in crd["metadata"].get("annotations", {})]
+    return [crd for crd in found if well_known.DEFINITION in crd["metadata"].get("annotations", {})]
 
 
 @pytest.mark.cluster

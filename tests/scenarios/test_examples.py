@@ -18,10 +18,10 @@ import pytest
 import yaml
 
 from renderer.builtin_kinds import bundle
-from renderer.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog, load
 from renderer.identity import GroupKind
 from renderer.kinds import is_built_in
-from renderer.render import render
+from renderer.render.render import render
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Platform, Repository

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from applier.sandbox.merge.entries import Owner
 from applier.sandbox.merge.fields import Path, text_of
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

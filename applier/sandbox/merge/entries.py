@@ -15,7 +15,7 @@ import orjson
 from applier.cluster import Object
 from applier.sandbox.merge.elements import InvalidFields
 from applier.sandbox.merge.fields import Fields, decode, encode, union
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Operation = Literal["Apply", "Update"]
 

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Schema = Mapping[str, Any]
 

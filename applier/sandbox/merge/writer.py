@@ -9,7 +9,7 @@ from typing import Any, Final
 from applier.sandbox.merge.entries import Operation, Owner
 from applier.sandbox.merge.reset import Reset
 from applier.sandbox.merge.types import Type
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _UNKNOWN: Final = "unknown"
 

@@ -14,7 +14,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.functions.registry import overload
 from renderer.cel.functions.urls import is_url
 from renderer.cel.values import NONE, Optional, register_type
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

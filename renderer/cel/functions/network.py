@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from renderer.cel.errors import Fault
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import register_type
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address

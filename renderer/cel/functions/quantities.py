@@ -8,8 +8,8 @@ from typing import Final
 from renderer.cel.errors import Fault
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
+from renderer.frozen import dataclass
 from renderer.quantity import nanos
-from renderer.values import dataclass
 
 _BILLION: Final = 10**9
 

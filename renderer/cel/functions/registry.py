@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from renderer.cel.budget import Meter
 from renderer.cel.errors import OverloadFault
 from renderer.cel.values import python_types, type_name
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 Implementation = Any
 _F = TypeVar("_F", bound=Implementation)

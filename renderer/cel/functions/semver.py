@@ -9,7 +9,7 @@ from typing import Final
 from renderer.cel.errors import Fault
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, register_type
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,19})"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"

@@ -10,7 +10,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.errors import Fault
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import register_type
-from renderer.values import dataclass
+from renderer.frozen import dataclass
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)

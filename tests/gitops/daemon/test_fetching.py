@@ -16,9 +16,9 @@ from gitops.daemon.fetching import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
 from gitops.passes.known import Pass
 from gitops.propagation.window import LOCAL
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
-from renderer.model import RenderedSet
+from renderer.render.model import RenderedSet
 from tests.gitops.daemon.test_follow import Listed, found
 from tests.gitops.fleet import StillClock
 
@@ -139,7 +139,7 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
 def requested() -> Pass:
     """What a pass finds where a person wants the source to be looked at."""
     parent = source_parent("a")
-    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {keys.SYNC: "now"}}
+    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {well_known.SYNC: "now"}}
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
     return replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
 

@@ -39,9 +39,9 @@ from gitops.passes.whole import Whole
 from gitops.propagation.propagation import Propagation
 from gitops.records.installation import INSTALLATION
 from gitops.source import Branch, Snapshot, Target, Tip
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import Bundle, RenderedNode, RenderedSet
 from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")

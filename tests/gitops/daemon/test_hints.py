@@ -7,7 +7,7 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.hints import Hints
 from gitops.records.installation import INSTALLATION, ensure_namespace
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
 from tests.gitops.fleet import StillClock
 
@@ -20,13 +20,13 @@ async def told(*, leads: bool, suspended: bool = False) -> tuple[list[str], dict
     await ensure_namespace(cluster)
     parents = [source_parent(name) for name in NAMES[:2]]
     for key in (*parents, INSTALLATION):
-        said = {"annotations": {keys.SUSPEND: "INC-7"}} if suspended and key == INSTALLATION else {}
+        said = {"annotations": {well_known.SUSPEND: "INC-7"}} if suspended and key == INSTALLATION else {}
         metadata = {"name": key.name, "namespace": key.namespace, **said}
         await cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, manager="test")
     asked: list[str] = []
     hints = Hints(cluster, StillClock(), lambda: leads, lambda *names: asked.extend(names))
     await hints.take(*NAMES)
-    found = {key.name: annotation(await cluster.get(key) or {}, keys.SYNC) for key in parents}
+    found = {key.name: annotation(await cluster.get(key) or {}, well_known.SYNC) for key in parents}
     return asked, found
 
 

@@ -25,7 +25,7 @@ from gitops.propagation.state import Halt, Target
 from gitops.source import Branch, Credentials, Head, Mirror, Ref, Tag, Tip
 from gitops.source import Target as Repository
 from renderer.identity import GroupKind
-from renderer.model import Origin
+from renderer.render.model import Origin
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.review.forges import TOKEN, FakeForge, Pull

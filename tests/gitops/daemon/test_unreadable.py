@@ -19,7 +19,7 @@ from applier.errors import ClusterError
 from gitops.daemon import follow
 from gitops.passes.known import Pass
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.passes.test_history import ONE, TWO, World, uid
 from tests.gitops.source.real_git import GitServer, serving
@@ -256,5 +256,5 @@ def test_where_the_record_cannot_be_written_it_is_told_later(served: Served, mon
 
 def test_a_record_says_nothing_of_it_that_cannot_be_understood() -> None:
     for text in ("", "x", "[]", '{"since": 1}', '{"why": ""}'):
-        parent = {"metadata": {"annotations": {keys.UNREADABLE: text}}}
+        parent = {"metadata": {"annotations": {well_known.UNREADABLE: text}}}
         assert SourceRecord.read(parent).unreadable is None

@@ -10,7 +10,7 @@ import pytest
 
 from applier.reasons import Reason
 from gitops.records.record import SourceRecord
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, plain
@@ -227,10 +227,12 @@ def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platfor
 def test_a_suspended_object_is_left_alone_and_told(platform: Platform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
-    platform.cluster.edit(key("x-a"), lambda obj: obj["metadata"]["annotations"].update({keys.RECONCILE: "disabled"}))
+    platform.cluster.edit(
+        key("x-a"), lambda obj: obj["metadata"]["annotations"].update({well_known.RECONCILE: "disabled"})
+    )
     platform.cluster.put({**json.loads(plain("x-a")), "data": {"text": "by hand"}}, manager="kubectl-edit")
     platform.cluster.edit(
-        key("x-a"), lambda obj: obj["metadata"].setdefault("annotations", {}).update({keys.RECONCILE: "disabled"})
+        key("x-a"), lambda obj: obj["metadata"].setdefault("annotations", {}).update({well_known.RECONCILE: "disabled"})
     )
     platform.settle()
     assert platform.cluster.objects[key("x-a")]["data"]["text"] == "by hand"

@@ -15,7 +15,7 @@ import pytest
 from gitops.passes.known import Pass
 from gitops.passes.news import news
 from gitops.passes.tally import Tally
-from renderer.catalog import follow
+from renderer.catalog.catalog import follow
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.passes.traces import run_under

@@ -16,7 +16,7 @@ from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL
 from gitops.records.record import causes_of
 from gitops.simulate.world import VirtualClock
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import START, commit_id
 from tests.scenarios.definitions import chain, config_map, link

@@ -13,9 +13,9 @@ from applier.sandbox.api import Sandbox
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, changed
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
-from renderer.keys import DEPENDS_ON
+from renderer.well_known import DEPENDS_ON
 from tests.gitops.fleet import GROUP, Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -17,7 +17,7 @@ from gitops.leadership import NotLeading
 from gitops.passes import recording
 from gitops.passes.recording import MOST_EVENTS, Due, RecordWriter, dropped, stored
 from gitops.records.transitions import Transition
-from renderer import keys
+from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 from tests.gitops.fleet import START
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop
@@ -220,7 +220,7 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
     """Who looks again at what was answered late looks at the instance; at a record itself only a pass over everything could."""
     metadata = {"name": "applied-x-1", "namespace": OWN_NAMESPACE, "uid": "u"}
     record = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
-    of_instance = {**record, "metadata": {**metadata, "annotations": {keys.RECORD_OF: "g.test/Link/default/a"}}}
+    of_instance = {**record, "metadata": {**metadata, "annotations": {well_known.RECORD_OF: "g.test/Link/default/a"}}}
     for due in (stored, dropped):
         assert due(of_instance).result.set == ObjectKey("g.test", "Link", "default", "a")
         assert due(record).result.set == ObjectKey.of(record)

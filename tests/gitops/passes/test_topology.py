@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gitops.passes import topology
 from gitops.passes.topology import Interests, Labels, Topology, Woken
 from renderer.identity import GroupKind, ObjectKey
-from renderer.selection import Selection
+from renderer.label_selector import Selection
 from tests.gitops.passes.traces import run_under
 
 ROUTE, POLICY = GroupKind("g.test", "Route"), GroupKind("g.test", "Policy")
@@ -220,8 +220,8 @@ def test_the_index_knows_no_kind() -> None:
     known = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     assert {name for name in known if name.partition(".")[0] in {"renderer", "applier", "gitops"}} == {
         "renderer.identity",
-        "renderer.selection",
-        "renderer.values",
+        "renderer.label_selector",
+        "renderer.frozen",
     }
 
 

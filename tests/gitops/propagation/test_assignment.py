@@ -9,7 +9,7 @@ from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.orders import halt
 from gitops.propagation.policy import OnNewRevision, Policy
 from gitops.propagation.state import State, Target
-from renderer.revision import Revision
+from renderer.render.revisions import Revision
 from tests.gitops.propagation.rollouts import START
 from tests.gitops.propagation.test_gates import WAVES, tier
 

@@ -10,7 +10,7 @@ from gitops.propagation.availability import Shortage, least, shortages
 from gitops.propagation.policy import Availability
 from gitops.propagation.rules import in_force
 from gitops.propagation.window import LOCAL, Target
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.propagation.windows import manifest, utc
 

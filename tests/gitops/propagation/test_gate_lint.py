@@ -10,8 +10,8 @@ from gitops.propagation.gate_lint import never_open, unknown_names
 from gitops.propagation.window import LOCAL, Target, Window
 from renderer.identity import GroupKind
 from tests.gitops.propagation.windows import utc, window
-from tests.renderer.test_definition import resource
-from tests.renderer.test_gates import definition
+from tests.renderer.definition.test_compile import resource
+from tests.renderer.definition.test_gates import definition
 
 NOW = utc("2026-03-01 00:00")
 CONFIG_MAP = GroupKind("", "ConfigMap")

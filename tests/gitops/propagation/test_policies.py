@@ -31,10 +31,10 @@ from gitops.propagation.policy import (
 from gitops.propagation.shapes import Exponential, Linear
 from gitops.propagation.window import Openness
 from renderer import documents
-from renderer.catalog import load
-from renderer.content import Declared
+from renderer.catalog.catalog import load
+from renderer.catalog.file_content import Declared
 from renderer.errors import Problem
-from renderer.model import Origin
+from renderer.render.model import Origin
 
 HEAD = """\
 apiVersion: levelgate.dev/v1alpha1

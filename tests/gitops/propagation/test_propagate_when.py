@@ -22,12 +22,12 @@ from gitops.propagation.policy import DEFAULT, Mode, Policy
 from gitops.propagation.rollout import decide
 from gitops.propagation.shapes import Exponential, Linear, Shape, Unpaced
 from gitops.propagation.waits import Wait
-from renderer.gates import Gate
+from renderer.definition.gates import Gate
 from tests.gitops.propagation.rollouts import Rollout, items, settled
 from tests.gitops.propagation.windows import window
 from tests.properties.test_convergence import examples
-from tests.renderer.test_definition import resource
-from tests.renderer.test_gates import chain, definition, workers
+from tests.renderer.definition.test_compile import resource
+from tests.renderer.definition.test_gates import chain, definition, workers
 
 NOW = datetime(2026, 11, 20, 13, 0, 0, 999, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

@@ -12,7 +12,7 @@ from applier.plan import Effect
 from gitops.propagation.fields import Windows, windows_of
 from gitops.propagation.judge import Reading, Rules, Verdict, judge
 from gitops.propagation.window import LOCAL, Target, Window
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 
 DEPLOYMENT = GroupKind("apps", "Deployment")

@@ -11,7 +11,7 @@ import pytest
 
 from gitops.records.passes import read
 from gitops.records.pins import Pin, pin_of
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
 from tests.gitops.fleet import START
 from tests.gitops.passes.test_history import ONE, TWO, World, rewritten
@@ -151,7 +151,7 @@ def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: World) -> No
 
 def test_a_pin_ends_at_its_time_and_a_time_that_cannot_be_read_ends_nothing() -> None:
     def record(until: str) -> dict[str, object]:
-        said = {keys.PIN: "4E01B7A", keys.PIN_UNTIL: until, keys.PIN_BY: "ada"}
+        said = {well_known.PIN: "4E01B7A", well_known.PIN_UNTIL: until, well_known.PIN_BY: "ada"}
         return {"metadata": {"annotations": said}}
 
     assert pin_of(record("2026-11-20T12:00:01Z"), START) == Pin("4e01b7a", START + timedelta(seconds=1), "", "ada")

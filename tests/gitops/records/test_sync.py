@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from renderer import keys
+from renderer import well_known
 from renderer.identity import source_parent
 from tests.gitops.passes.test_history import ONE, TWO, World
 
@@ -21,7 +21,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 async def ask(world: World, value: str) -> None:
-    said = {"metadata": {"annotations": {keys.SYNC: value}}}
+    said = {"metadata": {"annotations": {well_known.SYNC: value}}}
     await world.cluster.merge(source_parent("platform"), said, manager="kubectl-annotate")
 
 

@@ -12,7 +12,7 @@ from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL
 from gitops.review.planning import between
 from gitops.review.report import Change, Report
-from renderer.catalog import load
+from renderer.catalog.catalog import load
 from tests.gitops.fleet import StillClock
 from tests.properties.platform import Platform
 

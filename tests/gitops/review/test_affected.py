@@ -9,7 +9,7 @@ import pytest
 from gitops.review import planning
 from gitops.review.affected import affected
 from gitops.review.as_json import as_json
-from renderer.catalog import Catalog
+from renderer.catalog.catalog import Catalog
 from tests.gitops.review.commits import Files, changed, planned, sample
 from tests.gitops.review.test_cases import CASES, files
 

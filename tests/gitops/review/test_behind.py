@@ -10,7 +10,7 @@ import pytest
 from applier.observed import label
 from applier.plan import Brake
 from gitops.review.report import Report
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.review.commits import planned
 from tests.properties.platform import Platform
@@ -45,7 +45,7 @@ def test_a_gate_holds_the_levels_after_it_only_where_all_counts(barrier: str, la
 def test_a_gate_holds_what_depends_on_its_node_unless_nothing_waits_for_that(awaited: str, held: list[str]) -> None:
     """`levelgate.dev/wait-for: none`: the plan says so, and the run goes on."""
     first = config_map("a")
-    first["template"]["metadata"]["annotations"] = {keys.WAIT_FOR: awaited}
+    first["template"]["metadata"]["annotations"] = {well_known.WAIT_FOR: awaited}
     link = definition("Link", [first, config_map("b", "a")], spec={"text": "string"})
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"nodes": ["a"]}}
     window = rule("PropagationWindow", closed)
@@ -58,7 +58,7 @@ def test_a_gate_holds_what_depends_on_its_node_unless_nothing_waits_for_that(awa
 def test_what_is_replaced_has_to_be_allowed_to_go_and_to_come_again() -> None:
     """Two windows of which the one that is open first is not enough."""
     fixed = {**config_map("a")["template"], "immutable": True}
-    fixed["metadata"] = {**fixed["metadata"], "annotations": {keys.REPLACE: "allowed"}}
+    fixed["metadata"] = {**fixed["metadata"], "annotations": {well_known.REPLACE: "allowed"}}
     link = definition("Link", [{"id": "a", "template": fixed}], spec={"text": "string"})
     denied = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}}
     rules = {
@@ -211,7 +211,7 @@ def test_an_instance_that_is_held_before_it_exists_is_not_made() -> None:
     }
 
 
-HELD = (keys.RECONCILE, "disabled"), (keys.PRUNE, "disabled")
+HELD = (well_known.RECONCILE, "disabled"), (well_known.PRUNE, "disabled")
 
 
 @pytest.mark.parametrize("said", HELD, ids=["reconcile", "prune"])
@@ -247,7 +247,7 @@ def test_what_a_person_protects_stays_and_with_it_what_it_uses(
         held = {ref for ref, one in mine.items() if one.gates}
         assert held == {ref for ref in mine if ref != stays} if braked else held == waiting
         platform.settle()
-        there = {str(key) for key, live in platform.cluster.objects.items() if label(live, keys.PART_OF)}
+        there = {str(key) for key, live in platform.cluster.objects.items() if label(live, well_known.PART_OF)}
         assert mine.keys() & there == held | {stays}
         assert (f"Link.{GROUP}/default/y" in there) == braked
 
@@ -270,7 +270,7 @@ def test_what_a_person_disabled_of_an_instance_holds_nothing_that_it_is_made_of(
     """The instance is there, and a parent: its own object waits alone, and the run goes on with the rest."""
     link = definition("Link", [config_map("a")], spec={"text": "string"})
     changed = json.loads(instance("Link", "x", text="two"))
-    changed["metadata"]["annotations"] = {keys.RECONCILE: "disabled"}
+    changed["metadata"]["annotations"] = {well_known.RECONCILE: "disabled"}
     with Platform() as platform:
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one")})
         platform.settle()
@@ -286,7 +286,7 @@ def test_what_refers_to_something_held_waits_for_it() -> None:
     reader["template"]["data"]["text"] = "${other.data.text}"
     link = definition("Link", [{"id": "other", "externalRef": reference}, reader], spec={})
     held = json.loads(plain("p", text="two"))
-    held["metadata"]["annotations"] = {keys.RECONCILE: "disabled"}
+    held["metadata"]["annotations"] = {well_known.RECONCILE: "disabled"}
     files = {"link.json": link, "x.json": instance("Link", "x")}
     found = planned({**files, "p.json": plain("p")}, {**files, "p.json": json.dumps(held)})
     gates = {str(one.key): [(str(gate.reason), gate.name) for gate in one.gates] for one in found.changes}

@@ -11,7 +11,7 @@ import pytest
 from applier.reasons import Reason
 from gitops.review.hashing import DIGITS, is_same, plan_hash
 from gitops.review.report import Action, Change, Difference, Gate, Move
-from renderer.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 

@@ -10,7 +10,7 @@ import pytest
 
 from applier.plan import Brake
 from gitops.review.report import Action, Change
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.review.commits import brief
 from tests.properties.platform import Files, Platform
@@ -118,7 +118,7 @@ def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_re
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         key = ObjectKey("", "ConfigMap", "default", "y-last")
-        platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(keys.PART_OF))
+        platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(well_known.PART_OF))
         link = definition("Link", [config_map("first")], spec=FIELDS)
         platform.commit({**files("2", x={}, y={}), "link.json": link})
         (change,) = (change for change in platform.plan().changes if change.key == key)

@@ -19,7 +19,7 @@ from gitops.records.revisions import KIND
 from gitops.review import planning
 from gitops.review.report import Action, Report
 from gitops.review.snapshot import take
-from renderer import keys
+from renderer import well_known
 from renderer.builtin_kinds import bundle
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from tests.gitops.review.commits import told
@@ -40,7 +40,7 @@ SELECTED = {"kind": "Deny", "timeZone": "UTC", "selector": {"rgds": ["renamed"]}
 CLOSED = rule(
     "PropagationWindow", {**SELECTED, "schedule": {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}}
 )
-GLASS = {keys.GLASS_REASON: "INC-7", keys.GLASS_UNTIL: "2026-11-20T15:00:00Z"}
+GLASS = {well_known.GLASS_REASON: "INC-7", well_known.GLASS_UNTIL: "2026-11-20T15:00:00Z"}
 Y = f"0 Link.{GROUP}/default/y"
 
 
@@ -178,7 +178,7 @@ def test_an_instance_goes_with_all_that_it_is_made_of(platform: Platform) -> Non
     [
         ({"policy.json": rule("PropagationPolicy", WAVES)}, Reason.WAVE_NOT_REACHED),
         ({"policy.json": rule("PropagationPolicy", APPROVED)}, Reason.APPROVAL_REQUIRED),
-        ({"link.json": ordered(CHANGED, {keys.HALT: "INC-7"})}, Reason.HALTED),
+        ({"link.json": ordered(CHANGED, {well_known.HALT: "INC-7"})}, Reason.HALTED),
     ],
     ids=["waves", "approval", "halt"],
 )
@@ -201,7 +201,7 @@ def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, file
 
 def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(platform: Platform) -> None:
     """It keeps its own CRD from being written, so that only the record of its source tells of it."""
-    word = {keys.SUSPEND: "INC-7", keys.SUSPEND_UNTIL: "2026-11-20T14:00:00Z"}
+    word = {well_known.SUSPEND: "INC-7", well_known.SUSPEND_UNTIL: "2026-11-20T14:00:00Z"}
     commit(platform, "one", {**MOVED, "link.json": ordered(LINK, word)})
     run(platform)
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})

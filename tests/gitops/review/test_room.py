@@ -16,7 +16,7 @@ from gitops.review.as_json import as_json
 from gitops.review.markdown import comment
 from gitops.review.report import Report, Room
 from gitops.words.times import Times
-from renderer import keys
+from renderer import well_known
 from tests.gitops.fleet import MERGE, Fleet
 from tests.gitops.review.commits import planned
 
@@ -103,7 +103,7 @@ def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
 OTHERS = {"selector": {"instances": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}}
 
 
-@pytest.mark.parametrize("note", ["", keys.SUSPEND, keys.HOLD])
+@pytest.mark.parametrize("note", ["", well_known.SUSPEND, well_known.HOLD])
 def test_when_a_wave_starts_is_not_known_where_one_before_it_may_never(note: str) -> None:
     """Its own window tells nothing then; one that is held or suspended is passed by the others."""
     canary = {"matchLabels": CANARY}

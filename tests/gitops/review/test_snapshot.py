@@ -17,7 +17,7 @@ from gitops.review import planning
 from gitops.review.masking import OF_CLUSTER
 from gitops.review.report import Action, Difference, Hazard, Report
 from gitops.review.snapshot import Snapshot, SnapshotError, read, take, written
-from renderer import keys
+from renderer import well_known
 from renderer.builtin_kinds import bundle
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet, StillClock
@@ -94,9 +94,9 @@ def test_no_hash_of_what_copies_a_value_is_in_it(tmp_path: Path) -> None:
         against_file(one, tmp_path / "cluster.json")
         live = one.request("GET", "/api/v1/namespaces/default/configmaps/i0-copy")
     found = {f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in read(tmp_path / "cluster.json").objects}
-    assert annotation(live, keys.HASH)
-    assert annotation(found["ConfigMap/i0-copy"], keys.HASH) == ""
-    assert annotation(found["Deployment/i0-app"], keys.HASH)
+    assert annotation(live, well_known.HASH)
+    assert annotation(found["ConfigMap/i0-copy"], well_known.HASH) == ""
+    assert annotation(found["Deployment/i0-app"], well_known.HASH)
 
 
 def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from applier.reasons import Blocked, Reason
 from gitops.records.standing import State
 from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
 from renderer.identity import GroupKind
-from renderer.model import RenderedNode
+from renderer.render.model import RenderedNode
 
 LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

@@ -27,7 +27,7 @@ from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Span, Stage, Standing, Timeline, Track
 from gitops.simulate.world import World
-from renderer import keys
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
 
@@ -307,8 +307,8 @@ def test_the_end_of_the_simulation_cuts_what_is_under_way(assume: str) -> None:
 
 def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     """An object in no instance; and an instance that not even the base has brought about is told."""
-    fleet = Fleet(names=("i0",), written={"i0": {"metadata": {"annotations": {keys.SUSPEND: "INC-7"}}}})
-    metadata = {"name": "plain", "annotations": {keys.RECONCILE: "disabled"}}
+    fleet = Fleet(names=("i0",), written={"i0": {"metadata": {"annotations": {well_known.SUSPEND: "INC-7"}}}})
+    metadata = {"name": "plain", "annotations": {well_known.RECONCILE: "disabled"}}
     fleet.plain = {"plain": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}
     fleet.push()
     base = fleet.state

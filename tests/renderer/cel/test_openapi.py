@@ -9,8 +9,8 @@ import pytest
 from renderer.cel.openapi import to_openapi as schema_of
 from renderer.cel.type_check import check
 from renderer.cel.types import ListOf, Type
+from renderer.definition.kind_schemas import ObjectTypes, any_object, instance_type
 from renderer.identity import GroupKind
-from renderer.object_types import ObjectTypes, any_object, instance_type
 from renderer.schema import to_openapi
 
 SPEC = to_openapi(

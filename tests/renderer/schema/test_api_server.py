@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from renderer.catalog import load
-from renderer.crd import custom_resource_definition
-from renderer.example import example
+from renderer.catalog.catalog import load
+from renderer.definition.crd import custom_resource_definition
+from renderer.export.example import example
 from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import Answer, ControlPlane

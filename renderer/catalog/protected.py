@@ -1,0 +1,41 @@
+"""What no commit may have: Levelgate's own objects, and what a cluster stands on. Said here alone; nothing in Git or in the configuration changes it.
+
+A commit that could write our records could tell us what was applied, by whom and what may be deleted.
+"""
+
+from __future__ import annotations
+
+from renderer.catalog import forbidden_objects
+from renderer.identity import OWN_NAMESPACE, Manifest, group_kind
+from renderer.kinds import CRD, NAMESPACE, OWN_GROUP
+
+_SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def why_protected(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
+    """Why an object may not come from Git, as (path, message); None where it may. `namespace` is empty outside of namespaces."""
+    kind = group_kind(manifest)
+    path, place = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
+    if place == OWN_NAMESPACE:
+        return (
+            path,
+            f"{place} holds what Levelgate itself knows, and is written by the program alone; use another namespace",
+        )
+    if place in _SYSTEM_NAMESPACES:
+        return path, f"{place} belongs to the cluster itself and is not changed from Git; use another namespace"
+    if kind == CRD and name.endswith(f".{OWN_GROUP}"):
+        return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove it from Git"
+    if kind.group == _RBAC and name.startswith("system:"):
+        return "metadata.name", "roles called system: belong to the API server; use another name"
+    if (
+        kind.group == _RBAC
+        and kind.kind.startswith("Cluster")
+        and name.partition("-")[0].partition(":")[0] == "levelgate"
+    ):
+        return "metadata.name", "cluster roles called levelgate are the program's own rights; use another name"
+    return (
+        forbidden_objects.why_refused(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
+        if kind in forbidden_objects.KINDS
+        else None
+    )

@@ -1,0 +1,1 @@
+"""Compilation of one ResourceGraphDefinition: schema, resources, conditions, gates and status."""

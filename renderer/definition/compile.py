@@ -1,0 +1,267 @@
+"""One ResourceGraphDefinition, compiled: schema, nodes in levels, status, CRD.
+
+A definition builds whole or not at all; all its mistakes are reported together, each with the line it stands on (kro: `spec.schema`,
+`spec.resources`; naming rules of kro's graph validation).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from operator import itemgetter
+from typing import Any
+
+from renderer import schema, well_known
+from renderer.cel import Program
+from renderer.definition import crd
+from renderer.definition.custom_conditions import Entry
+from renderer.definition.gate_functions import Scope
+from renderer.definition.gates import Gate, Readable, compile_gates
+from renderer.definition.kind_schemas import instance_type
+from renderer.definition.problem_collector import Findings
+from renderer.definition.resource_rules import check_keys
+from renderer.definition.resources import Node, build_nodes
+from renderer.definition.status_fields import compile_status
+from renderer.documents import Document
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, Manifest, digest
+from renderer.kinds import CRD
+from renderer.render.model import Origin
+from renderer.schema import manifest_rules
+from renderer.template.template import Template
+from renderer.template.typed_views import View
+
+_KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
+_VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+_SHAPE = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("kind", "apiVersion", "group", "spec", "types", "status"), _OPEN),
+        "scope": {"type": "string", "enum": ["Namespaced", "Cluster"]},
+        "shortNames": manifest_rules.ALIASES,
+        "categories": manifest_rules.ALIASES,
+        "metadata": manifest_rules.METADATA,
+        "additionalPrinterColumns": manifest_rules.COLUMNS,
+    },
+}
+"""Fields of `spec.schema`; those that are open are checked where they are compiled."""
+
+_SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
+_UNORDERED = frozenset({"readyWhen", "includeWhen", "shortNames", "categories"})
+_SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
+
+    `manifest` is the definition as a revision of it is stored, `digest` stands for its content: a new name is no new content, nor is another way to
+    write the same;
+    `document` tells the lines of its file. `propagate_when` is None where the definition says nothing, and empty where it says that there is no
+    gate across its instances. `views` say how expressions see `schema` and the nodes, where that is not as JSON has them; they come with the
+    check of its types.
+    """
+
+    name: str
+    group_kind: GroupKind
+    version: str
+    namespaced: bool
+    origin: Origin
+    spec_schema: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    status: Template
+    conditions: tuple[Entry, ...]
+    crd: Manifest
+    allows_breaking_changes: bool
+    manifest: Manifest
+    digest: str
+    document: Document = field(repr=False)
+    propagate_when: tuple[Gate, ...] | None = None
+    views: Mapping[str, View] = field(default_factory=dict)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group_kind.group}/{self.version}"
+
+    @property
+    def declared_crds(self) -> list[Manifest]:
+        """CRDs among its resources; what they define does not depend on the instance."""
+        return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
+
+    @property
+    def status_fields(self) -> frozenset[str]:
+        """The fields that the status of an instance can have."""
+        served = self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        return frozenset(served["properties"]["status"]["properties"])
+
+    @property
+    def programs(self) -> Iterator[Program]:
+        """All expressions, gates left out."""
+        yield from (program for _, program in self.status.expressions)
+        yield from (entry.program for entry in self.conditions)
+        for node in self.nodes:
+            yield from node.programs
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """All gates, across instances and on nodes."""
+        return (*(self.propagate_when or ()), *(gate for node in self.nodes for gate in node.propagate_when or ()))
+
+
+class DefinitionErrors(Exception):
+    """A definition does not build. `group_kind` is known where at least that part could be read."""
+
+    def __init__(self, problems: list[Problem], group_kind: GroupKind | None) -> None:
+        self.problems = problems
+        self.group_kind = group_kind
+        super().__init__("\n".join(map(str, problems)))
+
+
+def build(document: Document) -> Definition:
+    """Compile one ResourceGraphDefinition. Raises DefinitionErrors with all mistakes."""
+    return _Builder(document).build()
+
+
+def group_kind_of(document: Document) -> GroupKind | None:
+    """Which kind the instances of this definition have; None where it cannot be told."""
+    described = (
+        (document.value.get("spec") or {}).get("schema") if isinstance(document.value.get("spec"), dict) else None
+    )
+    if not isinstance(described, dict) or not isinstance(described.get("kind"), str):
+        return None
+    group = described.get("group", "kro.run")
+    return GroupKind(group, described["kind"]) if isinstance(group, str) else None
+
+
+def _content(spec: dict[str, Any]) -> dict[str, Any]:
+    """What a spec that builds means, however it is written (kro: the normal form of a GraphRevision's hash): the order of resources, conditions,
+    short names and categories means nothing, nor does an empty field, but for the gates.
+    """
+    return {
+        "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},
+        "resources": sorted(map(_without_empty, spec.get("resources") or ()), key=itemgetter("id")),
+        "propagateWhen": spec.get("propagateWhen"),
+    }
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in fields.items() if value or (name == "propagateWhen" and value is not None)}
+    return {name: sorted(value) if name in _UNORDERED else value for name, value in kept.items()}
+
+
+class _Builder:
+    """Collects mistakes while it goes; the result is only given out when there are none."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found = Findings(document)
+        spec = document.value.get("spec")
+        self.spec: dict[str, Any] = spec if isinstance(spec, dict) else {}
+        described = self.spec.get("schema")
+        self.schema: dict[str, Any] = described if isinstance(described, dict) else {}
+
+    def build(self) -> Definition:
+        kind, version, group, namespaced = self._identity()
+        openapi = self._spec_schema()
+        nodes = build_nodes(self.spec.get("resources") or [], self.found, namespaced=namespaced)
+        gates = self._gates(kind)
+        instance = instance_type(openapi, namespaced=namespaced)
+        status = compile_status(self.schema.get("status"), nodes, instance, self.found)
+        name = self.document.value["metadata"]["name"]
+        annotations = self.document.value["metadata"].get("annotations") or {}
+        if self.found.problems:
+            raise DefinitionErrors(sorted(self.found.problems), group_kind_of(self.document))
+        return Definition(
+            name=name,
+            group_kind=GroupKind(group, kind),
+            version=version,
+            namespaced=namespaced,
+            origin=Origin(self.document.file, self.document.line),
+            spec_schema=openapi,
+            nodes=tuple(nodes),
+            status=status.template,
+            conditions=status.conditions,
+            crd=self._crd(name, kind, version, group, namespaced, openapi, status.schema),
+            propagate_when=gates,
+            allows_breaking_changes=annotations.get(well_known.ALLOW_BREAKING) == "true",
+            manifest={
+                "apiVersion": self.document.value["apiVersion"],
+                "kind": self.document.value["kind"],
+                "metadata": {"name": name},
+                "spec": self.spec,
+            },
+            digest=digest(_content(self.spec)),
+            document=self.document,
+        )
+
+    def _identity(self) -> tuple[str, str, str, bool]:
+        if not isinstance(self.spec.get("schema"), dict):
+            self.found.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
+        for mistake in schema.validate(
+            _SHAPE, {name: value for name, value in self.schema.items() if value is not None}
+        ):
+            self.found.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
+        if isinstance(metadata := self.schema.get("metadata"), dict):
+            check_keys(metadata, "spec.schema", self.found)
+        self.found.unknown_fields("spec", self.spec, _SPEC_FIELDS)
+        kind = self._matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
+        version = self._matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
+        group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
+        return kind, version, group, self.schema.get("scope") != "Cluster"
+
+    def _gates(self, kind: str) -> tuple[Gate, ...] | None:
+        """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
+        collection = crd.plural(kind) if kind else ""
+        items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
+        around = Readable(Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
+        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
+
+    def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:
+        value = self.schema.get(field, default)
+        if isinstance(value, str) and pattern.fullmatch(value):
+            return value
+        self.found.fail(f"spec.schema.{field}", f"{'missing' if value is None else repr(value)}: must be {wanted}")
+        return ""
+
+    def _spec_schema(self) -> Mapping[str, Any]:
+        try:
+            return schema.to_openapi(self.schema.get("spec") or {}, self.schema.get("types") or {})
+        except schema.SchemaErrors as errors:
+            for mistake in errors.mistakes:
+                self.found.fail(f"spec.schema.{mistake.path}", mistake.message)
+            return {}
+
+    def _handed_on(self) -> dict[str, str]:
+        """What people say about the definition that must stand on its CRD: whether it may be deleted, and what they order of all its instances."""
+        annotations = self.document.value["metadata"].get("annotations") or {}
+        return {key: annotations[key] for key in well_known.OF_DEFINITIONS if isinstance(annotations.get(key), str)}
+
+    def _crd(
+        self,
+        name: str,
+        kind: str,
+        version: str,
+        group: str,
+        namespaced: bool,
+        openapi: Mapping[str, Any],
+        status_schema: Mapping[str, Any],
+    ) -> Manifest:
+        metadata = self.schema.get("metadata") or {}
+        return crd.custom_resource_definition(
+            group=group,
+            version=version,
+            kind=kind,
+            scope="Namespaced" if namespaced else "Cluster",
+            spec_schema=dict(openapi),
+            status_schema=status_schema,
+            short_names=self.schema.get("shortNames") or (),
+            categories=self.schema.get("categories") or (),
+            printer_columns=self.schema.get("additionalPrinterColumns") or (),
+            labels=metadata.get("labels") or {},
+            annotations={**(metadata.get("annotations") or {}), **self._handed_on()},
+            definition=name,
+        )

@@ -1,0 +1,190 @@
+"""The CustomResourceDefinition of a definition, complete and in one form: equal input gives equal JSON.
+
+Shape as kro's `pkg/graph/crd`: one version, served and stored, with the status subresource; plus what Levelgate needs
+to find its parents and to show gates: the ApplySet label, the definition's name, columns, and `status.levelgate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from renderer import well_known
+from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.kinds import CRD
+from renderer.schema.plurals import plural
+
+__all__ = [
+    "DEFAULT_PRINTER_COLUMNS",
+    "crd_name",
+    "custom_resource_definition",
+    "key_of",
+    "plural",
+    "with_spec_schema",
+]
+
+
+def _column(name: str, path: str, *, kind: str = "string", priority: int = 0) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+    return {**column, "priority": priority} if priority else column
+
+
+def _condition(kind: str, field: str) -> str:
+    return f'.status.conditions[?(@.type=="{kind}")].{field}'
+
+
+DEFAULT_PRINTER_COLUMNS: Final = (
+    _column("State", ".status.state"),
+    _column("Ready", _condition("Ready", "status")),
+    _column("Healthy", _condition("Healthy", "status")),
+    _column("Revision", ".status.levelgate.applied.revision", kind="integer"),
+    _column("Propagated", _condition("Propagated", "reason")),
+    _column("Age", ".metadata.creationTimestamp", kind="date"),
+    _column("Target", ".status.levelgate.target.revision", kind="integer", priority=1),
+    _column("Commit", ".status.levelgate.target.commit", priority=1),
+    _column("Node", ".status.levelgate.blocked[0].node", priority=1),
+    _column("Message", _condition("Propagated", "message"), priority=1),
+)
+
+_CONDITIONS: Final = {
+    "type": "array",
+    # Each condition has its own owner in server-side apply.
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+    "items": {
+        "type": "object",
+        "required": ["status", "type"],
+        "properties": {
+            "type": {"type": "string"},
+            "status": {"type": "string"},
+            "reason": {"type": "string"},
+            "message": {"type": "string"},
+            "lastTransitionTime": {"type": "string"},
+            "observedGeneration": {"type": "integer"},
+        },
+    },
+}
+
+
+def _open(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with these fields, and any others."""
+    return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
+
+
+_TEXT: Final = {"type": "string"}
+_REVISION: Final = _open(revision={"type": "integer"}, commit=_TEXT)
+
+_LEVELGATE: Final = _open(
+    target=_REVISION,
+    applied=_REVISION,
+    settled=_REVISION,
+    source=_TEXT,
+    synced=_TEXT,
+    rollout=_open(name=_TEXT, wave=_TEXT),
+    nodes={"type": "object", "additionalProperties": {"type": "integer"}},
+    asked={"type": "object", "additionalProperties": _open(said=_TEXT, since=_TEXT)},
+    progress=_open(),
+    blocked={
+        "type": "array",
+        "items": _open(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
+    },
+)
+"""Others may have the right to write a status: the server then refuses what we could not read back."""
+
+_RESERVED_STATUS: Final = {"state": {"type": "string"}, "conditions": _CONDITIONS, "levelgate": _LEVELGATE}
+
+
+def crd_name(kind: str, group: str) -> str:
+    """The name of the CRD of a kind: `webapps.kro.run`."""
+    return f"{plural(kind)}.{group}"
+
+
+def key_of(kind: GroupKind) -> ObjectKey:
+    """The key of the CRD of a kind."""
+    return ObjectKey(*CRD, "", crd_name(kind.kind, kind.group))
+
+
+def with_spec_schema(manifest: Manifest, spec: Mapping[str, Any]) -> Manifest:
+    """The same CRD, serving this schema for the instances' spec."""
+    version = manifest["spec"]["versions"][0]
+    root = version["schema"]["openAPIV3Schema"]
+    served = {"openAPIV3Schema": {**root, "properties": {**root["properties"], "spec": dict(spec)}}}
+    return {**manifest, "spec": {**manifest["spec"], "versions": [{**version, "schema": served}]}}
+
+
+def custom_resource_definition(
+    *,
+    group: str,
+    version: str,
+    kind: str,
+    scope: str,
+    spec_schema: Mapping[str, Any],
+    definition: str,
+    status_schema: Mapping[str, Any] | None = None,
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    printer_columns: Sequence[Mapping[str, Any]] = (),
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """The CRD of a kind, ready to apply.
+
+    `definition` is the name of the definition; `scope` is `Namespaced` or `Cluster`; `printer_columns`, if there are
+    any, replace the default ones.
+    """
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": crd_name(kind, group),
+            "labels": {**(labels or {}), well_known.IS_PARENT_TYPE: "true"},
+            "annotations": {**(annotations or {}), well_known.DEFINITION: definition},
+        },
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": _names(kind, short_names, categories),
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": _root(spec_schema, status_schema)},
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [dict(column) for column in printer_columns or DEFAULT_PRINTER_COLUMNS],
+                }
+            ],
+        },
+    }
+
+
+def _names(kind: str, short_names: Iterable[str], categories: Iterable[str]) -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "kind": kind,
+        "listKind": f"{kind}List",
+        "plural": plural(kind),
+        "singular": kind.lower(),
+    }
+    if short := list(short_names):
+        names["shortNames"] = short
+    if groups := list(categories):
+        names["categories"] = groups
+    return names
+
+
+def _root(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": dict(spec),
+            "status": _status(status or {}),
+        },
+    }
+
+
+def _status(inferred: Mapping[str, Any]) -> dict[str, Any]:
+    """The inferred schema with the reserved fields, which win: values that a definition gives for them are dropped."""
+    return {**inferred, "type": "object", "properties": {**inferred.get("properties", {}), **_RESERVED_STATUS}}

@@ -1,0 +1,120 @@
+"""What a definition says of its instances' status: fields with an expression each, and conditions (kro's `spec.schema.status`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final
+
+from renderer.cel.openapi import to_openapi
+from renderer.cel.type_check import Scope, check
+from renderer.cel.types import DYN, Type
+from renderer.definition import variables
+from renderer.definition.custom_conditions import Entry, compile_entries
+from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.problem_collector import Findings, join
+from renderer.definition.resources import Node, scope_of
+from renderer.errors import ExpressionError
+from renderer.frozen import dataclass
+from renderer.template.expressions import Expression, scan
+from renderer.template.template import Template, compile_template
+
+_PATH: Final = "spec.schema.status"
+_OWN: Final = frozenset({"state", "conditions"})
+"""Not fields of the author's: values given for `state` are dropped, as kro does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The template of the author's fields, their OpenAPI schema, and the conditions that replace kro's."""
+
+    template: Template
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[Entry, ...] = ()
+
+
+def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: Findings) -> Status:
+    """The status of a definition; its mistakes are noted. `instance` is the type of an instance without its status.
+
+    The schema is a function of the definition alone, so that no other file changes the CRD: of the kinds of its resources only Kubernetes' own
+    are known to it.
+    """
+    if not isinstance(written or {}, dict):
+        found.fail(_PATH, "must be a mapping whose values are expressions")
+        return Status(compile_template({}))
+    written = written or {}
+    known = scope_of(nodes, instance, ObjectTypes())
+    # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
+    with_names = bool(nodes) or not found.problems
+    conditions = _conditions(written.get("conditions"), known, found, with_names=with_names)
+    if "levelgate" in written:
+        found.fail(f"{_PATH}.levelgate", "is reserved for Levelgate's own status; rename the field")
+    fields = {name: value for name, value in written.items() if name not in _OWN}
+    template = found.template(_PATH, fields)
+    if template is None:
+        return Status(compile_template({}))
+    for place in _constants(fields, ""):
+        found.fail(join(_PATH, place), "must contain an expression; constants are not allowed in status")
+    for place in _constant_expressions(template):
+        found.fail(join(_PATH, place), "must read a resource or schema; constants are not allowed in status")
+    if with_names:
+        found.names(template.expressions, _PATH, frozenset(known))
+    found.no_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
+    return Status(template, _schema(fields, known), conditions)
+
+
+def _conditions(written: Any, known: Scope, found: Findings, *, with_names: bool) -> tuple[Entry, ...]:
+    """The author's own conditions; where there are none, kro's stay."""
+    if written is None:
+        return ()
+    path, entries = f"{_PATH}.conditions", []
+    for place, entry in compile_entries(written):
+        if isinstance(entry, ExpressionError):
+            found.fail(path + place, str(entry))
+            continue
+        entries.append(entry)
+        found.no_omit([(place, entry.program)], path, "a condition is there or not")
+        names = frozenset(known) if with_names else entry.program.names
+        for message in variables.mistakes(entry.program, names, own_id=""):
+            found.fail(path + place, message)
+    return tuple(entries)
+
+
+def _constants(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _constants(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _constants(item, f"{path}[{index}]")
+    elif not (isinstance(value, str) and "${" in value):
+        yield path
+
+
+def _constant_expressions(template: Template) -> Iterator[str]:
+    names: dict[str, frozenset[str]] = {}
+    for place, program in template.expressions:
+        names[place] = names.get(place, frozenset()) | program.names
+    return (place for place, read in names.items() if not read)
+
+
+def _schema(written: Any, known: Scope) -> dict[str, Any]:
+    """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
+    match written:
+        case dict():
+            return {
+                "type": "object",
+                "properties": {key: _schema(value, known) for key, value in written.items()},
+            }
+        case list():
+            items = [_schema(item, known) for item in written]
+            return {
+                "type": "array",
+                "items": items[0] if items and all(one == items[0] for one in items) else to_openapi(DYN),
+            }
+        case str():
+            parts = scan(written)
+            if len(parts) == 1 and isinstance(parts[0], Expression):
+                return to_openapi(check(parts[0].text.strip(), known).type)
+            return {"type": "string"}
+    return to_openapi(DYN)

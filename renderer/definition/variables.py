@@ -1,0 +1,46 @@
+"""Which names an expression may use; every mistake with what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from renderer import phrasing
+from renderer.cel import Program
+
+_NAME = re.compile(r"[a-z][a-zA-Z0-9]*")
+_RESERVED = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var void while "
+    "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences graph instance item items "
+    "kind kro metadata object resource resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName "
+    "spec status this variables vars version".split()
+)
+
+
+def not_a_name(name: Any) -> str:
+    """Why this cannot name a resource or an iterator; empty if it can."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
+    return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
+
+
+def mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
+    """What is wrong with the names of one expression.
+
+    `scope` are the names that may be used, `own_id` the resource that it stands in (empty where it may name itself).
+    """
+    for name in sorted(program.names - scope):
+        yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, or the list of them; as the end of a sentence."""
+    known = sorted(known)
+    return phrasing.suggestion(word, known) or (f"; there are {', '.join(known)}" if known else "")
+
+
+def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:
+    if name == own_id:
+        return f"{name!r} is this resource itself; self references are only allowed in readyWhen"
+    return f"no resource or variable {name!r} in scope{suggestion(name, scope)}"

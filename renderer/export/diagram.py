@@ -1,0 +1,59 @@
+"""The graph of a definition as a picture: Mermaid for Markdown, DOT for Graphviz. Equal definitions give equal text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from renderer.definition.compile import Definition
+from renderer.definition.resources import Node
+
+_MERMAID: Final = {"single": ('["', '"]'), "collection": ('[["', '"]]'), "external": ('[/"', '"/]')}
+_WORDS: Final = frozenset({"call", "class", "click", "default", "direction", "end", "href", "style", "subgraph"})
+_DOT: Final = {"single": "box", "collection": "box3d", "external": "parallelogram"}
+
+
+def mermaid(definition: Definition) -> str:
+    """A flowchart: `[ ]` is one object, `[[ ]]` a collection, `[/ /]` is read and not written; a dotted edge decides by `includeWhen`."""
+    lines = ["flowchart TD"]
+    for node in definition.nodes:
+        opening, closing = _MERMAID[_sort(node)]
+        lines.append(f"  {_word(node.id)}{opening}{'<br/>'.join(_label(node))}{closing}")
+    for parent, child, conditional in _edges(definition):
+        lines.append(f"  {_word(parent)} {'-.->' if conditional else '-->'} {_word(child)}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(definition: Definition) -> str:
+    """A digraph: boxes are objects, 3D boxes collections, parallelograms are read and not written; a dotted edge decides by `includeWhen`."""
+    lines = [f'digraph "{definition.group_kind}" {{', "  rankdir=TB;"]
+    for node in definition.nodes:
+        label = "\\n".join(_label(node))
+        lines.append(f'  "{node.id}" [shape={_DOT[_sort(node)]}, label="{label}"];')
+    for parent, child, conditional in _edges(definition):
+        lines.append(f'  "{parent}" -> "{child}"{" [style=dotted]" if conditional else ""};')
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _word(node_id: str) -> str:
+    """Mermaid reads some words as its own."""
+    return f"{node_id}_" if node_id in _WORDS else node_id
+
+
+def _sort(node: Node) -> str:
+    return "external" if node.external else "collection" if node.for_each else "single"
+
+
+def _label(node: Node) -> Iterator[str]:
+    yield node.id
+    yield node.group_kind.kind
+    if node.for_each:
+        yield "for each " + ", ".join(dimension.iterator for dimension in node.for_each)
+
+
+def _edges(definition: Definition) -> Iterator[tuple[str, str, bool]]:
+    """Dependency, dependent, and whether only `includeWhen` reads it."""
+    for node in definition.nodes:
+        names = node.template.names.union(*(dimension.program.names for dimension in node.for_each))
+        for parent in node.depends_on:
+            yield parent, node.id, parent not in names

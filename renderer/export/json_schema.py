@@ -1,0 +1,128 @@
+"""JSON Schemas for editors: of instances, from the schemas of their definitions, and of definitions themselves (JSON Schema draft 7).
+
+They say what a person may write; what only a compiler can see (expressions, markers, references) they leave to `levelgate lint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from renderer.definition.compile import Definition
+from renderer.kinds import RGD
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "object", "additionalProperties": _TEXT}
+_CONDITIONS: Final = {"type": "array", "items": {"type": "string", "pattern": r"^\s*\$\{[\s\S]*\}\s*$"}}
+_METADATA: Final = {
+    "type": "object",
+    "properties": {"name": _TEXT, "namespace": _TEXT, "labels": _TEXTS, "annotations": _TEXTS},
+    "required": ["name"],
+}
+_NAME: Final = {"type": "string", "pattern": "^[a-z][a-zA-Z0-9]*$"}
+
+
+def instance_schema(definition: Definition) -> dict[str, Any]:
+    """The schema of one kind's instances. Fields that the definition does not have are refused, as `lint` refuses them."""
+    return _document(
+        definition.api_version,
+        definition.group_kind.kind,
+        {"spec": _translated(definition.spec_schema)},
+        required=["spec"] if definition.spec_schema.get("required") else [],
+    )
+
+
+def definition_schema() -> dict[str, Any]:
+    """The schema of ResourceGraphDefinitions."""
+    spec = _closed(
+        {
+            "schema": _closed(_SCHEMA, required=["kind", "apiVersion"]),
+            "resources": {"type": "array", "items": _closed(_RESOURCE, required=["id"])},
+            "propagateWhen": _CONDITIONS,
+        },
+        required=["schema"],
+    )
+    return _document(f"{RGD.group}/v1alpha1", RGD.kind, {"spec": spec}, required=["spec"])
+
+
+def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a kind of which OpenAPI describes the `spec`."""
+    return _document(api_version, kind, {"spec": _translated(spec)}, required=["spec"])
+
+
+def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a kind that OpenAPI describes whole; `apiVersion` and `kind` have one word each there."""
+    identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
+    translated = _translated(schema)
+    properties = {**translated["properties"], **identity}
+    return {"$schema": _DRAFT, "title": identity["kind"]["const"], **translated, "properties": properties}
+
+
+def any_of(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One schema for all of these kinds and, unchecked, every other object."""
+    chosen = [
+        {
+            "if": {"properties": {name: one["properties"][name] for name in ("apiVersion", "kind")}},
+            "then": {name: value for name, value in one.items() if name != "$schema"},
+        }
+        for one in schemas
+    ]
+    return {"$schema": _DRAFT, "type": "object", "required": ["apiVersion", "kind"], "allOf": chosen}
+
+
+def _document(api_version: str, kind: str, fields: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+    identity = {"apiVersion": {"const": api_version}, "kind": {"const": kind}, "metadata": _METADATA}
+    return {
+        "$schema": _DRAFT,
+        "title": kind,
+        **_closed({**identity, **fields}, required=["apiVersion", "kind", "metadata", *required]),
+    }
+
+
+def _closed(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    closed = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**closed, "required": required} if required else closed
+
+
+def _translated(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenAPI of a CRD as JSON Schema: extensions go, unknown fields are refused where the server would drop them."""
+    kept = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
+    if "properties" in schema:
+        kept["properties"] = {name: _translated(field) for name, field in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            kept[key] = _translated(schema[key])
+    if "oneOf" in schema:
+        kept["oneOf"] = [_translated(one) for one in schema["oneOf"]]
+    if schema.get("x-kubernetes-int-or-string"):
+        kept["type"] = ["integer", "string"]
+    if schema.get("x-kubernetes-list-type") == "set":
+        kept["uniqueItems"] = True
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        kept.setdefault("additionalProperties", False)
+    return kept
+
+
+_SCHEMA: Final = {
+    "kind": {"type": "string", "pattern": "^[A-Z][a-zA-Z0-9]{0,62}$"},
+    "apiVersion": {"type": "string", "pattern": "^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$"},
+    "group": _TEXT,
+    "scope": {"enum": ["Namespaced", "Cluster"]},
+    "spec": {"type": "object", "description": "What an instance may say: fields with their types in SimpleSchema."},
+    "types": {"type": "object", "description": "Custom types for use in spec."},
+    "status": {"type": "object", "description": "Fields of the status; every value holds an expression."},
+    "additionalPrinterColumns": {"type": "array", "items": {"type": "object"}},
+    "shortNames": {"type": "array", "items": _TEXT},
+    "categories": {"type": "array", "items": _TEXT},
+    "metadata": _closed({"labels": _TEXTS, "annotations": _TEXTS}),
+}
+_RESOURCE: Final = {
+    "id": _NAME,
+    "template": {"type": "object", "required": ["apiVersion", "kind", "metadata"]},
+    "externalRef": {"type": "object", "required": ["apiVersion", "kind", "metadata"]},
+    "readyWhen": _CONDITIONS,
+    "includeWhen": _CONDITIONS,
+    "forEach": {"type": "array", "items": {"type": "object", "minProperties": 1, "maxProperties": 1}},
+    "propagateWhen": _CONDITIONS,
+}

@@ -1,0 +1,1 @@
+"""Dependency graphs: topological levels, cycles and implied edges."""

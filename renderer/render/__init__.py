@@ -1,0 +1,1 @@
+"""Rendering of sources and instances into manifests sorted by level."""

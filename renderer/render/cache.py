@@ -1,0 +1,242 @@
+"""What was rendered before, so that only what changed is rendered again.
+
+Invariant: with or without a memo the rendering is the same. A set is taken from the memo only when it would come to the same (`renderer.render.set_cache`), an
+instance with all that are nested in it likewise (`renderer.render.instance_cache`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Generic, TypeVar
+
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, placed
+from renderer.definition.compile import Definition
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.graph.implied_edges import outline
+from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
+from renderer.render.instance_cache import Family, Ground, Reading, Standing
+from renderer.render.model import Live, RenderedNode, RenderedSet
+from renderer.render.order import Order, Uses
+from renderer.render.resolve import with_defaults
+from renderer.render.set_cache import KnownSet, Surroundings
+from renderer.schema import SchemaMistake
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_Place = tuple[ObjectKey, str]
+"""An instance, and the content of the definition: one that waits for its turn is rendered from two."""
+
+_Root = tuple[str, ObjectKey]
+"""A source, and an instance that it declares."""
+
+
+@dataclass(slots=True)
+class _Asked(Generic[K, V]):
+    """What is remembered of one sort. What nobody asked for in a whole rendering is forgotten after it."""
+
+    now: dict[K, V] = field(default_factory=dict)
+    before: dict[K, V] = field(default_factory=dict)
+
+    def get(self, key: K) -> V | None:
+        found = self.now.get(key)
+        return self.before.get(key) if found is None else found
+
+    def turn(self) -> None:
+        self.now, self.before = {}, self.now
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaulted:
+    definition: Definition
+    declared: Declared
+    manifest: Manifest
+    mistakes: list[SchemaMistake]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    declared: Declared
+    namespaced: bool
+    node: RenderedNode
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The nodes of all objects of a catalog, and what is remembered of each."""
+
+    objects: tuple[Declared, ...]
+    namespaced: Mapping[GroupKind, bool]
+    nodes: list[RenderedNode]
+    each: Mapping[int, _Placed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Levelled:
+    nodes: Mapping[ObjectKey, RenderedNode]
+    uses: Uses
+    ordered: tuple[RenderedNode, ...]
+    problems: list[Problem]
+
+    def following(self, nodes: Mapping[ObjectKey, RenderedNode]) -> _Levelled | None:
+        """With these nodes in the same order; None where something differs that the order, or what is wrong with it, is made of."""
+        is_alike = self.nodes.keys() == nodes.keys()
+        changed = [key for key, node in nodes.items() if not _is_same(self.nodes[key], node)] if is_alike else []
+        if is_alike and not changed:
+            return self
+        if self.problems or not is_alike:
+            return None
+        if any(outline(self.nodes[key].manifest, key) != outline(nodes[key].manifest, key) for key in changed):
+            return None
+        places = {key: nodes[key] for key in changed}
+        ordered = tuple(
+            new.placed(node.level, node.depends_on, node.healthy_first)
+            if node.key and (new := places.get(node.key))
+            else node
+            for node in self.ordered
+        )
+        return _Levelled(nodes, self.uses, ordered, self.problems)
+
+
+def _is_same(one: RenderedNode, other: RenderedNode) -> bool:
+    return one is other or (one == other and is_same(one.manifest, other.manifest))
+
+
+@dataclass(slots=True)
+class _Used:
+    """What of the memo went into one family."""
+
+    sets: dict[_Place, KnownSet] = field(default_factory=dict)
+    instances: dict[_Place, _Defaulted] = field(default_factory=dict)
+
+    def reading(self, live: Live) -> Reading:
+        seen = {key for one in self.sets.values() for key in one.seen if key != one.own}
+        return Reading.of(seen, {one.own for one in self.sets.values() if one.own}, live)
+
+
+@dataclass
+class Memo:
+    """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
+
+    _sets: _Asked[_Place, KnownSet] = field(default_factory=_Asked)
+    _instances: _Asked[_Place, _Defaulted] = field(default_factory=_Asked)
+    _placed: _Asked[int, _Placed] = field(default_factory=_Asked)
+    _families: _Asked[_Root, tuple[Family, _Used]] = field(default_factory=_Asked)
+    _listed: dict[str, _Listed] = field(default_factory=dict)
+    _levelled: dict[str, _Levelled] = field(default_factory=dict)
+    _sources: dict[str, RenderedSet] = field(default_factory=dict)
+    _ground: Ground | None = None
+    _used: _Used = field(default_factory=_Used)
+    _is_part: bool = False
+
+    def part(self) -> Memo:
+        """For renderings of a part of what was rendered last: they share what is remembered, and forget nothing of the rest."""
+        return Memo(self._sets, self._instances, self._placed, self._families, _ground=self._ground, _is_part=True)
+
+    @property
+    def size(self) -> int:
+        """Sets that are remembered."""
+        return len(self._sets.now) + len(self._sets.before)
+
+    def turn(self) -> None:
+        """A new rendering begins."""
+        if not self._is_part:
+            for one in (self._sets, self._instances, self._placed, self._families):
+                one.turn()
+
+    def on(self, ground: Ground) -> Ground:
+        """The ground of before where it is equal: so it takes one comparison for all families."""
+        if self._ground is None or self._ground != ground:
+            self._ground = ground
+        return self._ground
+
+    def family(
+        self, source: str, declared: Declared, key: ObjectKey, ground: Ground, standing: Standing, live: Live
+    ) -> Family | None:
+        """What this instance came to last, if it can come to nothing else. Without, what is rendered from here on is its family."""
+        root, self._used = (source, key), _Used()
+        known = self._families.get(root)
+        if known is None or not known[0].holds(declared, ground, standing, live):
+            return None
+        family, used = self._families.now[root] = known
+        self._sets.now |= used.sets
+        self._instances.now |= used.instances
+        return family
+
+    def keep(
+        self,
+        source: str,
+        declared: Declared,
+        ground: Ground,
+        standing: Standing,
+        live: Live,
+        node: RenderedNode,
+        sets: Mapping[ObjectKey, RenderedSet],
+        problems: Iterable[Problem],
+    ) -> None:
+        """What was rendered since `family` was asked is this."""
+        assert node.key
+        known = tuple(map(standing.of, sets))
+        others = tuple({one.key for it in sets.values() for one in it.nodes if one.key} - sets.keys())
+        family = Family(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
+        self._families.now[source, node.key] = family, self._used
+
+    def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> list[RenderedNode]:
+        """Each of its objects as `content.placed`; of each kind whether it is namespaced."""
+        known = self._listed.get(catalog.source)
+        if known is None or known.objects is not catalog.objects or known.namespaced != namespaced:
+            each = [(one, self._placed_one(one, namespaced[one.group_kind])) for one in catalog.objects]
+            nodes = [found.node for _, found in each]
+            known = _Listed(catalog.objects, namespaced, nodes, {id(one): found for one, found in each})
+        self._listed[catalog.source] = known
+        self._placed.now |= known.each
+        return known.nodes
+
+    def _placed_one(self, declared: Declared, namespaced: bool) -> _Placed:
+        known = self._placed.get(id(declared))
+        if known is None or known.declared is not declared or known.namespaced is not namespaced:
+            known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
+        return known
+
+    def levelled(
+        self, source: str, nodes: dict[ObjectKey, RenderedNode], uses: Uses
+    ) -> tuple[tuple[RenderedNode, ...], list[Problem]]:
+        """As `Order.levelled`, with the mistakes that it found."""
+        known = self._levelled.get(source)
+        if known is None or known.uses != uses or (known := known.following(nodes)) is None:
+            order = Order(uses)
+            known = _Levelled(nodes, uses, order.levelled(nodes), order.problems)
+        self._levelled[source] = known
+        return known.ordered, known.problems
+
+    def kept(self, rendered: RenderedSet) -> RenderedSet:
+        """The set of a source: the one of before where it is equal, with all that was worked out of that."""
+        known = self._sources.get(rendered.source)
+        if known is None or known != rendered or not all(map(_is_same, known.nodes, rendered.nodes)):
+            known = self._sources[rendered.source] = rendered
+        return known
+
+    def with_defaults(
+        self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest
+    ) -> tuple[Manifest, list[SchemaMistake]]:
+        """As `resolve.with_defaults` of the manifest, which is `declared` at `key`."""
+        place = key, definition.digest
+        known = self._instances.get(place)
+        if known is None or known.definition is not definition or known.declared is not declared:
+            known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
+        self._instances.now[place] = self._used.instances[place] = known
+        return known.manifest, known.mistakes
+
+    def resolve(
+        self, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
+    ) -> RenderedSet:
+        """As `resolve.resolve`."""
+        place = ObjectKey.of(manifest), definition.digest
+        known = self._sets.get(place)
+        if known is None or not known.holds(definition, manifest, around, source=source, owner=owner):
+            known = KnownSet.made(definition, manifest, around, source=source, owner=owner)
+        self._sets.now[place] = self._used.sets[place] = known
+        return known.rendered

@@ -1,0 +1,221 @@
+"""What rendering produces: sets of nodes in levels, and what cannot be written yet or at all, with the reason.
+
+Held, waiting, excluded and failed are values with reasons. Nothing here knows a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from renderer.definition.custom_conditions import Authored
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
+from renderer.label_selector import Selection
+from renderer.manifest_hash import render_hash
+
+if TYPE_CHECKING:
+    from renderer.definition.compile import Definition
+    from renderer.definition.gates import Gate
+
+Live = Mapping[ObjectKey, Mapping[str, Any]]
+"""Objects as observed in the cluster, by key."""
+
+Selected = Mapping[Selection, Collection[ObjectKey] | str]
+"""Which objects a selection found, or why they may not be listed; one that is not here has not been looked for, or could not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def told(self, what: str) -> str:
+        """`what` is said of what stands here, with the place."""
+        return f"{self}: {what}" if self.file else what
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Files of a commit, and those of them that could not be read: what they held may still be there."""
+
+    files: Collection[str] = ()
+    unreadable: Collection[str] = ()
+
+    def protects(self, file: str) -> bool:
+        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
+        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
+
+    verdict: bool | None = None
+    why: str = ""
+
+
+def id_in_definition(node: str) -> str:
+    """The id that a node has in its definition: items of a collection are called `workers/2`."""
+    return node.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class RenderedNode:
+    """One desired object of a set. An item of a collection has the id of its node and its index: `workers/2`.
+
+    `key` is None while name or namespace wait for data. A node with `waiting` (what it waits for, as paths) or `error` is not written, and
+    `manifest` then keeps its unresolved expressions as written. `healthy_first` are the dependencies that must be healthy, not only ready.
+    `external` nodes are read, never written; `selection` is set while the objects that such a node selects are not known. `iterators` are the values
+    that the item of a collection was made from.
+    """
+
+    id: str
+    level: int
+    depends_on: tuple[str, ...]
+    group_kind: GroupKind
+    manifest: Manifest
+    key: ObjectKey | None
+    waiting: tuple[str, ...] = ()
+    error: str = ""
+    ready: Ready = Ready()
+    healthy_first: frozenset[str] = frozenset()
+    external: bool = False
+    selection: Selection | None = None
+    iterators: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = Origin()
+
+    @property
+    def writable(self) -> bool:
+        return not (self.waiting or self.error or self.external)
+
+    @property
+    def mistake(self) -> str:
+        """What is wrong with it, and where that stands in Git."""
+        return self.origin.told(self.error)
+
+    @cached_property
+    def hash(self) -> str:
+        """`stored.render_hash` of the manifest."""
+        return render_hash(self.manifest)
+
+    def placed(
+        self, level: int, depends_on: tuple[str, ...], healthy_first: frozenset[str], error: str = ""
+    ) -> RenderedNode:
+        """The node at its place in an order; itself where it stands there already, as most do. `error`: what is wrong with the place."""
+        if (level, depends_on, healthy_first) == (self.level, self.depends_on, self.healthy_first) and not error:
+            return self
+        return replace(self, level=level, depends_on=depends_on, healthy_first=healthy_first, error=self.error or error)
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A node that `includeWhen` took out, and why."""
+
+    id: str
+    because: str
+
+
+@dataclass(frozen=True)
+class RenderedSet:
+    """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
+
+    `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `conditions` are those that its definition makes. `owner`
+    is the parent of the set that the instance is in.
+    `revision` is the number of the definition revision that the nodes are rendered from, `aim` the one that the instance is to move to: the same
+    unless it waits for its turn; `unfit`: why what Git wants of it does not fit there. `applied` is the one that it was last brought to, 0 where
+    there is none. `is_applied`: all of this was brought about before, so that whatever differs is drift. `before` is the instance at its applied
+    pair, where somebody asked for it.
+
+    `gates` are those of its nodes, by the id that a node has in the definition; a node that says nothing of gates is not there.
+
+    A `held` set (with the reason) is rendered from its applied pair, because what Git wants of it cannot be rendered: it is healed, never moved.
+    `problems` are those of a source's definitions, `selections` what its nodes select by labels, by the id that a node has in the definition.
+    """
+
+    parent: ObjectKey
+    manifest: Manifest = field(default_factory=dict)
+    nodes: tuple[RenderedNode, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Authored | None = None
+    error: str = ""
+    source: str = ""
+    definition: str = ""
+    owner: ObjectKey | None = None
+    revision: int = 0
+    aim: int = 0
+    unfit: str = ""
+    applied: int = 0
+    is_applied: bool = False
+    before: RenderedSet | None = None
+    gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
+    held: str = ""
+    problems: tuple[Problem, ...] = ()
+    selections: Mapping[str, Selection] = field(default_factory=dict)
+
+    @cached_property
+    def id(self) -> str:
+        return applyset_id(self.parent)
+
+    @cached_property
+    def is_source(self) -> bool:
+        """Is this the set of a source, and not of an instance?"""
+        return (self.parent.group, self.parent.kind) == ("", "ConfigMap")
+
+    @property
+    def levels(self) -> list[list[RenderedNode]]:
+        found: list[list[RenderedNode]] = [[] for _ in range(1 + max((node.level for node in self.nodes), default=-1))]
+        for node in self.nodes:
+            found[node.level].append(node)
+        return found
+
+    @cached_property
+    def member_dependencies(self) -> dict[str, list[str]]:
+        """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
+        hashes = {node.id: key_hash(node.key) for node in self.nodes if node.key and not node.external}
+        return {node.id: sorted(hashes[name] for name in node.depends_on if name in hashes) for node in self.nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new revision of a definition: its number, its digest and the definition as it is stored."""
+
+    kind: GroupKind
+    number: int
+    digest: str
+    manifest: Manifest
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
+
+    `leaving` are instances that nothing wants any more and that may not go yet, as they were applied.
+    `definitions` are those that kinds are rendered from, and `owners` the sources that they come from. `issued` are the definition revisions that
+    are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first. `commits` are
+    those that the sources were read at.
+    """
+
+    sources: Mapping[str, RenderedSet]
+    instances: Mapping[ObjectKey, RenderedSet]
+    leaving: Mapping[ObjectKey, RenderedSet] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    issued: tuple[Issued, ...] = ()
+    unread: frozenset[str] = frozenset()
+    definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
+    owners: Mapping[GroupKind, str] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sets(self) -> tuple[RenderedSet, ...]:
+        return (*self.sources.values(), *self.instances.values())

@@ -1,0 +1,171 @@
+"""Everything that the sources of one cluster want, as sets of nodes in levels.
+
+Each source has one set: the CRDs of its definitions, its plain objects and its instances, ordered by implied edges. Each instance, nested ones
+too, has one set: its children. The catalog is the union over the sources; a group and kind is defined by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, source_node
+from renderer.definition import crd
+from renderer.errors import Problem
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.kinds import CRD, is_namespaced, scopes_of
+from renderer.render.cache import Memo
+from renderer.render.instances import Instances, Owner
+from renderer.render.model import Bundle, Issued, RenderedNode, RenderedSet
+from renderer.render.order import uses_of
+from renderer.render.revision_selection import Definitions
+from renderer.render.world import World
+
+
+def render(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:
+    """Render all sources of one cluster. Pure: equal input, equal output, in a stable order; a `memo` only saves work."""
+    memo = memo or Memo()
+    memo.turn()
+    return _Render(catalogs, world or World(), memo).bundle()
+
+
+class _Render:
+    def __init__(self, catalogs: Sequence[Catalog], world: World, memo: Memo) -> None:
+        self.catalogs = catalogs
+        self.world = world
+        self.memo = memo
+        self.definitions = Definitions(catalogs, world.stored, world.live, world.owners, world.types)
+        self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
+        self.problems += [problem for _, problem in self.definitions.problems]
+        crds = [definition.crd for definition in self.definitions.current.values()]
+        declared_crds = [
+            item.manifest
+            for catalog in catalogs
+            if CRD in catalog.kinds
+            for item in catalog.objects
+            if item.group_kind == CRD
+        ]
+        nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
+        foreign = scopes_of(one.crd for one in world.types.described.values())
+        self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
+        self.instances = Instances(self.definitions, self.scopes, world, memo)
+
+    def bundle(self) -> Bundle:
+        declared = {catalog.source: self._declared(catalog) for catalog in self.catalogs}
+        for catalog in self.catalogs:
+            self._keep_unreadable(catalog)
+        sources = {catalog.source: self._source(catalog, declared[catalog.source]) for catalog in self.catalogs}
+        ordered = sorted(
+            self.instances.sets.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group)
+        )
+        return Bundle(
+            sources=sources,
+            instances=dict(ordered),
+            leaving=dict(self._leaving()),
+            problems=tuple(sorted({*self.problems, *self.instances.problems})),
+            issued=tuple(self._issued(sources)),
+            unread=frozenset(self.definitions.unread),
+            definitions=self.definitions.current,
+            owners=self.definitions.owner,
+            commits={catalog.source: catalog.revision for catalog in self.catalogs},
+        )
+
+    def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedSet]]:
+        """Gated instances that nothing wants any more, as they were applied."""
+        for key in sorted(set(self.world.gated) - self.instances.sets.keys()):
+            pair = self.world.stored.applied.get(key)
+            if pair and (found := self.instances.before(key, Owner.of_source(pair.source))):
+                yield key, found
+
+    def _issued(self, sources: Mapping[str, RenderedSet]) -> Iterator[Issued]:
+        for kind, definition in sorted(self.definitions.issued.items()):
+            source = self.definitions.owner[kind]
+            if not sources[source].error:
+                number = self.definitions.numbers[kind]
+                yield Issued(kind, number, definition.digest, definition.manifest, source)
+
+    def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedSet:
+        defined = sorted({*catalog.definitions, *catalog.broken})
+        crds = [self._crd(catalog, kind) for kind in defined if self.definitions.owner[kind] == catalog.source]
+        nodes = self._by_key(chain(crds, declared))
+        levelled, problems = self.memo.levelled(catalog.source, nodes, uses_of(nodes, self.instances.sets))
+        self.problems += problems
+        mistakes = tuple(problem for source, problem in self.definitions.problems if source == catalog.source)
+        return self.memo.kept(
+            RenderedSet(
+                source_parent(catalog.source),
+                nodes=levelled,
+                source=catalog.source,
+                is_applied=catalog.source in self.world.settled,
+                problems=mistakes,
+            )
+        )
+
+    def _crd(self, catalog: Catalog, kind: GroupKind) -> RenderedNode:
+        """The CRD of a definition, as wide as the revisions need that instances are at."""
+        origin = catalog.broken.get(kind) or catalog.definitions[kind].origin
+        if why := self.definitions.held.get(kind):
+            return source_node(
+                {}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is"
+            )
+        in_use: dict[int, ObjectKey] = {}
+        for key, rendered in self.instances.sets.items():
+            if key.group_kind == kind and rendered.revision and rendered.revision != self.definitions.numbers[kind]:
+                in_use.setdefault(rendered.revision, key)
+        manifest, contradiction = self.definitions.crd(kind, in_use)
+        if not contradiction:
+            return source_node(manifest, crd.key_of(kind), origin)
+        at = ", ".join(f"{key} is at revision {number}" for number, key in sorted(in_use.items()))
+        advice = f'repair the instance, or allow it with the annotation {well_known.ALLOW_BREAKING}: "true"'
+        error = f"no schema serves all revisions of {kind} in use ({contradiction}; {at}); {advice}"
+        self.problems.append(Problem(origin.file, origin.line, "spec.schema", error))
+        return source_node(manifest, crd.key_of(kind), origin, error=error)
+
+    def _by_key(self, found: Iterable[RenderedNode]) -> dict[ObjectKey, RenderedNode]:
+        """Of two with one key the first."""
+        nodes: dict[ObjectKey, RenderedNode] = {}
+        for node in found:
+            assert node.key is not None
+            if (other := nodes.setdefault(node.key, node)) is not node:
+                message = f"{node.key} stands at {other.origin} already; keep one of the two"
+                self.problems.append(Problem(node.origin.file, node.origin.line, "", message))
+        return nodes
+
+    def _declared(self, catalog: Catalog) -> Sequence[RenderedNode]:
+        """What stands in Git as nodes: instances with all that is nested in them, everything else as it is."""
+        namespaced = {kind: is_namespaced(kind, self.scopes) for kind in catalog.kinds}
+        instances = {kind for kind in catalog.kinds if self.instances.is_instance(kind)}
+        nodes = self.memo.placed(catalog, namespaced)
+        if not instances:
+            return nodes
+        return [
+            self._instance(catalog.source, one, node) if one.group_kind in instances else node
+            for one, node in zip(catalog.objects, nodes, strict=True)
+        ]
+
+    def _instance(self, source: str, declared: Declared, found: RenderedNode) -> RenderedNode:
+        assert found.key is not None
+        if error := self.instances.undefined(declared.group_kind):
+            self.instances.hold(found.key, found.origin.told(error), found.manifest, Owner.of_source(source))
+            return replace(found, error=found.error or error)
+        return self.instances.declared(source, declared, found.manifest, found.key)
+
+    def _keep_unreadable(self, catalog: Catalog) -> None:
+        """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
+        unreadable = catalog.unreadable
+        if not unreadable:
+            return
+        owner = Owner.of_source(catalog.source)
+        for key, pair in self.world.stored.applied.items():
+            live = self.world.live.get(key)
+            if live is None or key in self.instances.sets or pair.source != catalog.source:
+                continue
+            metadata = live["metadata"]
+            file = (metadata.get("annotations") or {}).get(well_known.SOURCE_FILE, "")
+            is_member = (metadata.get("labels") or {}).get(well_known.PART_OF) == applyset_id(owner.parent)
+            if is_member and catalog.protection.protects(file):
+                why = f"its file {file} cannot be read" if file in unreadable else f"its file {file} is gone"
+                self.instances.hold(key, f"{why}; the instance stays as it is", {}, owner)

@@ -1,0 +1,89 @@
+"""Where the expressions of a string are: `${...}`, whose end is found by counting braces, as kro does."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from renderer.cel import Program, compile_expression
+from renderer.errors import ExpressionError
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """The text between `${` and `}`; `at` is the offset of `${` in the string."""
+
+    text: str
+    at: int
+
+
+Part = str | Expression
+
+_QUOTES: Final = re.compile(r"'''|\"\"\"|'|\"")
+_PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
+
+
+def scan(text: str) -> tuple[Part, ...]:
+    """The literal and expression parts of a string, in order; empty ones are left out.
+
+    Braces are counted, except inside strings of the expression, whatever their quotes. `${` that is never closed is
+    literal text (kro). Raises ExpressionError for `${` inside an expression.
+    """
+    parts: list[Part] = []
+    done = 0
+    while (start := text.find("${", done)) >= 0 and (end := _closing(text, start)) is not None:
+        if start > done:
+            parts.append(text[done:start])
+        parts.append(Expression(text[start + 2 : end], start))
+        done = end + 1
+    if done < len(text):
+        parts.append(text[done:])
+    return tuple(parts)
+
+
+def parse_expression(text: str) -> Program:
+    """The program of a standalone `${...}`. Raises ExpressionError when it is not one, or does not compile."""
+    match scan(text):
+        case (Expression(text=inner),):
+            return compile_expression(inner.strip())
+    raise ExpressionError(text, "expected one expression ${...} and nothing around it")
+
+
+def _closing(text: str, start: int) -> int | None:
+    """The position of the brace that closes `${` at `start`."""
+    depth, position = 1, start + 2
+    while position < len(text):
+        character = text[position]
+        if character in "'\"":
+            after = _after_string(text, position)
+            if after is None:
+                return None
+            position = after
+            continue
+        if text.startswith("${", position):
+            raise ExpressionError(
+                text[start + 2 :],
+                "nested ${ in an expression; leave out the inner ${ and }",
+                column=position - start - 1,
+            )
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return position
+        position += 1
+    return None
+
+
+def _after_string(text: str, start: int) -> int | None:
+    """The position after the string literal whose quotes begin at `start`; None when it is not closed."""
+    found = _QUOTES.match(text, start)
+    assert found is not None
+    quote = found[0]
+    prefix = _PREFIX.search(text[max(0, start - 3) : start])
+    raw = prefix is not None and "r" in prefix[0].lower()
+    position = start + len(quote)
+    while position < len(text):
+        if text.startswith(quote, position):
+            return position + len(quote)
+        position += 2 if text[position] == "\\" and not raw else 1
+    return None

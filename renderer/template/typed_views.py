@@ -1,0 +1,126 @@
+"""What expressions see of an object: the values that its schema means, not those that JSON has for them.
+
+A number is a double even where JSON has it whole, `byte` is bytes, `date-time` a timestamp, `duration` a duration (Kubernetes documentation,
+"Common Expression Language", type integration). A value that does not have the form of its type stays as it is. Only what some expression
+reads is converted; most objects are seen as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from renderer.cel import compile_expression
+from renderer.cel.types import BYTES, DYN, ListOf, MapOf, Record, Scalar, Type, element_of
+from renderer.errors import ExpressionError
+from renderer.template.template import Path as Place
+
+View = Callable[[Any], Any]
+Path = tuple[str, ...]
+
+
+def views_of(scope: Mapping[str, Type], reads: Iterable[Path]) -> dict[str, View]:
+    """The views of variables, as far as these paths read them; none of those that are seen as they are."""
+    paths = list(reads)
+    found = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
+    return {name: view for name, view in found.items() if view}
+
+
+def view_of(kind: Type, reads: Iterable[Path]) -> View | None:
+    """How values of this type are seen by expressions that read these paths of them; None where they are seen as they are."""
+    return _view(kind, frozenset(reads), ())
+
+
+def holds_bytes(kind: Type, place: Place) -> bool:
+    """Is this a place for bytes, or for a map of them, in an object of this type? There they are written as base64 text."""
+    for step in place:
+        kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
+    return kind == BYTES or element_of(kind) == BYTES
+
+
+def _view(kind: Type, reads: frozenset[Path], above: tuple[Type, ...]) -> View | None:
+    """`above` are the records that this type is part of: one inside itself is seen as it is."""
+    if not reads:
+        return None
+    match kind:
+        case Scalar(name=name):
+            return _scalar(name)
+        case ListOf(element=element):
+            item = _view(element, _below(reads), above)
+            return item and _each_item(item)
+        case MapOf(value=value):
+            item = _view(value, _below(reads), above)
+            return item and _each_value(item)
+        case Record(fields=fields) if not any(kind is one for one in above):
+            found = {name: _view(fields[name], _at(reads, name), (*above, kind)) for name in _names(fields, reads)}
+            needed = {name: view for name, view in found.items() if view}
+            return _fields(needed) if needed else None
+    return None
+
+
+def _names(fields: Mapping[str, Type], reads: frozenset[Path]) -> Iterable[str]:
+    return fields if () in reads else sorted({read[0] for read in reads} & fields.keys())
+
+
+def _at(reads: frozenset[Path], name: str) -> frozenset[Path]:
+    """What is read below a field; what is read whole is read to the bottom."""
+    return frozenset(read[1:] for read in reads if not read or read[0] == name)
+
+
+def _below(reads: frozenset[Path]) -> frozenset[Path]:
+    return frozenset(read[1:] for read in reads)
+
+
+def _each_item(item: View) -> View:
+    return lambda value: [item(one) for one in value] if isinstance(value, list) else value
+
+
+def _each_value(item: View) -> View:
+    return lambda value: {name: item(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+def _fields(views: Mapping[str, View]) -> View:
+    def see(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {**value, **{name: view(value[name]) for name, view in views.items() if name in value}}
+
+    return see
+
+
+@cache
+def _scalar(name: str) -> View | None:
+    match name:
+        case "double":
+            return _double
+        case "bytes":
+            return _bytes
+        case "timestamp" | "duration":
+            return _time(name)
+    return None
+
+
+def _double(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+def _bytes(value: Any) -> Any:
+    try:
+        return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+    except binascii.Error:
+        return value
+
+
+def _time(function: str) -> View:
+    program = compile_expression(f"{function}(text)")
+
+    def see(value: Any) -> Any:
+        try:
+            return program.evaluate({"text": value}) if isinstance(value, str) else value
+        except ExpressionError:
+            return value
+
+    return see

@@ -1,0 +1,19 @@
+"""Names and numbers in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from renderer.phrasing import counted, listed
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_a_number_has_its_noun(number: int, told: str) -> None:
+    assert counted(number, "file") == told
+
+
+@pytest.mark.parametrize(
+    ("names", "told"), [((), ""), ("abcde", "a, b, c, d, e"), ("abcdef", "a, b, c, d, e and 1 more")]
+)
+def test_many_names_are_shortened(names: str, told: str) -> None:
+    assert listed(names) == told

@@ -1,0 +1,116 @@
+"""Which labels and annotations Git may carry (Sets; docs/reference.md and 3.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from renderer.well_known import (
+    CONFLICTS,
+    DELETION_POLICY,
+    DEPENDS_ON,
+    FINALIZER,
+    GLASS_REASON,
+    GLASS_SCOPE,
+    GLASS_UNTIL,
+    HEALTH,
+    HOLD,
+    HOLD_UNTIL,
+    PART_OF,
+    PRIORITY,
+    PRUNE,
+    RECONCILE,
+    REPLACE,
+    SUSPEND_UNTIL,
+    WAIT_FOR,
+    WRITTEN_BY_PEOPLE,
+    refused,
+)
+
+
+@pytest.mark.parametrize("place", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        (PART_OF, "written by the program alone"),
+        ("applyset.kubernetes.io/id", "written by the program alone"),
+        ("applyset.kubernetes.io/anything", "written by the program alone"),
+        ("internal.levelgate.dev/deps", "written by the program alone"),
+        ("levelgate.dev/commit", "no such key"),
+        ("levelgate.dev/prun", "no such key"),
+        ("levelgate.dev/sync-requested-at", ""),
+        (DEPENDS_ON, ""),
+        ("app.kubernetes.io/name", ""),
+        ("levelgate.dev.example.org/x", ""),
+        ("name", ""),
+    ],
+)
+def test_keys_in_git(place: str, key: str, told: str) -> None:
+    """KEP-3659: Git content that carries a `part-of` label is rejected."""
+    found = refused({"metadata": {place: {key: "x"}}})
+    assert [path for path, _ in found] == ([f"metadata.{place}[{key}]"] if told else [])
+    assert all(told in message for _, message in found)
+
+
+WORDS = {
+    WAIT_FOR: ("none", "exists", "ready", "healthy"),
+    HEALTH: ("ignore",),
+    PRUNE: ("disabled", "allowed"),
+    RECONCILE: ("disabled",),
+    REPLACE: ("allowed",),
+    CONFLICTS: ("force", "report"),
+    DELETION_POLICY: ("delete", "orphan"),
+    PRIORITY: ("-3",),
+    GLASS_SCOPE: ("windows",),
+    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL), ("2026-11-23T09:00:00+01:00",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "word"), [(key, word) for key in sorted(WRITTEN_BY_PEOPLE) for word in WORDS.get(key, ("x",))]
+)
+def test_what_people_write_is_taken(key: str, word: str) -> None:
+    whole = {GLASS_REASON: "INC-7", GLASS_UNTIL: "2026-11-23T08:00:00Z"} if "break-glass" in key else {}
+    assert refused({"kind": "ResourceGraphDefinition", "metadata": {"annotations": {**whole, key: word}}}) == []
+
+
+@pytest.mark.parametrize(("key", "missing"), [(GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON)])
+def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str) -> None:
+    """3.3, 14."""
+    found = refused({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
+    assert found == [(f"metadata.annotations[{key}]", f"passes no window without {missing}")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (REPLACE, "yes", ["must be allowed"]),
+        (CONFLICTS, "ignore", ["must be force or report"]),
+        (HOLD, " ", ["must give the reason"]),
+        (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
+        (GLASS_SCOPE, "halt", ["must be windows"]),
+        (PRIORITY, "high", ["must be a whole number; higher goes first"]),
+        (PRUNE, "disable", ["must be disabled or allowed"]),
+        (RECONCILE, "false", ["must be disabled"]),
+        (HEALTH, "ignored", ["must be ignore"]),
+        (WAIT_FOR, "Healthy", ["must be none or exists or ready or healthy"]),
+        (DELETION_POLICY, "keep", ["must be delete or orphan"]),
+    ],
+)
+def test_a_word_that_would_mean_nothing_is_refused(key: str, value: str, told: list[str]) -> None:
+    assert [message for _, message in refused({"metadata": {"annotations": {key: value}}})] == told
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}, {"labels": [PART_OF]}, {"annotations": "text"}])
+def test_metadata_of_any_shape_is_looked_at(metadata: Any) -> None:
+    assert refused({"metadata": metadata}) == []
+
+
+def test_all_refused_keys_are_told_together() -> None:
+    labels = {PART_OF: "a", "levelgate.dev/node": "b"}
+    assert len(refused({"metadata": {"labels": labels, "annotations": {"internal.levelgate.dev/hash": "c"}}})) == 3
+
+
+def test_the_finalizer_reads_as_the_annotation() -> None:
+    assert FINALIZER == PRUNE
