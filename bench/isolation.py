@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from applier.kube.cluster import KubeCluster
-from applier.kube.configuration import choose
-from applier.kube.exchange import Answer, BrokenError, Streamed
-from applier.kube.transport import HttpTransport
-from applier.plan import NodePlan
+from applier.kube.http_transport import HttpTransport
+from applier.kube.kubeconfig import choose
+from applier.kube.transport_port import Answer, BrokenError, Streamed
+from applier.plan.model import NodePlan
 from bench._wanted import end, missed
 from gitops.clock import SystemClock
 from gitops.daemon.attention import Attention
@@ -81,7 +81,7 @@ class Stuck(AssertionError):
 
 @dataclass
 class Shaken:
-    """The transport to the real server, with what befalls the first object of an instance; see `applier.kube.exchange.Transport`."""
+    """The transport to the real server, with what befalls the first object of an instance; see `applier.kube.transport_port.Transport`."""
 
     inner: HttpTransport
     befalls: dict[str, Callable[[], Awaitable[Answer | None]]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.fields import windows_of
 from gitops.propagation.judge import Reading, Rules, judge
 from gitops.propagation.window import LOCAL, Target

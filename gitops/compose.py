@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from applier.adoption import NEVER, Adoption
-from applier.plan import BRAKE, Brake
+from applier.applyset.adoption import NEVER, Adoption
+from applier.plan.model import BRAKE, Brake
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,

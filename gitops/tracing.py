@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from applier.cluster import Object
-from applier.fenced import Fenced
-from applier.observed import annotation
+from applier.fenced_cluster import Fenced
+from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.stages import Stage, untold
 from renderer import well_known

@@ -13,11 +13,11 @@ from datetime import timedelta
 
 from applier.cluster import PARENT, PEOPLE, STATUS, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
-from applier.inside import inside
-from applier.observed import Observed, is_terminating, label
-from applier.ownership import apply_entry
-from applier.release import released
-from applier.traces import Survey, is_ours, our_sets, survey
+from applier.read.contents import inside
+from applier.read.leftovers import Survey, is_ours, our_sets, survey
+from applier.read.release import released
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import Observed, is_terminating, label
 from gitops.clock import Clock
 from gitops.daemon.looks import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.passes.known import Pass

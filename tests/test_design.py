@@ -14,11 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path for package in ("gitops", "applier", "renderer") for path in (ROOT / package).rglob("*.py"))
 STEPS = (
-    "applier.inventory",
-    "applier.member",
-    "applier.prune",
+    "applier.applyset.inventory",
+    "applier.applyset.member",
+    "applier.plan.prune",
     "applier.plan",
-    "applier.execute",
+    "applier.execute.executor",
     "gitops.propagation",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""

@@ -31,7 +31,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "dateutil": ("gitops.propagation.recurrence",),
     "git": ("gitops.source.process",),
     "jinja2": ("gitops.server.page",),
-    "kubernetes": ("applier.kube.configuration", "applier.kube.package"),
+    "kubernetes": ("applier.kube.kubeconfig", "applier.kube.package"),
     "lark": ("renderer.cel.grammar", "renderer.cel.parser"),
     "opentelemetry": ("gitops.tracing",),
     "prometheus_client": ("gitops.server.metrics",),
@@ -40,7 +40,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "tzdata": ("gitops.propagation.zones",),
     "watchdog": ("gitops.daemon.watch",),
     "yaml": ("renderer.documents",),
-    "yarl": ("applier.kube.transport",),  # comes with aiohttp, which takes its URLs
+    "yarl": ("applier.kube.http_transport",),  # comes with aiohttp, which takes its URLs
 }
 """Library to the modules and packages that may import it."""
 EVERYWHERE = frozenset({"msgspec", "orjson"})

@@ -44,8 +44,8 @@ async def connect(
     Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
     from applier.kube.cluster import KubeCluster
-    from applier.kube.configuration import choose
-    from applier.kube.transport import HttpTransport
+    from applier.kube.http_transport import HttpTransport
+    from applier.kube.kubeconfig import choose
 
     transport = await HttpTransport.open(choose(kubeconfig, context))
     return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)

@@ -24,9 +24,9 @@ from typing import Any
 import orjson
 
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
-from applier.kube.exchange import Answer, BrokenError, NotSentError, Transport
-from applier.kube.slots import Load, Slots
-from applier.kube.translate import translate
+from applier.kube.error_translation import translate
+from applier.kube.flow_control import Load, Slots
+from applier.kube.transport_port import Answer, BrokenError, NotSentError, Transport
 from renderer.frozen import dataclass
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0

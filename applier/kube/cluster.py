@@ -24,8 +24,8 @@ from applier.cluster import Change, ClusterName, Discovery, Object, Permission, 
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import Call, Client
 from applier.kube.discovery import DiscoveryCache, served
-from applier.kube.exchange import Transport
-from applier.kube.watching import changes
+from applier.kube.transport_port import Transport
+from applier.kube.watch import changes
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 T = TypeVar("T")

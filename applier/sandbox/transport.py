@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 
 from applier.kube.cluster import KubeCluster
-from applier.kube.exchange import Answer, BrokenError, NotSentError, Streamed
+from applier.kube.transport_port import Answer, BrokenError, NotSentError, Streamed
 from applier.sandbox.wire import DroppedError, Request, Response
 
 Door = Callable[[Request], Awaitable[Response]]
@@ -32,7 +32,7 @@ def cluster_of(
 
 
 class SandboxTransport:
-    """See `applier.kube.exchange.Transport`."""
+    """See `applier.kube.transport_port.Transport`."""
 
     namespace = "default"
 

@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 from applier.cluster import Object
 from applier.status.kinds import CLAIM, OBSERVERS, RULES
+from applier.status.model import Health, Status, View, current, failed, progress, told
 from applier.status.runs import ENDED
-from applier.status.view import Health, Status, View, current, failed, progress, told
 from renderer.identity import group_kind
 from renderer.kinds import CRD, NAMESPACE
 
@@ -44,7 +44,7 @@ def health(
     `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE` from
     `since` (when it was written; else its creation). `awaits_consumer`: a PersistentVolumeClaim that binds on first
     use and has no Pod yet. `is_instance`: an instance of our definitions. Ages are judged only with `now`, an aware
-    datetime. `applier.health` finds out what of this is so.
+    datetime. `applier.state.health` finds out what of this is so.
     """
     if obj is None:
         return _ABSENT

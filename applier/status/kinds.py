@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from applier.status import runs, workloads
-from applier.status.view import Health, View, current, failed, progress, told
+from applier.status import rules, runs
+from applier.status.model import Health, View, current, failed, progress, told
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 
@@ -39,13 +39,13 @@ def _definition(view: View) -> Health:
 
 
 RULES: Mapping[GroupKind, Callable[[View], Health]] = {
-    GroupKind("apps", "Deployment"): workloads.deployment,
-    GroupKind("extensions", "Deployment"): workloads.deployment,
-    GroupKind("apps", "ReplicaSet"): workloads.replica_set,
-    GroupKind("extensions", "ReplicaSet"): workloads.replica_set,
-    GroupKind("apps", "StatefulSet"): workloads.stateful_set,
-    GroupKind("apps", "DaemonSet"): workloads.daemon_set,
-    GroupKind("extensions", "DaemonSet"): workloads.daemon_set,
+    GroupKind("apps", "Deployment"): rules.deployment,
+    GroupKind("extensions", "Deployment"): rules.deployment,
+    GroupKind("apps", "ReplicaSet"): rules.replica_set,
+    GroupKind("extensions", "ReplicaSet"): rules.replica_set,
+    GroupKind("apps", "StatefulSet"): rules.stateful_set,
+    GroupKind("apps", "DaemonSet"): rules.daemon_set,
+    GroupKind("extensions", "DaemonSet"): rules.daemon_set,
     GroupKind("", "Pod"): runs.pod,
     GroupKind("batch", "Job"): runs.job,
     GroupKind("batch", "CronJob"): _always,

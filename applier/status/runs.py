@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from applier.status.view import Health, Status, View, current, failed, progress, told
+from applier.status.model import Health, Status, View, current, failed, progress, told
 
 UNSCHEDULABLE_AFTER = timedelta(seconds=15)
 """How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""

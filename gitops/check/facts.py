@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from applier import kro
+from applier.applyset import kro
 from applier.cluster import Cluster, Object, Permission
 from applier.errors import ClusterError
-from applier.observed import annotation, label
-from applier.traces import Survey, is_our_parent, our_sets, survey
+from applier.read.leftovers import Survey, is_our_parent, our_sets, survey
+from applier.state.observed import annotation, label
 from gitops.records.record import SourceRecord, read_records
 from renderer import well_known
 from renderer.frozen import dataclass

@@ -14,14 +14,15 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
 
-from applier import inventory, kro, status
-from applier.adoption import TOOLS, applied_by
+from applier import status
+from applier.applyset import inventory, kro
+from applier.applyset.adoption import TOOLS, applied_by
+from applier.applyset.inventory import ForeignSet
+from applier.applyset.member import is_proven
 from applier.cluster import CONTENT, Object
-from applier.inventory import ForeignSet
-from applier.member import is_proven
-from applier.observed import annotation, is_terminating, label
-from applier.ownership import apply_entry
-from applier.traces import is_our_parent, our_sets
+from applier.read.leftovers import is_our_parent, our_sets
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import annotation, is_terminating, label
 from gitops.check.facts import Facts
 from gitops.records import revisions
 from renderer import well_known

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from applier.cluster import Object
 from applier.errors import ConfigurationError, Unavailable
 from gitops import compose

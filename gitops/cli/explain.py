@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from applier.reasons import Because, Reason
+from applier.causes import Because, Reason
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell

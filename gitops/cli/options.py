@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
 from gitops.durations import duration

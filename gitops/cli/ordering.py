@@ -12,7 +12,7 @@ import click
 
 from applier.cluster import PEOPLE, Object
 from applier.kube.cluster import KubeCluster
-from applier.observed import annotation
+from applier.state.observed import annotation
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.cli.typed import typed

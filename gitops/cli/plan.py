@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from applier import kube
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
 from gitops.cli.terminal import echo, tell

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from applier.fenced import Fenced
+from applier.fenced_cluster import Fenced
 from applier.kube.cluster import KubeCluster
 from gitops import compose, tracing
 from gitops.cli import INTERRUPTED, program_version

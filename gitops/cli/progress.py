@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.causes import Blocked, Reason
+from applier.execute.results import Result
 from gitops.clock import Clock
 from gitops.passes.known import Pass
 from gitops.passes.news import Failed, Halted, Held, News, Overridden, Settled, WaveOver, Wrong, news

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from applier.inventory import parent_body, scope_of
+from applier.applyset.inventory import parent_body, scope_of
 from gitops import compose
 from gitops.cli import program_version
 from gitops.cli.options import revision_option, schemas_option

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from gitops import compose
 from gitops.cli import NOT_YET, uncollected
 from gitops.cli.options import (

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from applier.adoption import TOOLS, AdoptPolicy
-from applier.reasons import Happening, Reason
+from applier.applyset.adoption import TOOLS, AdoptPolicy
+from applier.causes import Happening, Reason
 from gitops.forge.connect import Kind
 from renderer.identity import OWN_NAMESPACE
 from renderer.kinds import OWN_API_VERSION

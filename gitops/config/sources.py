@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from applier.adoption import NEVER, Adoption
-from applier.plan import Brake
+from applier.applyset.adoption import NEVER, Adoption
+from applier.plan.model import Brake
 from gitops.compose import SOURCE_NAME, SourceConfig
 from gitops.config.fields import Fields, interval, web_url
 from gitops.forge.connect import Place, UnknownForge

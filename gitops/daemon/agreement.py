@@ -6,8 +6,8 @@ its trailer `Levelgate-Plan`.
 
 from __future__ import annotations
 
+from applier.causes import Reason
 from applier.cluster import Cluster
-from applier.reasons import Reason
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.passes.history import Offer

@@ -14,10 +14,10 @@ from typing import Final, Self
 
 from applier.cluster import Change, Cluster, Object, Subject
 from applier.errors import ClusterError, KindNotServed
-from applier.observed import Observed
-from applier.ownership import metadata_beside_status
-from applier.plan import SetPlan
-from applier.watches import Watches
+from applier.plan.model import SetPlan
+from applier.read.watches import Watches
+from applier.state.managed_fields import metadata_beside_status
+from applier.state.observed import Observed
 from gitops.passes.interests import Roots, foreseen, interests, looked_at, members, references, subjects, woken
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler

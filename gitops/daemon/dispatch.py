@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from applier.cluster import Object
 from applier.errors import ClusterError, StaleWrite
-from applier.plan import SetPlan
-from applier.results import Result
+from applier.execute.results import Result
+from applier.plan.model import SetPlan
 from gitops.clock import Clock
 from gitops.daemon.attention import Attention
 from gitops.daemon.looks import LAST_LOOK, LAST_LOOK_WATCHED, Looks, due_by_time, failing, in_flight, of_itself

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 
-from applier.plan import SetPlan
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import SetPlan
 from gitops.passes.accounts import Account
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey

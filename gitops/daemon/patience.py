@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.patience import waits
+from applier.backoff import waits
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
 from renderer.frozen import dataclass

@@ -14,7 +14,7 @@ from typing import Final
 
 from applier.cluster import CONTENT, STATUS, Cluster, Object
 from applier.errors import ClusterError
-from applier.observed import annotation
+from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.errors import SourceError
 from gitops.passes.known import Pass

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from applier.cluster import ClusterName
-from applier.observe import FEW
+from applier.read.observe import FEW
 from gitops.daemon.workqueue import WorkQueue
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey

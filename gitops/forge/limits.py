@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from applier.patience import waits
+from applier.backoff import waits
 from renderer.frozen import dataclass
 
 _PATIENCE: Final = timedelta(minutes=1)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from applier.reasons import Happening, Reason
+from applier.causes import Happening, Reason
 from gitops.forge.statuses import Status, Verdict
 from gitops.notifications.messages import Message
 from gitops.records.causes import timestamp

@@ -12,9 +12,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
 
-from applier.inventory import Scope
-from applier.plan import NodePlan, Plan, SetPlan
-from applier.prune import Fate
+from applier.applyset.inventory import Scope
+from applier.plan.model import NodePlan, Plan, SetPlan
+from applier.plan.prune import Fate
 from gitops.records.causes import Row, blocked_rows
 from gitops.records.instance_status import is_waiting
 from gitops.records.record import Scopes

@@ -9,15 +9,15 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster
-from applier.execute import Executor, Outcome
-from applier.fights import Fights
-from applier.observed import Observed
-from applier.plan import Plan
-from applier.plan.comparing import Comparisons
-from applier.reads import Reader
-from applier.refusals import Refusals
-from applier.results import Answer, Result
-from applier.underway import Batch, Underway
+from applier.execute.executor import Executor, Outcome
+from applier.execute.fights import Fights
+from applier.execute.pending_writes import Batch, Underway
+from applier.execute.refusals import Refusals
+from applier.execute.results import Answer, Result
+from applier.plan.comparison_cache import Comparisons
+from applier.plan.model import Plan
+from applier.read.pending_reads import Reader
+from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.passes.known import Known
 from gitops.passes.sources import SourceState, revisions_of, users_of

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from applier.errors import ClusterError, StaleWrite, Unanswered
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.passes.known import Known
 from gitops.passes.recording import Due, RecordWriter, stored
 from gitops.propagation import governor

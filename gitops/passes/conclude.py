@@ -9,9 +9,9 @@ from typing import Any
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from applier.observed import Observed, annotation
-from applier.plan import Plan
-from applier.results import Answer, Result
+from applier.execute.results import Answer, Result
+from applier.plan.model import Plan
+from applier.state.observed import Observed, annotation
 from gitops.passes.accounts import Ledger
 from gitops.passes.recording import Due, RecordWriter, dropped, is_too_late, stored, told
 from gitops.passes.sources import SourceState, revisions_of

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from applier import observe
-from applier.fights import Fights
-from applier.observed import Observed, annotation, label
-from applier.plan import Answered, Plan, plan
-from applier.plan.comparing import Comparisons
-from applier.reads import Reader
-from applier.reasons import Reason
-from applier.refusals import Refusals
+from applier.causes import Reason
+from applier.execute.fights import Fights
+from applier.execute.refusals import Refusals
+from applier.plan.comparison_cache import Comparisons
+from applier.plan.model import Answered, Plan
+from applier.plan.planner import plan
+from applier.read import observe
+from applier.read.pending_reads import Reader
+from applier.state.observed import Observed, annotation, label
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.propagation import deadlock, governor, stays

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from applier import observe
+from applier.causes import Reason
 from applier.cluster import Object
-from applier.observed import Observed, annotation, label
-from applier.plan import Plan
-from applier.reads import Reads
-from applier.reasons import Reason
+from applier.plan.model import Plan
+from applier.read import observe
+from applier.read.pending_reads import Reads
+from applier.state.observed import Observed, annotation, label
 from gitops.passes.known import Known
 from gitops.propagation import governor
 from gitops.propagation.rules import restored

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from applier.observed import Observed
-from applier.plan import Plan, SetPlan
+from applier.plan.model import Plan, SetPlan
+from applier.state.observed import Observed
 from gitops.passes.parts import Wider
 from gitops.passes.whole import Whole
 from gitops.propagation import closed, suspension

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from applier.causes import Reason
 from applier.cluster import Object
-from applier.observed import annotation
-from applier.reasons import Reason
+from applier.state.observed import annotation
 from gitops.records.record import SourceRecord, is_approval
 from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
 from renderer import well_known

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
+from applier.applyset.inventory import ForeignSet, read_scope
 from applier.cluster import Object, Subject
-from applier.inventory import ForeignSet, read_scope
-from applier.observed import Observed, label
-from applier.plan import SetPlan
+from applier.plan.model import SetPlan
+from applier.state.observed import Observed, label
 from gitops.passes.sources import SourceState
 from gitops.passes.topology import Interests, Nodes, Topology, Woken
 from gitops.records.record import SourceRecord

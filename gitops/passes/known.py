@@ -7,12 +7,12 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
+from applier.causes import Blocked
 from applier.cluster import Object
 from applier.errors import ClusterError, Denied
-from applier.observed import Observed
-from applier.plan import Change, Plan, Records, SetPlan
-from applier.reasons import Blocked
-from applier.results import Result
+from applier.execute.results import Result
+from applier.plan.model import Change, Plan, Records, SetPlan
+from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.passes.accounts import Account, Ledger
 from gitops.passes.sources import SourceState

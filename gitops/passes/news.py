@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
 from gitops.passes.accounts import Account
 from gitops.passes.known import Moved, Pass
 from gitops.propagation.state import OVERRIDDEN, Entry, WaveProgress

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from applier import kro, observe
+from applier.applyset import kro
+from applier.applyset.inventory import TOOL, Scope, is_intact, tool_of
 from applier.cluster import Object
 from applier.errors import ClusterError
-from applier.inventory import TOOL, Scope, is_intact, tool_of
-from applier.observed import Observed, label
-from applier.plan import Records
-from applier.reads import Reader
+from applier.plan.model import Records
+from applier.read import observe
+from applier.read.pending_reads import Reader
+from applier.state.observed import Observed, label
 from gitops.clock import Clock
 from gitops.passes.known import Known, Seen
 from gitops.passes.parts import Part

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from applier.observe import FEW
-from applier.observed import label
-from applier.plan import NodePlan, Plan, SetPlan, Verb
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import NodePlan, Plan, SetPlan, Verb
+from applier.read.observe import FEW
+from applier.state.observed import label
 from gitops.passes.interests import is_for_all
 from gitops.passes.known import Known, Pass
 from gitops.passes.sources import SourceState

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.plan import Plan, plan
-from applier.reads import Reads
-from applier.write import Rehearsal, Writer
+from applier.execute.member_writer import Rehearsal, Writer
+from applier.plan.model import Plan
+from applier.plan.planner import plan
+from applier.read.pending_reads import Reads
 from gitops.clock import Clock
 from gitops.passes import elsewhere
 from gitops.passes.deciding import Decider

@@ -12,16 +12,16 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from applier.applyset.inventory import epoch_of
 from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
-from applier.execute import Executor
-from applier.inventory import epoch_of
-from applier.observed import Observed
-from applier.plan import Plan, SetPlan
-from applier.reads import Reads
-from applier.refusals import FIRST_WAIT, LONGEST_WAIT
-from applier.results import Result
-from applier.underway import Underway
+from applier.execute.executor import Executor
+from applier.execute.pending_writes import Underway
+from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT
+from applier.execute.results import Result
+from applier.plan.model import Plan, SetPlan
+from applier.read.pending_reads import Reads
+from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.passes import beforehand, conclude
 from gitops.passes.accounts import Ledger

@@ -1,6 +1,6 @@
 """Writes of what passes tell and record: statuses, records of sources, rollouts and revisions, Events.
 
-Nobody waits long for one, as for every write (`applier.underway`), but with places of its own: an instance whose status is being written is worked on
+Nobody waits long for one, as for every write (`applier.execute.pending_writes`), but with places of its own: an instance whose status is being written is worked on
 all the same. While a record is being written, or was put off, nothing else is written there; who looks afterwards says what holds then. So the newest
 word wins, and there are never two at a time.
 """
@@ -16,9 +16,9 @@ from typing import Final
 
 from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
-from applier.observed import annotation
-from applier.results import Answer, Result
-from applier.underway import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.execute.pending_writes import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.execute.results import Answer, Result
+from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.passes import events
 from gitops.records.transitions import MOST, Transition

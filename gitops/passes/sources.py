@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
-from applier.adoption import NEVER, Adoption
-from applier.plan import BRAKE, Brake
+from applier.applyset.adoption import NEVER, Adoption
+from applier.plan.model import BRAKE, Brake
 from gitops import compose
 from gitops.compose import SourceConfig
 from gitops.passes.history import Offer

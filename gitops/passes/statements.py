@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from applier.causes import Blocked, Reason
 from applier.cluster import Object
-from applier.observed import Observed, annotation, label
-from applier.plan import Plan
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.execute.results import Result
+from applier.plan.model import Plan
+from applier.state.observed import Observed, annotation, label
 from gitops.passes.accounts import Account, Ledger
 from gitops.passes.sources import SourceState, revisions_of
 from gitops.passes.tally import Tally

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
-from applier.observed import Observed
-from applier.ownership import metadata_beside_status
-from applier.plan import NodePlan, Plan, SetPlan
+from applier.plan.model import NodePlan, Plan, SetPlan
+from applier.state.managed_fields import metadata_beside_status
+from applier.state.observed import Observed
 from applier.status import Health, health, is_fresh
 from gitops.passes.accounts import Account
 from gitops.passes.interests import root_in

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.judge import Reading, judge
 from gitops.propagation.policy import Availability
 from gitops.propagation.rules import SourceRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from applier.reasons import Because, Blocked, Reason
+from applier.causes import Because, Blocked, Reason
 from gitops.propagation.judge import Closing, Verdict, not_startable, startable
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait

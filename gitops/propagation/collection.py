@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from operator import add, sub
 from typing import Final, NamedTuple
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.ordered import Ordered
 from gitops.propagation.policy import Order, Policy
 from gitops.propagation.progress import Progress

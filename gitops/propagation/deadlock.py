@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from applier.plan import NodePlan, Plan, SetPlan
-from applier.reasons import Because, Blocked, Reason
+from applier.causes import Because, Blocked, Reason
+from applier.plan.model import NodePlan, Plan, SetPlan
 from gitops.propagation.items import name_of
 from renderer.graph import levels
 from renderer.identity import ObjectKey

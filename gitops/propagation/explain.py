@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.durations import LONGEST
 from gitops.propagation.assignment import shape_of
 from gitops.propagation.collection import Collection, Item, WaveItems

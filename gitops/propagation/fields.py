@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation import texts, zones
 from gitops.propagation.labels import LABEL_SELECTOR, LabelSelector
 from gitops.propagation.mistakes import Mistakes, Wrong, parsed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.lint import meeting
 from gitops.propagation.window import Kind, Target, Window
 from renderer.definition.compile import Definition

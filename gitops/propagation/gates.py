@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from applier.adoption import LAST_APPLIED
-from applier.reasons import Because, Reason
+from applier.applyset.adoption import LAST_APPLIED
+from applier.causes import Because, Reason
 from gitops.propagation import closed as calendar
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Counters, Item

@@ -12,10 +12,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from applier.inventory import target_of
-from applier.observed import Observed
-from applier.plan import Answered, Barrier, Change, Gates
-from applier.reasons import Blocked
+from applier.applyset.inventory import target_of
+from applier.causes import Blocked
+from applier.plan.model import Answered, Barrier, Change, Gates
+from applier.state.observed import Observed
 from gitops.propagation import suspension
 from gitops.propagation.moves import Moves
 from gitops.propagation.people import NOBODY

@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property, partial
 
-from applier.plan import SetPlan
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import SetPlan
 from gitops.propagation.collection import Collection
 from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait
 from gitops.propagation.judge import Closing

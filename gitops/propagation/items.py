@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from applier.plan import NodePlan, SetPlan
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import NodePlan, SetPlan
 from gitops.propagation.collection import Item
 from gitops.propagation.policy import Policy
 from gitops.propagation.progress import Progress

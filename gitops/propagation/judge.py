@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from applier.plan import Effect
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Effect
 from gitops.propagation.occurrences import HORIZON, Occurrences
 from gitops.propagation.window import Drain, Kind, Openness, Target, Window
 from renderer.frozen import dataclass

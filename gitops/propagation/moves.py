@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from applier.observed import annotation, is_terminating
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.state.observed import annotation, is_terminating
 from gitops.propagation import closed, items
 from gitops.propagation.assignment import aim, bakes, newest
 from gitops.propagation.collection import Item, collected

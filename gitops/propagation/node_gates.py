@@ -10,8 +10,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from applier.plan import Effect, NodePlan, SetPlan
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Effect, NodePlan, SetPlan
 from gitops.propagation.collection import Counters, Item
 from gitops.propagation.gates import Facts, Judge, Subject, View, as_wait, paced
 from gitops.propagation.judge import Closing

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from applier.cluster import Object
-from applier.observed import annotation
+from applier.state.observed import annotation
 from gitops.propagation.people import asked_by
 from gitops.propagation.policy import Policy
 from gitops.propagation.state import HALTED, MOST_TEXT, PROPOSED, Approval, Entry, Halt, RefusedOrder, Revert, State

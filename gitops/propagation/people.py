@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from applier.causes import Reason
 from applier.cluster import CONTENT, Object
-from applier.observed import annotation
-from applier.ownership import annotators
-from applier.reasons import Reason
+from applier.state.managed_fields import annotators
+from applier.state.observed import annotation
 from gitops.propagation.policy import Policy
 from gitops.propagation.waits import Wait
 from renderer import well_known

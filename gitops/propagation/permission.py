@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from applier.plan import Change, Effect
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.plan.model import Change, Effect
 from gitops.propagation.gates import Facts
 from gitops.propagation.judge import Closing, Verdict
 from gitops.propagation.node_gates import NodeGates

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, Final, TypeVar
 
-from applier.plan import Barrier
+from applier.plan.model import Barrier
 from gitops.durations import duration
 from gitops.propagation.amounts import Amount
 from gitops.propagation.labels import LabelSelector

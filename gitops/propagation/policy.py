@@ -13,7 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Final
 
-from applier.plan import Barrier
+from applier.plan.model import Barrier
 from gitops.propagation.amounts import ALL_OF_THEM, NONE, Amount
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.shapes import Exponential, Shape, Unpaced

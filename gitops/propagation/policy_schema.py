@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from applier.plan import Barrier
+from applier.plan.model import Barrier
 from gitops.propagation.labels import LABEL_SELECTOR
 from gitops.propagation.policy import (
     Governs,

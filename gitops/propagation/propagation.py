@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from applier.plan import Change, Gates, Plan
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.plan.model import Change, Gates, Plan
 from gitops.propagation.deadlock import Awaited
 from gitops.propagation.state import Entry, State
 from gitops.propagation.stays import Counted, Rollout

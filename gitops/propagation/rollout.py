@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from datetime import datetime
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.assignment import shape_of
 from gitops.propagation.collection import Collection, Counters, Item, Place
 from gitops.propagation.policy import ApprovalPoint, Governs, Mode, NewInstances, OnHalt, Policy, Wave

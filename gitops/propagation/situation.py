@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from applier.errors import ClusterError
-from applier.observed import Observed
-from applier.plan import Plan, SetPlan
+from applier.plan.model import Plan, SetPlan
+from applier.state.observed import Observed
 from gitops.propagation import suspension
 from gitops.propagation.gates import Change as TargetRevision
 from gitops.propagation.gates import Fact, Facts

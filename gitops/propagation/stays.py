@@ -7,9 +7,9 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from applier.observed import is_terminating
-from applier.plan import Plan, SetPlan
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.plan.model import Plan, SetPlan
+from applier.state.observed import is_terminating
 from gitops.propagation import items
 from gitops.propagation.collection import Collection, Item
 from gitops.propagation.explain import outlook

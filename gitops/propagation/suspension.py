@@ -7,9 +7,9 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
-from applier.observed import Observed, annotation, label
-from applier.plan import SetPlan
-from applier.reasons import Because, Reason
+from applier.causes import Because, Reason
+from applier.plan.model import SetPlan
+from applier.state.observed import Observed, annotation, label
 from gitops.propagation.people import NOBODY, Asked
 from gitops.propagation.waits import Wait
 from gitops.records.installation import INSTALLATION

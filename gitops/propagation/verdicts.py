@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from applier.plan import Change, Effect
-from applier.reasons import Blocked
+from applier.causes import Blocked
+from applier.plan.model import Change, Effect
 from gitops.propagation import closed
 from gitops.propagation.judge import Verdict, judge
 from gitops.propagation.people import Asked

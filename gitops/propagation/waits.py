@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from applier.reasons import Because, Blocked, Reason
+from applier.causes import Because, Blocked, Reason
 from renderer.frozen import dataclass
 
 MOST = 10

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.labels import LabelSelector
 from gitops.propagation.occurrences import Timeline
 from renderer.frozen import dataclass

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import orjson
 
+from applier.applyset.inventory import Scope, read_scope
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.inventory import Scope, read_scope
-from applier.observed import annotation, label
+from applier.state.observed import annotation, label
 from gitops.propagation.rules import SourceRules, Stored, restored
 from gitops.propagation.window import Target
 from gitops.records.record import SourceRecord

@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from applier.plan import NodePlan, SetPlan
-from applier.reasons import Because, Blocked, Reason
+from applier.causes import Because, Blocked, Reason
+from applier.plan.model import NodePlan, SetPlan
 from gitops.propagation.people import moment
 from gitops.propagation.state import WaveProgress
 from renderer.frozen import dataclass

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from applier.applyset.inventory import TOOL
 from applier.cluster import PARENT, Cluster, Object
-from applier.inventory import TOOL
 from gitops.errors import NewerRecords
 from gitops.propagation.window import LOCAL
 from gitops.records.record import SourceRecord, read_untaken

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from applier.causes import Blocked, Reason
 from applier.cluster import Object
-from applier.observed import is_terminating
-from applier.plan import NodePlan, SetPlan
-from applier.prune import standing
-from applier.reasons import Blocked, Reason
+from applier.plan.model import NodePlan, SetPlan
+from applier.plan.prune import standing
+from applier.state.observed import is_terminating
 from gitops.records import causes
 from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
 from renderer.definition.custom_conditions import OURS

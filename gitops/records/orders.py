@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from applier.cluster import CONTENT, Discovery, Object
-from applier.observed import annotation
-from applier.ownership import annotators
+from applier.state.managed_fields import annotators
+from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.propagation import orders
 from gitops.propagation.people import LONGEST_GLASS

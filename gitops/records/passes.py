@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from applier.reasons import Blocked
-from applier.results import Result
+from applier.causes import Blocked
+from applier.execute.results import Result
 from gitops.propagation.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
 from gitops.records.causes import MAX_MESSAGE, timestamp
 from renderer.frozen import dataclass

@@ -10,9 +10,9 @@ import re
 from datetime import datetime
 from typing import Final
 
+from applier.causes import Blocked, Reason
 from applier.cluster import Object
-from applier.observed import annotation
-from applier.reasons import Blocked, Reason
+from applier.state.observed import annotation
 from gitops.propagation.people import asked_by, moment
 from gitops.records.causes import timestamp
 from renderer import well_known

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from applier.applyset.inventory import TOOL, Scope
 from applier.cluster import Object
-from applier.inventory import TOOL, Scope
-from applier.observed import annotation, label
-from applier.reads import Reader
+from applier.read.pending_reads import Reader
+from applier.state.observed import annotation, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent

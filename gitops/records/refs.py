@@ -11,8 +11,8 @@ from typing import Final
 
 from applier.cluster import Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError
-from applier.observed import annotation
-from applier.reads import Reader
+from applier.read.pending_reads import Reader
+from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.records.rollouts import rollout_key
 from renderer import well_known

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from applier.cluster import Object
-from applier.observed import annotation, is_terminating, label, number
-from applier.plan import Plan, SetPlan
-from applier.reads import Reader
+from applier.plan.model import Plan, SetPlan
+from applier.read.pending_reads import Reader
+from applier.state.observed import annotation, is_terminating, label, number
 from renderer import well_known
 from renderer.definition.compile import Definition, DefinitionErrors
 from renderer.frozen import dataclass

@@ -13,7 +13,7 @@ from typing import Final
 
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import StaleWrite
-from applier.observed import label
+from applier.state.observed import label
 from gitops.propagation.orders import REQUEST_KEYS, Request, requests
 from gitops.propagation.state import TOLD, State
 from renderer import well_known

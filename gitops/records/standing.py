@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from applier.causes import Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.observed import annotation, is_terminating
-from applier.reasons import Reason
+from applier.state.observed import annotation, is_terminating
 from gitops.propagation.people import Asked, moment
 from gitops.propagation.state import State as Rollout
 from gitops.records.causes import Cause

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from applier.cluster import Object
-from applier.observed import annotation
-from applier.plan import SetPlan
+from applier.plan.model import SetPlan
+from applier.state.observed import annotation
 from gitops.records.record import SourceRecord
 from renderer import well_known
 from renderer.identity import SOURCE_PREFIX, ObjectKey

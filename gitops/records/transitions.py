@@ -11,9 +11,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
+from applier.causes import Happening, Reason
 from applier.cluster import Object
-from applier.reasons import Happening, Reason
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.propagation.state import HALTED, OVERRIDDEN, PROPOSED
 from gitops.records import passes
 from gitops.records.causes import Cause

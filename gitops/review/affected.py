@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from applier.plan import Brake
+from applier.plan.model import Brake
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, is_same, source_parent
 from renderer.render.model import Bundle, RenderedSet

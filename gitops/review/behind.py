@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 
-from applier.observed import annotation, is_terminating, label
-from applier.plan import Barrier, Plan, SetPlan
-from applier.plan.nodes import BEHIND_THE_BARRIER
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Barrier, Plan, SetPlan
+from applier.plan.node_planner import BEHIND_THE_BARRIER
+from applier.state.observed import annotation, is_terminating, label
 from gitops.review.report import Action, Change, Gate
 from renderer import well_known
 from renderer.graph.levels import ancestors

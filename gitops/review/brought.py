@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from applier import inventory, member
+from applier.applyset import inventory, member
 from applier.cluster import CONTENT, Object
-from applier.plan import Plan
+from applier.plan.model import Plan
 from gitops.propagation.policies import policies_of
 from gitops.propagation.policy import Policy, governing
 from gitops.propagation.rules import in_force

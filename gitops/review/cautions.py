@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from applier.plan import Verb
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Verb
 from gitops.passes.known import Preview
 from gitops.review import rules
 from gitops.review.masking import Masks

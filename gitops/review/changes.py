@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from applier import adoption
+from applier.applyset import adoption
+from applier.applyset.member import Member
+from applier.causes import Blocked
 from applier.cluster import Object
 from applier.errors import ClusterError, Immutable
-from applier.member import Member
-from applier.observed import annotation, is_terminating, label
-from applier.plan import Barrier, Effect, NodePlan, SetPlan, Verb
-from applier.plan import Change as Due
-from applier.prune import Fate, Orphan
-from applier.reasons import Blocked
+from applier.plan.model import Barrier, Effect, NodePlan, SetPlan, Verb
+from applier.plan.model import Change as Due
+from applier.plan.prune import Fate, Orphan
+from applier.state.observed import annotation, is_terminating, label
 from gitops.passes.known import Prospect
 from gitops.review.behind import behind
 from gitops.review.differences import at, differences, made

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from applier.cluster import CONTENT, ClusterName
 from applier.errors import ClusterError
-from applier.plan import NodePlan, Plan, Verb
-from applier.write import redefined
+from applier.execute.member_writer import redefined
+from applier.plan.model import NodePlan, Plan, Verb
 from gitops.review.recorded import Judging
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey

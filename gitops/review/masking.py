@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from applier.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED
 from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import SECRET
 from renderer.secret_redaction import SHORTEST, entries, forms

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from applier.causes import Blocked
 from applier.cluster import Object
-from applier.plan import NodePlan, SetPlan, Verb
-from applier.reasons import Blocked
+from applier.plan.model import NodePlan, SetPlan, Verb
 from gitops.passes.known import Preview, Prospect
 from gitops.review.changes import gate_of, intended
 from gitops.review.differences import differences, made

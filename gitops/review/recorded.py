@@ -14,7 +14,7 @@ from typing import Final
 
 from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.recorded import Recorded
+from applier.recorded_cluster import Recorded
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.words.times import length
 from renderer.errors import Problem
 from renderer.frozen import dataclass

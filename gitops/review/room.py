@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from applier.causes import Reason
 from applier.cluster import CONTENT, Object
-from applier.observed import annotation
-from applier.ownership import apply_entry
-from applier.plan import Change as Due
-from applier.plan import Effect, SetPlan
-from applier.reasons import Reason
+from applier.plan.model import Change as Due
+from applier.plan.model import Effect, SetPlan
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import annotation
 from gitops.passes.known import Preview
 from gitops.propagation.judge import startable
 from gitops.propagation.policy import DEFAULT, Policy

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.passes.known import Preview
 from gitops.propagation.policy import Policy
 from gitops.propagation.rollout import approvals_missing

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import orjson
 
-from applier import observe
 from applier.cluster import Cluster, ClusterName, Discovery, Object, Resource
-from applier.observed import annotation
+from applier.read import observe
+from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.records.record import read_records
 from gitops.records.revisions import KIND

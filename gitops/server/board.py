@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
-from applier.plan import SetPlan
-from applier.recorded import Recorded
+from applier.plan.model import SetPlan
+from applier.recorded_cluster import Recorded
 from gitops.passes.known import Pass
 from gitops.propagation.rules import SourceRules
 from gitops.records.calendar import published as published_rules

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from applier.plan import NodePlan
+from applier.plan.model import NodePlan
 from gitops.records.standing import State
 from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition

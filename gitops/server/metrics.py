@@ -26,7 +26,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.propagation.people import moment
 from gitops.server.board import Board
 from gitops.server.monitor import Monitor

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from applier.plan import SetPlan
+from applier.plan.model import SetPlan
 from gitops.records.causes import Cause, timestamp
 from gitops.records.standing import Standing, State
 from gitops.server import timeline

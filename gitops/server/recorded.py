@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from applier.cluster import ClusterName, Object
-from applier.recorded import Recorded
+from applier.recorded_cluster import Recorded
 from gitops.passes.known import Pass
 from gitops.passes.statements import source_record, statuses
 from gitops.records import calendar

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.clock import Clock
 from gitops.config.address import Address
 from gitops.daemon.configuration import Configuration

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from applier.cluster import Object
-from applier.observe import FEW
-from applier.results import Result
+from applier.execute.results import Result
+from applier.read.observe import FEW
 from gitops.daemon.attention import Attention
 from gitops.passes.accounts import Account
 from gitops.passes.interests import Roots

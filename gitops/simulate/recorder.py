@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from datetime import datetime
 from itertools import takewhile
 
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.causes import Blocked, Reason
+from applier.execute.results import Result
 from gitops.clock import Clock
 from gitops.passes.accounts import Account, Ledger
 from gitops.passes.known import Pass

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

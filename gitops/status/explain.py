@@ -11,12 +11,12 @@ from contextlib import suppress
 from dataclasses import field, replace
 from datetime import datetime
 
+from applier.applyset.member import Member
+from applier.causes import Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.member import Member
-from applier.observed import annotation, label
-from applier.plan import Effect
-from applier.reasons import Reason
+from applier.plan.model import Effect
+from applier.state.observed import annotation, label
 from gitops.propagation.items import name_of
 from gitops.propagation.judge import startable
 from gitops.propagation.rules import SourceRules

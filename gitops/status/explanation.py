@@ -10,7 +10,7 @@ from dataclasses import field
 from datetime import datetime
 from itertools import islice
 
-from applier.reasons import Because, Reason
+from applier.causes import Because, Reason
 from gitops.propagation.judge import Closing, not_startable
 from gitops.propagation.state import State as Rollout
 from gitops.propagation.window import Kind, Window

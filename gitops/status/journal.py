@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from applier.causes import Happening
 from applier.cluster import Cluster, Object
 from applier.cluster import Subject as Watched
-from applier.reasons import Happening
 from gitops.passes.events import CONTROLLER, EVENT
 from gitops.propagation.people import moment
 from gitops.records import passes

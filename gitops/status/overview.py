@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier.cluster import Cluster
-from applier.observed import label
+from applier.state.observed import label
 from gitops.propagation.state import State as Record
 from gitops.propagation.state import WaveProgress
 from gitops.records.causes import Cause

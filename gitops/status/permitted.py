@@ -12,7 +12,7 @@ from dataclasses import field
 
 from applier.cluster import Cluster, Object, Permission
 from applier.errors import Denied
-from applier.fenced import Fenced
+from applier.fenced_cluster import Fenced
 from gitops.records.record import SourceRecord, read_records
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from applier import inventory
+from applier.applyset import inventory
+from applier.applyset.inventory import ForeignSet
+from applier.applyset.member import Member
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.health import health_of, rests_on
-from applier.inventory import ForeignSet
-from applier.member import Member
-from applier.observe import refer
-from applier.observed import Observed, label
+from applier.read.observe import refer
+from applier.state.health import health_of, rests_on
+from applier.state.observed import Observed, label
 from gitops.records.causes import Cause
 from gitops.records.record import causes_of
 from gitops.records.standing import Standing

@@ -9,7 +9,7 @@ from typing import Final
 
 from applier.cluster import Cluster, Subject
 from applier.errors import Unavailable
-from applier.watches import Watches
+from applier.read.watches import Watches
 
 SELDOM: Final = 10.0
 """Seconds between two looks where no watch tells of anything."""

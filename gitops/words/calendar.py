@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.judge import Reading, Rules, Verdict, judge, startable
 from gitops.propagation.rules import SourceRules
 from gitops.propagation.window import Kind, Selector, Target, Window

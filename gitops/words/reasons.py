@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.closed import named
 from gitops.propagation.people import moment
 from gitops.propagation.waits import Position

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.cli import USAGE
 from gitops.passes.history import Offer
 from gitops.passes.sources import SourceState

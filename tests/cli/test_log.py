@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.cli.progress import Progress
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import Fleet, commit_id

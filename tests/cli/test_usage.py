@@ -255,7 +255,7 @@ def test_commands_import_what_they_need_and_no_more() -> None:
             "kubernetes",
             "aiohttp",
         ),
-        "gitops.cli.plan": ("renderer.render.render", "applier.plan.nodes", "git", "kubernetes", "aiohttp"),
+        "gitops.cli.plan": ("renderer.render.render", "applier.plan.node_planner", "git", "kubernetes", "aiohttp"),
         "gitops.cli.asked": ("lark", "git", "kubernetes", "aiohttp", "jinja2", "prometheus_client", "apscheduler"),
     }
     known = "import sys, importlib\n"

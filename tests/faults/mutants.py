@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from applier import prune, status
-from applier.inventory import Scope
+from applier import status
+from applier.applyset.inventory import Scope
 from applier.kube.client import Client
+from applier.plan import prune
 from gitops.daemon import taking
 from gitops.propagation import verdicts
 from gitops.propagation.judge import Verdict

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
-from applier.kube.transport import cut
+from applier.kube.http_transport import cut
 from gitops.clock import any_of
 from tests.controlplane.server import ControlPlane
 

@@ -12,10 +12,12 @@ from itertools import chain
 from typing import Any
 from unittest import mock
 
-from applier import execute, plan, prune
 from applier.errors import Invalid
-from applier.execute import Executor
-from applier.plan.nodes import Judge
+from applier.execute import executor
+from applier.execute.executor import Executor
+from applier.plan import planner as plan
+from applier.plan import prune
+from applier.plan.node_planner import Judge
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import last_first, without_dependencies, without_superset
@@ -135,7 +137,7 @@ def _whatever_it_holds() -> Iterator[None]:
     async def nothing(*_: Any) -> str:
         return ""
 
-    with without_dependencies(), mock.patch.object(execute, "inside", nothing):
+    with without_dependencies(), mock.patch.object(executor, "inside", nothing):
         yield
 
 

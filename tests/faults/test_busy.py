@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from applier.execute import MOST_CONFLICTS
+from applier.execute.executor import MOST_CONFLICTS
 from tests.faults.lane import Lane
 from tests.faults.table import assert_settles, deleted, platform, reference, settled
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from applier.cluster import Object
-from applier.reads import SHORTEST
+from applier.read.pending_reads import SHORTEST
 from applier.sandbox.faults import Delay, Fault, Refuse, Reset
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Request, Response

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from tests.faults.kills import plant
 from tests.faults.lane import Key, Lane, path_of
 from tests.faults.observer import disturbed

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from applier.causes import Reason
 from applier.cluster import Cluster, Object
-from applier.reasons import Reason
 from applier.sandbox.api import Sandbox
 from applier.sandbox.store import Store
 from applier.sandbox.transport import cluster_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from applier.adoption import Adoption
-from applier.plan import Brake
+from applier.applyset.adoption import Adoption
+from applier.plan.model import Brake
 from gitops.config import Config, ConfigErrors, read
 from gitops.config.address import Address, address
 from gitops.externals import External

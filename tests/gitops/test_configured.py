@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
+from applier.causes import Reason
 from applier.cluster import CONTENT
-from applier.plan import Brake
-from applier.reasons import Reason
+from applier.plan.model import Brake
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
 from gitops.passes.known import Pass

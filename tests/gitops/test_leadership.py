@@ -16,7 +16,7 @@ import pytest
 
 from applier.cluster import Cluster, Object
 from applier.errors import Denied
-from applier.fenced import Fenced
+from applier.fenced_cluster import Fenced
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.api import Sandbox

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from applier import underway
-from applier.reasons import Reason
-from applier.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
+from applier.causes import Reason
+from applier.execute import pending_writes
+from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
@@ -244,7 +244,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
             assert told() == (Reason.PROGRESSING, True)
             fleet.call(asyncio.sleep(20))
         assert fleet.request("GET", f"{MAPS}/free")["data"] == {"text": "one"}
-        fleet.call(asyncio.sleep(underway.LONGEST_WAIT))
+        fleet.call(asyncio.sleep(pending_writes.LONGEST_WAIT))
         assert told() == told() == (Reason.APPLY_FAILED, True)
         assert tries <= 11
         tries = 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.state import State
 from gitops.records.record import SourceRecord
 from gitops.records.rollouts import Rollouts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL

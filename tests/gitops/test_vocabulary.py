@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from applier.reasons import Happening, Reason
+from applier.causes import Happening, Reason
 
 SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
 

@@ -10,10 +10,10 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
+from applier.applyset.inventory import Scope, read_scope
 from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError
-from applier.inventory import Scope, read_scope
-from applier.observed import annotation, label
+from applier.state.observed import annotation, label
 from gitops.passes.known import Pass, Preview
 from gitops.passes.previewing import preview
 from gitops.passes.reconcile import Reconciler

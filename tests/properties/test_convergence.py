@@ -10,7 +10,7 @@ from typing import ParamSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from applier.observed import label
+from applier.state.observed import label
 from renderer import well_known
 from renderer.kinds import CRD, NAMESPACE
 from tests.properties.platform import Files, Platform, essence

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.observed import Observed
-from applier.plan import Gates, Plan, Records, plan
-from applier.plan.comparing import Comparisons
-from applier.plan.nodes import Judge
+from applier.plan.comparison_cache import Comparisons
+from applier.plan.model import Gates, Plan, Records
+from applier.plan.node_planner import Judge
+from applier.plan.planner import plan
+from applier.state.observed import Observed
 from gitops.passes import deciding
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey, source_parent

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
+from applier.causes import Reason
 from applier.cluster import Object
-from applier.observed import is_terminating, label
-from applier.plan import Brake
-from applier.reasons import Reason
+from applier.plan.model import Brake
+from applier.state.observed import is_terminating, label
 from gitops.records.rollouts import Rollouts
 from gitops.review.report import Action, Change, Report
 from renderer import well_known

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from applier.applyset.inventory import read_scope
 from applier.cluster import PARENT, Object
 from applier.errors import Denied
-from applier.inventory import read_scope
-from applier.observed import label
+from applier.state.observed import label
 from gitops.records.record import SourceRecord
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent

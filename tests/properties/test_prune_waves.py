@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from applier.applyset.member import Member
 from applier.cluster import Object
-from applier.member import Member
 from renderer import well_known
 from renderer.identity import key_hash
 from tests.properties.test_convergence import examples, once

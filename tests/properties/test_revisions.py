@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from applier.cluster import CONTENT
-from applier.observed import label
+from applier.state.observed import label
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from applier.adoption import LAST_APPLIED, Adoption
+from applier.applyset.adoption import LAST_APPLIED, Adoption
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.properties.platform import Platform, essence

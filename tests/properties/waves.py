@@ -1,4 +1,4 @@
-"""Live members made by hand, and the wave loop over the real `applier.prune.orphans`: nothing but metadata, as a list shows it."""
+"""Live members made by hand, and the wave loop over the real `applier.plan.prune.orphans`: nothing but metadata, as a list shows it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from applier.cluster import CONTENT, Discovery, Object
-from applier.observed import Observed
-from applier.prune import Fate, Orphan, Unsettled, dependents, orphans
+from applier.plan.prune import Fate, Orphan, Unsettled, dependents, orphans
+from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.render.model import RenderedSet, Unreadable

@@ -13,7 +13,7 @@ import orjson
 from applier.cluster import Object
 from applier.kube.cluster import KubeCluster
 from applier.kube.discovery import DiscoveryCache
-from applier.kube.exchange import NotSentError
+from applier.kube.transport_port import NotSentError
 from applier.sandbox.addresses import address
 from applier.sandbox.api import Sandbox
 from applier.sandbox.bodies import APPLY, media_type

@@ -18,7 +18,7 @@ from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
 from applier.kube.client import BUDGET, LONGEST_WAIT
 from applier.kube.cluster import KubeCluster
-from applier.kube.configuration import Endpoint, Kubeconfig
+from applier.kube.kubeconfig import Endpoint, Kubeconfig
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
@@ -156,7 +156,7 @@ async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path)
 
 
 async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("applier.kube.transport._OF_READS", ClientTimeout(sock_read=0.05))
+    monkeypatch.setattr("applier.kube.http_transport._OF_READS", ClientTimeout(sock_read=0.05))
     async with scripted(tmp_path) as (server, cluster):
         await cluster.discover()
         server.gate = asyncio.Event()

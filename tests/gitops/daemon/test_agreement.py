@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.adoption import NEVER, Adoption
+from applier.applyset.adoption import NEVER, Adoption
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from applier.cluster import Change, Discovery, Object
-from applier.observed import Observed
 from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
 from applier.sandbox.transport import cluster_of
 from applier.sandbox.wire import Response
+from applier.state.observed import Observed
 from gitops.daemon.attention import Attention, is_news
 from gitops.passes.interests import Roots
 from gitops.passes.known import Pass

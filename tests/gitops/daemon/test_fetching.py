@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from applier.inventory import Scope
-from applier.plan import Plan, SetPlan
+from applier.applyset.inventory import Scope
+from applier.plan.model import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops.daemon.fetching import Fetcher

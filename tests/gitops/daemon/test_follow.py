@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pytest
 
+from applier.applyset.inventory import Scope
+from applier.causes import Blocked, Reason
 from applier.cluster import Cluster, ClusterName, Discovery
 from applier.errors import Unavailable
-from applier.inventory import Scope
-from applier.observed import Observed
-from applier.plan import NodePlan, Plan, SetPlan, Verb
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.execute.results import Result
+from applier.plan.model import NodePlan, Plan, SetPlan, Verb
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from applier.state.observed import Observed
 from gitops.daemon import follow
 from gitops.daemon.doors import AT_ONE_SERVER
 from gitops.daemon.follow import Follower

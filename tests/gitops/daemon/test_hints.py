@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from applier.observed import annotation
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
+from applier.state.observed import annotation
 from gitops.daemon.hints import Hints
 from gitops.records.installation import INSTALLATION, ensure_namespace
 from renderer import well_known

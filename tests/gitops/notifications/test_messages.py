@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.reasons import Happening, Reason
+from applier.causes import Happening, Reason
 from gitops.notifications import Delivery, Receiver, Webhook
 from gitops.notifications.delivery import Answer
 from gitops.notifications.messages import LARGEST, grouped

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from applier.reasons import Happening, Reason
+from applier.causes import Happening, Reason
 from gitops.config import ConfigErrors, read
 from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
 from gitops.notifications.delivery import LONGEST_QUEUE, Answer

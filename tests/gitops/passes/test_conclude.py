@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.records.record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey

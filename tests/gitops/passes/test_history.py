@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from applier.adoption import NEVER, Adoption
+from applier.applyset.adoption import NEVER, Adoption
 from applier.sandbox.api import Sandbox
 from applier.sandbox.transport import cluster_of
 from gitops import compose

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.cli.progress import standing, under_way
 from gitops.passes.known import Pass
 from gitops.passes.news import Failed, Halted, Held, Overridden, Settled, WaveOver, Wrong, news

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from applier.cluster import Object
-from applier.plan import NodePlan
+from applier.plan.model import NodePlan
 from applier.sandbox.api import Sandbox
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass

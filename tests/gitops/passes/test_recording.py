@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 
+from applier.causes import Happening
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, Invalid, StaleWrite, Unavailable
-from applier.reasons import Happening
-from applier.results import Answer, Result
+from applier.execute.results import Answer, Result
 from gitops.leadership import NotLeading
 from gitops.passes import recording
 from gitops.passes.recording import MOST_EVENTS, Due, RecordWriter, dropped, stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from applier.observe import FEW
+from applier.read.observe import FEW
 from gitops.passes.sources import state_of
 from gitops.source import Snapshot, Target
 from gitops.source.snapshot import File

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.assignment import aim, bakes
 from gitops.propagation.collection import Collection, Item, collected

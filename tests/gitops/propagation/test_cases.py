@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from applier.plan import Effect
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Effect
 from gitops.propagation import zones
 from gitops.propagation.judge import Reading, Rules, in_window, judge
 from gitops.propagation.lint import meeting, warnings

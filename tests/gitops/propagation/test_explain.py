@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.durations import LONGEST
 from gitops.propagation.collection import Item
 from gitops.propagation.orders import halt

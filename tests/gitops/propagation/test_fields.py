@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.labels import LabelSelector, Operator, Requirement
 from gitops.propagation.window import Drain
 from tests.gitops.propagation.windows import active, between, manifest, read, window

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Item
 from gitops.propagation.labels import LabelSelector

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from applier.plan import Effect
-from applier.reasons import Reason
+from applier.causes import Reason
+from applier.plan.model import Effect
 from gitops.propagation.judge import Reading, Rules, in_window, judge, steady
 from gitops.propagation.occurrences import Interval, Repeating, Span, Timeline
 from gitops.propagation.window import Drain, Openness, Target, Window

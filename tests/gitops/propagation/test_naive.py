@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation import judge as judging
 from gitops.propagation import occurrences, zones
 from gitops.propagation.judge import Reading, Rules, judge

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from applier.plan import Barrier
+from applier.plan.model import Barrier
 from gitops.durations import duration
 from gitops.propagation.amounts import Amount
 from gitops.propagation.labels import LabelSelector

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.reasons import Because, Reason
+from applier.causes import Because, Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Counters, Item
 from gitops.propagation.gates import Change, Fact, Facts, Judge, Subject, View, as_wait, paced, trailers

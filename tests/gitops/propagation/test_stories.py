@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.amounts import Amount
 from gitops.propagation.collection import Item
 from gitops.propagation.orders import approve

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.propagation.assignment import aim
 from gitops.propagation.collection import Item
 from gitops.propagation.policy import Mode, Policy

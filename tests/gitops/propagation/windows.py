@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from applier.plan import Effect
+from applier.plan.model import Effect
 from gitops.propagation.fields import Windows, windows_of
 from gitops.propagation.judge import Reading, Rules, Verdict, judge
 from gitops.propagation.window import LOCAL, Target, Window

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
+from applier.causes import Blocked, Reason
 from applier.errors import Invalid
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.execute.results import Result
 from gitops.propagation.state import Entry
 from gitops.records import passes
 from gitops.records.passes import KEPT, LARGEST, MOST, Happened, noted, read

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from applier.inventory import Scope
+from applier.applyset.inventory import Scope
 from gitops.records.record import LARGEST, Scopes, SourceRecord
 from renderer.identity import GroupKind, ObjectKey
 

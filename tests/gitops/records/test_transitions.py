@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from applier.reasons import Happening, Reason
-from applier.results import Result
+from applier.causes import Happening, Reason
+from applier.execute.results import Result
 from applier.sandbox.wire import Request, Response
 from gitops.passes.events import event
 from gitops.records.record import SourceRecord

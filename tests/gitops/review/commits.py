@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from applier.adoption import Adoption
+from applier.applyset.adoption import Adoption
 from gitops.passes.sources import SourceState
 from gitops.propagation.window import LOCAL
 from gitops.review.planning import between

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from applier.observed import label
-from applier.plan import Brake
+from applier.plan.model import Brake
+from applier.state.observed import label
 from gitops.review.report import Report
 from renderer import well_known
 from renderer.identity import ObjectKey

@@ -13,7 +13,7 @@ import jsonschema_rs
 import orjson
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.cli.planned import text
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif

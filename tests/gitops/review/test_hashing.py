@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.review.hashing import DIGITS, is_same, plan_hash
 from gitops.review.report import Action, Change, Difference, Gate, Move
 from renderer.catalog.catalog import Catalog, load

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from gitops.cli.planned import text as planned
 from gitops.review.groups import folded, grouped
 from gitops.review.markdown import GITHUB, code, comment, marker

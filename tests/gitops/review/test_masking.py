@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from applier.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED
 from gitops.cli.planned import text
 from gitops.review.as_json import as_json
 from gitops.review.findings import as_junit, as_sarif

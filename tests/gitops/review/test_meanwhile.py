@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from applier.plan import Brake
+from applier.plan.model import Brake
 from gitops.review.report import Action, Change
 from renderer import well_known
 from renderer.identity import ObjectKey

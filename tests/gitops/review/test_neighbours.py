@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from applier.causes import Reason
 from applier.cluster import Object
-from applier.plan import Brake
-from applier.reasons import Reason
+from applier.plan.model import Brake
 from gitops.propagation.window import LOCAL
 from gitops.records.record import MOST_CLAIMS
 from gitops.records.revisions import KIND

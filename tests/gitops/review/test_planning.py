@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from gitops.review.cautions import _foreign

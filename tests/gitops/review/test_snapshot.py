@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.observed import annotation
+from applier.state.observed import annotation
 from gitops.propagation.window import LOCAL
 from gitops.review import planning
 from gitops.review.masking import OF_CLUSTER

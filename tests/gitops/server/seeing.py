@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from applier.errors import ClusterError
-from applier.plan import Plan, SetPlan
+from applier.plan.model import Plan, SetPlan
 from applier.sandbox.api import Sandbox
 from gitops.compose import SourceConfig
 from gitops.passes.accounts import Ledger

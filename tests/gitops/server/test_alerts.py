@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 import pytest
 import yaml
 
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.causes import Blocked, Reason
+from applier.execute.results import Result
 from applier.sandbox.api import Sandbox
 from applier.sandbox.faults import Fault, Faulty, Refuse
 from gitops.errors import SourceError

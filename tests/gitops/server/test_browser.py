@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from applier.plan import SetPlan
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.plan.model import SetPlan
 from gitops.passes.known import Pass
 from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import planned, scene

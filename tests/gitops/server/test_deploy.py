@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from applier.causes import Reason
 from applier.cluster import Discovery, Resource
-from applier.reasons import Reason
-from applier.results import Result
-from applier.traces import Survey
+from applier.execute.results import Result
+from applier.read.leftovers import Survey
 from gitops.check.facts import needed
 from gitops.config import read
 from gitops.config.address import address

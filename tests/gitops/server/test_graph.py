@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from applier.plan import NodePlan, Verb
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
+from applier.plan.model import NodePlan, Verb
 from gitops.records.standing import State
 from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
 from renderer.identity import GroupKind

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from applier.reasons import Blocked, Reason
-from applier.results import Result
+from applier.causes import Blocked, Reason
+from applier.execute.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import SourceError
 from gitops.passes.known import Pass

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from aiohttp import web
 
-from applier.reasons import Blocked, Reason
+from applier.causes import Blocked, Reason
 from gitops.errors import SourceError
 from gitops.passes.tally import Tally
 from gitops.records.standing import State

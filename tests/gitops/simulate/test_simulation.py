@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from applier.reasons import Reason
+from applier.causes import Reason
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider

@@ -1,0 +1,149 @@
+"""The ApplySet of a parent: its scope, its keys, its checks (KEP-3659, "Usage").
+
+Invariant: at every moment the scope written on the parent covers every live member. So the union of old and new is written before the first
+write of a pass, and the scope shrinks only when what leaves it is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+from applier.applyset import kro
+from applier.cluster import PARENT, Object
+from applier.errors import ApplierError
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import annotation, label, number
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+
+TOOL = "levelgate"
+
+
+class ForeignSet(ApplierError):
+    """The parent belongs to another tool or its keys are damaged: nothing of this set may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where members of a set may live: group-kinds, and namespaces other than the parent's own."""
+
+    kinds: frozenset[GroupKind] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+
+    def __or__(self, other: Scope) -> Scope:
+        return Scope(self.kinds | other.kinds, self.namespaces | other.namespaces)
+
+    def __ge__(self, other: Scope) -> bool:
+        return self.kinds >= other.kinds and self.namespaces >= other.namespaces
+
+
+def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
+    """The scope that exactly covers these members."""
+    members = list(members)
+    return Scope(
+        frozenset(key.group_kind for key in members),
+        frozenset(key.namespace for key in members) - {"", parent.namespace},
+    )
+
+
+def tool_of(parent: Object) -> str:
+    """The tool that says it manages the set of this parent, without its version; empty where none does."""
+    return annotation(parent, well_known.TOOLING).rpartition("/")[0]
+
+
+def epoch_of(parent: Object | None) -> int:
+    """In which term of leadership its set was last begun to be written; 0 where nobody said."""
+    return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
+
+
+def target_of(parent: Object | None) -> int:
+    """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
+    return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
+
+
+def is_intact(parent: Object) -> bool:
+    """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
+    if "managedFields" not in parent["metadata"]:
+        return True
+    fields = (apply_entry(parent, PARENT) or {}).get("fieldsV1", {}).get("f:metadata", {})
+    owned = {*fields.get("f:labels", {}), *fields.get("f:annotations", {})}
+    return owned >= {f"f:{name}" for name in (well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES)}
+
+
+def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
+    """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
+
+    Raises ForeignSet when the parent is not ours or its keys do not verify.
+    """
+    key = ObjectKey.of(parent)
+    if not label(parent, well_known.PARENT_ID):
+        return Scope()
+    if label(parent, well_known.PARENT_ID) != applyset_id(key):
+        raise ForeignSet(
+            f"{key}: the label {well_known.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
+        )
+    tool = tool_of(parent)
+    if tool not in {TOOL, *heirs_of}:
+        raise ForeignSet(f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_handing_over(tool)}")
+    return _scope(annotation(parent, well_known.GROUP_KINDS), annotation(parent, well_known.NAMESPACES))
+
+
+def parent_body(
+    parent: ObjectKey,
+    api_version: str,
+    scope: Scope,
+    *,
+    version: str,
+    uid: str = "",
+    finalizer: bool = False,
+    resource_version: str = "",
+    target: int = 0,
+    epoch: int = 0,
+    completed: str = "",
+) -> Object:
+    """What the field manager of parent keys applies: id, tooling, scope, the epoch, the Jobs that have `completed` (`applier.applyset.completed_jobs`), and on
+    instances the finalizer and the revision they were let move to. Where `uid` or `resource_version` are given the server refuses any other object,
+    any other version of it.
+    """
+    metadata: Object = {
+        "name": parent.name,
+        "labels": {well_known.PARENT_ID: applyset_id(parent)},
+        "annotations": {
+            well_known.TOOLING: f"{TOOL}/v{version}",
+            well_known.GROUP_KINDS: ",".join(sorted(map(str, scope.kinds))),
+            well_known.NAMESPACES: ",".join(sorted(scope.namespaces)),
+        },
+    }
+    if parent.namespace:
+        metadata["namespace"] = parent.namespace
+    if target:
+        metadata["annotations"][well_known.TARGET] = str(target)
+    if epoch:
+        metadata["annotations"][well_known.EPOCH] = str(epoch)
+    if completed:
+        metadata["annotations"][well_known.COMPLETED] = completed
+    if uid:
+        metadata["uid"] = uid
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
+    if finalizer:
+        metadata["finalizers"] = [well_known.FINALIZER]
+    return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
+
+
+def _handing_over(tool: str) -> str:
+    if tool == kro.TOOL:
+        return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
+    return f"to hand it over set the annotation {well_known.TOOLING} to {TOOL}/v0"
+
+
+@lru_cache(maxsize=1024)
+def _scope(kinds: str, namespaces: str) -> Scope:
+    """Instances of one definition say the same, in every round of every pass."""
+    return Scope(frozenset(map(GroupKind.parse, _listed(kinds))), frozenset(_listed(namespaces)))
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(",") if text else []

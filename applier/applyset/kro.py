@@ -1,0 +1,71 @@
+"""What kro leaves in a cluster, and whether it still runs there. Two programs must not write one set.
+
+Source: kro, `pkg/metadata`, `pkg/controller/instance/applyset`, its Helm chart and the options of its controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+from applier.cluster import Object
+from applier.errors import KindNotServed
+from applier.read.pending_reads import Reader
+from renderer.identity import GroupKind, ObjectKey
+
+TOOL = "kro"
+OWNED = "kro.run/owned"
+FINALIZER = "kro.run/finalizer"
+MEMBERS, PARENTS, LABELLER = "kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller"
+"""Field managers: content of members; ApplySet keys of instances; labels and the finalizer of instances."""
+
+LEASE = "6f0f64a5.kro.run"
+"""Name of the Lease by which its controllers elect a leader, in whichever namespace they run."""
+
+DEFINITION = GroupKind("kro.run", "ResourceGraphDefinition")
+"""What kro makes kinds of, where it runs. Ours come from Git and are never in the cluster."""
+
+_LEASE, _DEPLOYMENT = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
+_SELECTOR = "app.kubernetes.io/name=kro"
+
+
+async def running(cluster: Reader, now: datetime) -> str:
+    """What shows that kro runs here, for people; empty where nothing does. Raises ClusterError."""
+    leases, deployments = await asyncio.gather(_listed(cluster, _LEASE), _listed(cluster, _DEPLOYMENT, _SELECTOR))
+    held = [f"{ObjectKey.of(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)]
+    wanted = [f"{ObjectKey.of(obj)} has replicas" for obj in deployments if _has_replicas(obj)]
+    return ", ".join([*wanted, *held])
+
+
+async def definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
+    """Its definitions in this cluster, with the kinds that they make. Raises ClusterError."""
+    found = {}
+    for one in await _listed(cluster, DEFINITION):
+        schema = (one.get("spec") or {}).get("schema") or {}
+        found[ObjectKey.of(one)] = GroupKind(schema.get("group") or DEFINITION.group, schema.get("kind") or "")
+    return found
+
+
+async def _listed(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:
+    try:
+        return await cluster.list(kind, selector=selector)
+    except KindNotServed:
+        return []
+
+
+def _holder(lease: Object) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _is_held(lease: Object, now: datetime) -> bool:
+    """A Lease counts from its last renewal for as long as it says (Kubernetes, "Leases")."""
+    spec = lease.get("spec") or {}
+    if lease["metadata"]["name"] != LEASE or not _holder(lease) or not spec.get("renewTime"):
+        return False
+    lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+    return datetime.fromisoformat(spec["renewTime"]) + lasts > now
+
+
+def _has_replicas(deployment: Object) -> bool:
+    spec, status = deployment.get("spec") or {}, deployment.get("status") or {}
+    return bool(spec.get("replicas", 1) or status.get("replicas"))

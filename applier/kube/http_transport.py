@@ -1,0 +1,174 @@
+"""HTTP to one API server: bytes out, bytes in, through the session of `kubernetes.aio`'s REST layer.
+
+The layer's own `request` serialises bodies again and asks the environment for a proxy on each request; its session,
+with that switched off, is several times faster. What failed is said by two exceptions: `NotSentError` (the server has
+certainly not seen the request) and `BrokenError` (it may have): see `exchange`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Self
+
+import aiohttp
+from yarl import URL
+
+from applier.kube.kubeconfig import Endpoint, Source
+from applier.kube.transport_port import Answer, BrokenError, NotSentError, Streamed
+
+CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
+
+_OF_READS = aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
+_OF_WRITES = aiohttp.ClientTimeout(READ_SECONDS, sock_connect=CONNECT_SECONDS)
+"""The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would."""
+
+
+class HttpTransport:
+    """One session to one API server; credentials and certificates are read again once when either side does not accept the other's."""
+
+    def __init__(self, source: Source, endpoint: Endpoint) -> None:
+        self._source = source
+        self._retired: list[aiohttp.ClientSession] = []
+        self._renewing = asyncio.Lock()
+        self._epoch = 0
+        self._use(endpoint)
+
+    @classmethod
+    async def open(cls, source: Source) -> Self:
+        """Raises ConfigurationError."""
+        return cls(source, await source.load())
+
+    def _use(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._session = _session(endpoint)
+        configuration = endpoint.configuration
+        options = {"proxy": configuration.proxy, "server_hostname": configuration.tls_server_name}
+        self._options = {name: value for name, value in options.items() if value}
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.name
+
+    @property
+    def namespace(self) -> str:
+        return self._endpoint.namespace
+
+    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """One request. A 401, and a server whose certificate is not trusted, is tried again once with credentials and certificates as they are
+        now: either may have been rotated. `path` is percent-encoded, with its query.
+
+        Raises NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
+        """
+        epoch = self._epoch
+        try:
+            answer = await self._once(method, path, headers=headers, body=body)
+        except NotSentError as error:
+            if not error.final:
+                raise
+        else:
+            if answer.status != 401:
+                return answer
+        await self._renew(epoch)
+        return await self._once(method, path, headers=headers, body=body)
+
+    async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        timeout = _OF_READS if method == "GET" else _OF_WRITES
+        try:
+            async with await self._request(method, path, headers, data=body, timeout=timeout) as response:
+                try:
+                    return Answer(response.status, response.headers, await response.read())
+                finally:
+                    cut(response)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failure(error, READ_SECONDS) from None
+
+    @asynccontextmanager
+    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
+        """One GET whose answer goes on; a 401 renews the credentials for the next one."""
+        epoch = self._epoch
+        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        try:
+            async with await self._request("GET", path, headers, timeout=timeout) as response:
+                try:
+                    refuses = response.status >= 400
+                    body = await response.read() if refuses else b""
+                    if response.status == 401:
+                        await self._renew(epoch)
+                    yield Streamed(response.status, response.headers, body, response.content.iter_any())
+                finally:
+                    cut(response)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _failure(error, silence) from None
+
+    async def _request(
+        self, method: str, path: str, headers: Mapping[str, str], **options: Any
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """An answer of which the body is still to be read."""
+        url = URL(self._endpoint.configuration.host + path, encoded=True)
+        # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
+        own = {} if "Impersonate-User" in headers else self._endpoint.headers
+        merged = {**headers, **own, **await self._authorization()}
+        return self._session.request(method, url, headers=merged, allow_redirects=False, **self._options, **options)
+
+    async def _authorization(self) -> dict[str, str]:
+        # Asks the configuration each time: in a pod it reads the token file again once a minute.
+        token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
+        return {"Authorization": token.strip()} if token else {}
+
+    async def _renew(self, epoch: int) -> None:
+        """Read the configuration again, once for all requests that were refused with the same credentials."""
+        async with self._renewing:
+            if self._epoch != epoch:
+                return
+            self._retired.append(self._session)  # other requests may still be using it
+            self._use(await self._source.load())
+            self._epoch += 1
+
+    async def close(self) -> None:
+        for session in (*self._retired, self._session):
+            await session.close()
+
+
+def cut(response: aiohttp.ClientResponse) -> None:
+    """End an answer that is not read to its end, such as a watch, with its connection: a farewell over TLS waits for the server, and asyncio
+    leaves the socket open where the loop ends first.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+
+
+def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
+    endpoint.configuration.client_session_kwargs = {
+        "trust_env": False,
+        "cookie_jar": aiohttp.DummyCookieJar(),
+    }
+    session = endpoint.client._create_pool_manager()
+    assert isinstance(session, aiohttp.ClientSession)
+    return session
+
+
+def _failure(error: Exception, silence: float) -> NotSentError | BrokenError:
+    """What went wrong until the body was read; `silence`: so many seconds without a byte are too long."""
+    match error:
+        case aiohttp.ClientSSLError():
+            return NotSentError(_words(error), final=True)
+        case aiohttp.ConnectionTimeoutError():
+            return NotSentError(f"no connection within {CONNECT_SECONDS:g} s")
+        case aiohttp.ClientConnectorError():
+            return NotSentError(f"{error.host}:{error.port}: {_reason(error.os_error)}")
+        case TimeoutError():
+            return BrokenError(f"no answer within {silence:g} s", seconds=silence)
+        case _:
+            return BrokenError(_words(error))
+
+
+def _reason(error: OSError) -> str:
+    """`Connection refused`; names that are not found have numbers of their own."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

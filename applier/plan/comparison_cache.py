@@ -1,0 +1,102 @@
+"""Whether a live object still is what its node wants, worked out once for each version of it.
+
+Invariant: with or without what is remembered the answer is the same. A live object is as it was when its uid and resourceVersion are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import field
+from typing import NamedTuple
+
+from applier.applyset import member
+from applier.cluster import CONTENT, Object
+from applier.plan.model import NodePlan, SetPlan, Verb
+from applier.plan.plan_cache import Around, Carried
+from applier.state.managed_fields import Lost, ownership, owns
+from applier.state.observed import annotation
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.render.model import RenderedNode, RenderedSet
+
+Verdict = tuple[Verb, tuple[Lost, ...]]
+"""What it takes, and which fields are to be healed."""
+
+_BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
+"""Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
+
+
+class _Compared(NamedTuple):
+    node: RenderedNode
+    deps: Collection[str]
+    version: tuple[str, str, str, int]
+    verdict: Verdict
+
+
+_OfSet = dict[ObjectKey, _Compared]
+
+
+@dataclass
+class Comparisons:
+    """Owned by whoever plans again and again. What is no longer asked for is forgotten by `turn`. `carried` are the plans of whole sets."""
+
+    carried: Carried = field(default_factory=Carried)
+    _known: dict[ObjectKey, _OfSet] = field(default_factory=dict)
+    _new: dict[ObjectKey, _OfSet] = field(default_factory=dict)
+    _is_part: bool = False
+
+    def part(self) -> Comparisons:
+        """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
+        return Comparisons(self.carried.part(), self._known, self._new, _is_part=True)
+
+    @property
+    def size(self) -> int:
+        """Members that are remembered."""
+        return sum(len(members) for one in (self._known, self._new) for members in one.values())
+
+    def turn(self) -> None:
+        """A new plan begins."""
+        if self._is_part:
+            return
+        self._known, self._new = self._new, {}
+        self.carried.turn()
+
+    def carry(self, rendered: RenderedSet, around: Around) -> SetPlan | None:
+        """The plan of a set at which nothing has changed, with what was compared for it."""
+        found = self.carried.take(rendered, around)
+        if found and rendered.parent in self._known:
+            self._new.setdefault(rendered.parent, self._known[rendered.parent])
+        return found
+
+    def verdict(self, rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
+        """Of a member that was written from this manifest: heal it, record it, or nothing."""
+        assert node.key is not None
+        mine = self._new.setdefault(rendered.parent, {})
+        known = mine.get(node.key) or self._known.get(rendered.parent, {}).get(node.key)
+        if known is None or known.node is not node or (known.deps, known.version) != (deps, _version(live)):
+            known = _Compared(node, deps, _version(live), _verdict(rendered, node, live, deps))
+        mine[node.key] = known
+        return known.verdict
+
+    def written(self, rendered: RenderedSet, plan: NodePlan, stored: Object) -> None:
+        """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
+        assert plan.node.key is not None
+        compared = _Compared(plan.node, plan.deps, _version(stored), (Verb.NONE, ()))
+        self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
+
+
+def _version(live: Object) -> tuple[str, str, str, int]:
+    """Says of two looks at one object whether they are the same; metadata alone shows less of it, another API version other fields."""
+    metadata = live["metadata"]
+    return metadata["uid"], metadata["resourceVersion"], live["apiVersion"], len(live)
+
+
+def _verdict(rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
+    intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
+    if not owns(live, intent, CONTENT):
+        found = ownership(live, intent, CONTENT)
+        if found is None or found.lost:
+            return Verb.HEAL, found.lost if found else ()
+    recorded = [annotation(live, name) for name in _BOOKKEEPING]
+    return Verb.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else Verb.RECORD, ()

@@ -1,0 +1,355 @@
+"""What a plan says: for every node what it takes and whether that may happen now, for every set what is due for its parent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from applier.applyset.adoption import NEVER, Adoption
+from applier.applyset.inventory import Scope
+from applier.causes import Blocked
+from applier.cluster import Object
+from applier.plan.prune import Fate, Orphan
+from applier.plan.refused import Place, Refused
+from applier.state.managed_fields import Lost
+from applier.state.observed import label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.render.model import RenderedNode, RenderedSet, Unreadable
+
+
+class Verb(StrEnum):
+    """What it takes to bring one object to its manifest.
+
+    `adopt` takes an object that is in no set, `replace` deletes one that cannot be changed, so that it is created anew, `record` renews
+    bookkeeping only, `look` reads before the first write, `unknown` cannot be told until the node is rendered.
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    HEAL = "heal"
+    REPLACE = "replace"
+    ADOPT = "adopt"
+    RECORD = "record"
+    LOOK = "look"
+    UNKNOWN = "unknown"
+    NONE = "unchanged"
+
+    def effect(self, *, is_applied: bool) -> Effect:
+        """What the write does; of a set that `is_applied` nothing is new, so whatever differs is restored."""
+        match self:
+            case Verb.HEAL:
+                return Effect.HEAL
+            case Verb.RECORD:
+                return Effect.RECORD
+            case Verb.CREATE if not is_applied:
+                return Effect.CREATE
+        return Effect.HEAL if is_applied else Effect.UPDATE
+
+
+_AS_WANTED: Final = (Verb.NONE, Verb.RECORD)
+
+
+class Effect(StrEnum):
+    """What a write does, as gates see it. `heal` restores what was brought about before; `record` is bookkeeping, which nothing governs."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    PRUNE = "prune"
+    HEAL = "heal"
+    RECORD = "record"
+
+
+class Barrier(StrEnum):
+    """What a node waits for beside what it depends on: nothing; the levels before it; or these also where they wait at a gate (S0-9, S0-26)."""
+
+    PATH = "Path"
+    LEVEL = "Level"
+    ALL = "All"
+
+
+class Begun(NamedTuple):
+    """How far a set has been moved already: the highest `level` with a node that was, and `since` when the first was, as the server says."""
+
+    level: int
+    since: datetime
+
+
+class Change(NamedTuple):
+    """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
+    none. `begun` is None where nothing of the set has been moved.
+    """
+
+    set: RenderedSet
+    key: ObjectKey
+    effect: Effect
+    node: str = ""
+    level: int | None = None
+    begun: Begun | None = None
+    live: Object | None = None
+
+
+def _open(_: Change) -> Blocked | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
+
+    `targets` are the revisions that instances were let move to; `suspended`: of these nothing is written at all. `barriers`
+    are those of instances whose nodes wait for more than what they depend on.
+    """
+
+    check: Callable[[Change], Blocked | None] = _open
+    targets: Mapping[ObjectKey, int] = field(default_factory=dict)
+    suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
+
+    def noting(self, answers: list[Answered]) -> Gates:
+        """The same gates; what a plan asks them is noted, with the answer."""
+
+        def check(change: Change) -> Blocked | None:
+            answers.append((change, self.check(change)))
+            return answers[-1][1]
+
+        return replace(self, check=check)
+
+    def answer_as(self, other: Gates, answers: Iterable[Answered]) -> bool:
+        """Is a plan that `other` gave these answers for the plan that these gates would make?"""
+        same = replace(self, check=_open) == replace(other, check=_open)
+        return same and all(self.check(change) == answer for change, answer in answers)
+
+
+Answered = tuple[Change, Blocked | None]
+"""What a plan asked its gates, and what they said."""
+
+
+class NodePlan(NamedTuple):
+    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live, as
+    its controller has seen it last.
+
+    `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
+    taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
+    what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `rests_on` another
+    object as well. `is_gone`: a Job that has completed and that its TTL took away; `live` is None then.
+    """
+
+    node: RenderedNode
+    verb: Verb
+    live: Object | None
+    allowed: bool = False
+    ready: bool = False
+    healthy: bool = False
+    blocked: Blocked | None = None
+    deps: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    adoption: Adoption = NEVER
+    sick: str = ""
+    turns_at: datetime | None = None
+    rests_on: ObjectKey | None = None
+    is_gone: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """It is live, or is not missed any more."""
+        return self.live is not None or self.is_gone
+
+    @property
+    def holder(self) -> str:
+        """The id of the set that its object is a member of; empty where it is of none, or is only referred to."""
+        return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
+
+    @property
+    def is_current(self) -> bool:
+        return self.exists and self.verb in _AS_WANTED
+
+    @property
+    def is_writable(self) -> bool:
+        """It is known what it is to become, and nothing but time stands in the way."""
+        return self.node.writable and not (self.blocked is not None and self.blocked.reason.is_failure)
+
+    @property
+    def is_held(self) -> bool:
+        """A person has decided that it waits."""
+        return self.blocked is not None and self.blocked.reason.is_hold
+
+    @property
+    def is_gated(self) -> bool:
+        """It would be brought to its manifest if time, pace and people allowed it."""
+        return self.blocked is not None and self.blocked.reason.is_gate
+
+    @property
+    def settled(self) -> bool:
+        """Its dependents may start."""
+        return self.is_current and self.ready
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlan:
+    """One ApplySet: its nodes, its orphans, and what is due for its parent.
+
+    `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
+    nobody said, and `completed` the Jobs that its parent has to record. `stays` says why it is not moved to where Git wants it, `deadlock` that it
+    never will be as things are, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass, or may not go
+    yet. An `untouched` set is one of which nothing is known but that it may still be wanted: its status stays as well. `left` is the source that
+    nothing of wants it any more.
+    """
+
+    rendered: RenderedSet
+    parent: Object | None
+    current: Scope
+    nodes: tuple[NodePlan, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+    repairs: tuple[NodePlan, ...] = ()
+    target: int = 0
+    completed: str = ""
+    superset: Scope | None = None
+    exact: Scope | None = None
+    detach: bool = False
+    finish: bool = False
+    stays: Blocked | None = None
+    deadlock: Blocked | None = None
+    error: Blocked | None = None
+    stuck: Blocked | None = None
+    untouched: bool = False
+    left: str = ""
+
+    @property
+    def leaving(self) -> tuple[Orphan, ...]:
+        """The orphans that do not stay, whatever they wait for."""
+        return tuple(orphan for orphan in self.orphans if orphan.fate is not Fate.KEEP)
+
+    @property
+    def source(self) -> str:
+        """The source that it belongs to, or did until it was to go."""
+        return self.rendered.source or self.left
+
+    @property
+    def writes(self) -> tuple[NodePlan, ...]:
+        nodes = (*self.nodes, *self.repairs)
+        return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
+
+    @property
+    def touches(self) -> bool:
+        """Does it write or delete members now?"""
+        return bool(self.writes) or any(orphan.allowed for orphan in self.orphans)
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """What it writes and deletes now, as gates see it."""
+        for rendered, plans in ((self.rendered, self.nodes), (self.rendered.before or self.rendered, self.repairs)):
+            for plan in plans:
+                if plan.allowed and plan.node.key and plan.verb not in {Verb.NONE, Verb.LOOK}:
+                    effect = plan.verb.effect(is_applied=rendered.is_applied)
+                    yield Change(rendered, plan.node.key, effect, self._node_id(plan.node.id), plan.node.level)
+        for orphan in self.orphans:
+            if orphan.allowed and orphan.fate is Fate.DELETE:
+                member = orphan.member
+                yield Change(self.rendered, member.key, Effect.PRUNE, self._node_id(member.node), member.level)
+
+    @property
+    def due_for_parent(self) -> tuple[object, ...]:
+        """What its parent is to become."""
+        return self.superset, self.exact, self.target, self.completed, self.detach, self.finish
+
+    def _node_id(self, node: str) -> str:
+        return "" if self.rendered.is_source else node
+
+    @property
+    def needs_applied_pair(self) -> bool:
+        """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
+        rendered = self.rendered
+        if self.untouched:
+            return self.stays is not None and rendered.before is None
+        if not rendered.applied or rendered.is_applied or rendered.held or rendered.before is not None:
+            return False
+        return any(node.is_gated for node in self.nodes) or any(one.allowed or one.is_gated for one in self.orphans)
+
+    @property
+    def unknown(self) -> tuple[ObjectKey, ...]:
+        """Keys to be read before anything can be said of them."""
+        return self._to_read(external=False)
+
+    @property
+    def references(self) -> tuple[ObjectKey, ...]:
+        """Keys of objects that are only referred to and have to be read."""
+        return (*self._to_read(external=True), *(plan.rests_on for plan in self.nodes if plan.rests_on))
+
+    def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
+        looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is Verb.LOOK)
+        return tuple(node.key for node in looks if node.key and node.external is external)
+
+    @property
+    def turns_at(self) -> datetime | None:
+        """When time alone makes something of it healthy, or ill; None: never."""
+        return min((node.turns_at for node in self.nodes if node.turns_at), default=None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing of this set may be done now."""
+        return not (self.touches or self.superset or self.exact or self.detach or self.finish)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    sets: tuple[SetPlan, ...]
+
+    @property
+    def turns_at(self) -> datetime | None:
+        """When time alone makes something healthy, or ill; None: never."""
+        return min((moment for plan in self.sets if (moment := plan.turns_at)), default=None)
+
+    @property
+    def is_idle(self) -> bool:
+        return all(plan.is_idle for plan in self.sets)
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """What it writes and deletes now, as gates see it."""
+        return (change for plan in self.sets for change in plan.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """How many deletions of one commit are too many: more than `deletions`, and more than `percent` of the source's live members."""
+
+    deletions: int = 5
+    percent: int = 20
+
+
+BRAKE = Brake()
+"""The default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
+    sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
+    what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
+    of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
+    narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are sources that are not planned
+    here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does, `left`
+    what Git no longer wants there, with the ids of the sets of instances among that: whoever wants it may have it.
+    """
+
+    scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    hold_pruning: Mapping[str, str] = field(default_factory=dict)
+    approved: frozenset[str] = frozenset()
+    fights: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    adoption: Mapping[str, Adoption] = field(default_factory=dict)
+    brakes: Mapping[str, Brake] = field(default_factory=dict)
+    keeping: frozenset[str] = frozenset()
+    epoch: int = 0
+    partial: frozenset[ObjectKey] = frozenset()
+    refused: Mapping[Place, Refused] = field(default_factory=dict)
+    neighbours: Mapping[str, str] = field(default_factory=dict)
+    claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
+    left: frozenset[ObjectKey] = frozenset()
+    left_sets: frozenset[str] = frozenset()

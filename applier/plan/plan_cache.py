@@ -1,0 +1,183 @@
+"""Plans of instances at which nothing has changed, carried over from the plan before.
+
+Invariant: with or without what is remembered the plan is the same. The plan of a set is a function of its rendering, of the objects that it names and
+of those that are in it, of what the gates answer, and of what holds for all sets; it is carried only while all of these are as they were. Objects are
+compared by identity: whoever observes again gives an object that has not changed as the one that it was (`Observed.recalling`). Sets that concern one
+another, that lose members or of which something failed are planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
+from operator import is_
+
+from applier.applyset.adoption import Adoption
+from applier.applyset.inventory import TOOL, target_of, tool_of
+from applier.causes import Blocked
+from applier.cluster import Discovery, Object
+from applier.errors import ClusterError
+from applier.plan.model import Answered, Barrier, Gates, Records, SetPlan, Verb
+from applier.state.observed import Observed, is_terminating, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.render.model import RenderedSet
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What the plan of every set rests on."""
+
+    discovery: Discovery
+    listed: frozenset[GroupKind]
+    whole: frozenset[GroupKind]
+    unreadable: Mapping[GroupKind, ClusterError]
+    sets: frozenset[str] | None
+    instance_kinds: frozenset[GroupKind]
+    adoption: Mapping[str, Adoption]
+    fights: Mapping[ObjectKey, Blocked]
+    partial: frozenset[ObjectKey]
+    epoch: int
+    to_the_end: bool
+
+    @classmethod
+    def of(cls, observed: Observed, records: Records, kinds: frozenset[GroupKind], to_the_end: bool) -> Common:
+        return cls(
+            observed.discovery,
+            observed.listed,
+            observed.whole,
+            observed.unreadable,
+            observed.sets,
+            kinds,
+            records.adoption,
+            records.fights,
+            records.partial,
+            records.epoch,
+            to_the_end,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a plan is made of beside its rendering. `wanted` maps a key to the sets that want it, `contested` are keys that several want, `refused`
+    the parents of sets of which something was refused.
+    """
+
+    common: Common
+    observed: Observed
+    gates: Gates
+    wanted: Mapping[ObjectKey, Sequence[str]]
+    contested: frozenset[ObjectKey]
+    refused: frozenset[ObjectKey]
+
+    def said(self, key: ObjectKey, parent: Object | None) -> tuple[int, Blocked | None, Barrier | None]:
+        """What the gates say of an instance as a whole."""
+        gates = self.gates
+        return gates.targets.get(key) or target_of(parent), gates.suspended.get(key), gates.barriers.get(key)
+
+    def is_alone(self, keys: Sequence[ObjectKey], beside: Collection[ObjectKey]) -> bool:
+        """Nobody else wants these objects, nobody at all those `beside` them, and nothing failed of any."""
+        is_wanted = self.wanted.keys().isdisjoint(beside) and self.contested.isdisjoint(keys)
+        return is_wanted and (not self.observed.failures or self.observed.failures.keys().isdisjoint(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """`keys` are all that the set names, with what was live of them; those `beside` stand in its applied pair alone. `asked` is what its gates were
+    asked, and said.
+    """
+
+    plan: SetPlan
+    common: Common
+    keys: tuple[ObjectKey, ...]
+    live: tuple[Object | None, ...]
+    missing: tuple[ObjectKey, ...]
+    beside: tuple[ObjectKey, ...]
+    members: tuple[ObjectKey, ...]
+    said: tuple[int, Blocked | None, Barrier | None]
+    asked: tuple[Answered, ...]
+
+
+@dataclass
+class Carried:
+    """Owned by whoever plans again and again. What is no longer wanted is forgotten by `turn`."""
+
+    _common: Common | None = None
+    _known: dict[ObjectKey, _Planned] = field(default_factory=dict)
+    _new: dict[ObjectKey, _Planned] = field(default_factory=dict)
+
+    def part(self) -> Carried:
+        """For plans of a part of what was planned last, which share what is remembered."""
+        return Carried(None, self._known, self._new)
+
+    def turn(self) -> None:
+        """A new plan begins."""
+        self._known, self._new = self._new, {}
+
+    def under(self, common: Common) -> Common:
+        """The one of before where it is equal: so it takes one comparison for all sets."""
+        if self._common is None or self._common != common:
+            self._common = common
+        return self._common
+
+    def take(self, rendered: RenderedSet, around: Around) -> SetPlan | None:
+        """The plan of this set, if it can be none but the last one."""
+        key, observed = rendered.parent, around.observed
+        known = self._new.get(key) or self._known.get(key)
+        if (
+            known is None
+            or key in around.refused
+            or known.plan.rendered is not rendered
+            or known.common is not around.common
+            or not all(map(is_, map(observed.objects.get, known.keys), known.live))
+            or not _is_as_before(parent := observed.objects.get(key), known.plan.parent)
+            or observed.members.get(rendered.id, ()) != known.members
+            or around.said(key, parent) != known.said
+            or not all(map(observed.is_known, known.missing))
+            or not around.is_alone((key, *known.keys), known.beside)
+            or any(around.gates.check(change) != answer for change, answer in known.asked)
+            or ((turns_at := known.plan.turns_at) and observed.now and observed.now >= turns_at)
+        ):
+            return None
+        if parent is not known.plan.parent:
+            known = replace(known, plan=replace(known.plan, parent=parent))
+        self._new[key] = known
+        return known.plan
+
+    def keep(self, plan: SetPlan, around: Around, asked: tuple[Answered, ...]) -> None:
+        """Remember a plan as it was made, if it rests on nothing but what `take` compares."""
+        rendered, parent, observed = plan.rendered, plan.parent, around.observed
+        if parent is None or not label(parent, well_known.PARENT_ID) or is_terminating(parent) or not plan.nodes:
+            return
+        if plan.orphans or plan.stuck or plan.untouched or rendered.parent in around.refused or tool_of(parent) != TOOL:
+            return
+        if any(node.verb is Verb.LOOK or node.rests_on for node in (*plan.nodes, *plan.repairs)):
+            return
+        own = frozenset(node.key for node in rendered.nodes if node.key and not node.external)
+        nodes = (*rendered.nodes, *(rendered.before.nodes if rendered.before else ()))
+        named = tuple(dict.fromkeys(node.key for node in nodes if node.key))
+        beside = tuple(node.key for node in nodes if node.key and not node.external and node.key not in own)
+        live = tuple(map(observed.objects.get, named))
+        members = observed.members.get(rendered.id, ())
+        is_ours = rendered.parent not in named and all(
+            obj is None or label(obj, well_known.PART_OF) in ("", rendered.id) for obj in live
+        )
+        if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
+            gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is Verb.NONE}
+            missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
+            said = around.said(rendered.parent, parent)
+            self._new[rendered.parent] = _Planned(
+                plan, around.common, named, live, missing, beside, members, said, asked
+            )
+
+
+def _is_as_before(parent: Object | None, before: Object | None) -> bool:
+    """Is all of an instance the same that a plan of its set reads? Its own status is not."""
+    if parent is None or before is None or parent is before:
+        return parent is before
+    now, then = parent["metadata"], before["metadata"]
+    return all(now.get(name) == then.get(name) for name in _READ)
+
+
+_READ = ("uid", "labels", "annotations", "finalizers", "deletionTimestamp")

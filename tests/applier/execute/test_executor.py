@@ -1,0 +1,97 @@
+"""What is looked at right before a write that nothing could take back, whatever the plan said."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from applier.applyset.inventory import Scope, parent_body, read_scope
+from applier.cluster import Cluster, Object
+from applier.errors import ClusterError, StaleWrite, UnknownOutcome
+from applier.execute.executor import Executor, Outcome
+from applier.execute.pending_writes import Batch, Underway
+from applier.plan.model import Plan, SetPlan
+from applier.read.pending_reads import Reads
+from applier.sandbox.api import Sandbox
+from applier.sandbox.faults import Fault, Faulty, Reset
+from applier.sandbox.transport import cluster_of
+from applier.state.observed import Observed
+from renderer import well_known
+from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.render.model import RenderedSet
+
+PARENT = ObjectKey("", "ConfigMap", "default", "parent")
+SECRETS = Scope(frozenset({GroupKind("", "Secret")}))
+LATE: Object = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "late", "namespace": "default", "labels": {well_known.PART_OF: applyset_id(PARENT)}},
+}
+"""A member that came after the pass had listed its kind: a write that was given up, and carried out all the same."""
+
+THEIRS = "example.com/theirs"
+
+
+async def parent_in(cluster: Cluster) -> Object:
+    body = parent_body(PARENT, "v1", SECRETS, version="0", finalizer=True)
+    body["metadata"]["finalizers"].append(THEIRS)
+    return await cluster.apply(body, manager="m")
+
+
+async def execute(cluster: Cluster, **due: Any) -> Outcome:
+    """One round of a plan that has this in store for the parent, made of what is live now; it has one result."""
+    found = await cluster.get(PARENT)
+    assert found is not None
+    plan = Plan((SetPlan(RenderedSet(parent=PARENT), found, SECRETS, **due),))
+    batch = Batch(Underway(), asyncio.sleep, insists=True)
+    executor = Executor(cluster, Reads(cluster), "0", {}, batch)
+    outcome = await executor.execute(plan, Observed(await cluster.discover()).seen([found]))
+    assert len(outcome.results) == 1
+    return outcome
+
+
+def error_of(outcome: Outcome) -> ClusterError | None:
+    return outcome.results[0].error
+
+
+@pytest.mark.parametrize("due", [{"finish": True}, {"exact": Scope()}], ids=["let go", "narrowed"])
+async def test_a_parent_loses_nothing_of_which_a_member_has_appeared(due: dict[str, Any]) -> None:
+    """I1: the list that counts is one that is asked for at the end."""
+    cluster = cluster_of(Sandbox().answer)
+    before = await parent_in(cluster)
+    await cluster.apply(LATE, manager="m")
+    assert isinstance(error_of(await execute(cluster, **due)), StaleWrite)
+    assert await cluster.get(PARENT) == before
+
+
+async def test_a_scope_is_narrowed_where_nothing_is_left() -> None:
+    cluster = cluster_of(Sandbox().answer)
+    await parent_in(cluster)
+    assert error_of(await execute(cluster, exact=Scope())) is None
+    found = await cluster.get(PARENT)
+    assert found is not None
+    assert read_scope(found) == Scope()
+
+
+@pytest.mark.parametrize("due", [{"finish": True}, {"detach": True}], ids=["deleted", "deleted by hand"])
+async def test_finalizers_of_others_stay(due: dict[str, Any]) -> None:
+    """S0-16: what others wait for is theirs to say; never taken away by force."""
+    cluster = cluster_of(Sandbox().answer)
+    await parent_in(cluster)
+    assert error_of(await execute(cluster, **due)) is None
+    found = await cluster.get(PARENT)
+    assert found is not None
+    assert found["metadata"]["finalizers"] == [THEIRS]
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_what_a_write_has_come_to_is_read_back_where_nobody_knows(carried_out: bool) -> None:
+    """2.2 of apply and prune: nothing is decided from what was known before, so the next round has to look again."""
+    sandbox = Sandbox()
+    await parent_in(cluster_of(sandbox.answer))
+    cluster = cluster_of(Faulty(sandbox.answer, [Fault(Reset(carried_out), verb="patch", name="parent")]).answer)
+    outcome = await execute(cluster, exact=Scope())
+    assert isinstance(error_of(outcome), UnknownOutcome)
+    assert not outcome.observed.is_known(PARENT)
