@@ -8,7 +8,7 @@ from datetime import datetime
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
-from applier.sandbox.selectors import label_selector
+from applier.sandbox.api.selectors import label_selector
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from bench.rendering import NODES, cpu, repository
 from gitops.passes import reconcile
 from gitops.passes.sources import SourceState

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler

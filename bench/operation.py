@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from applier.cluster import Object
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from bench._wanted import end, missed
 from gitops.cli import GARBAGE

@@ -18,7 +18,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -128,9 +128,7 @@ def _cpu_of(pid: int) -> float:
 
 
 def _size() -> float:
-    made = (
-        f"from bench.sandbox import _fill; from applier.sandbox.api import Sandbox; s = Sandbox(); _fill(s, {OBJECTS})"
-    )
+    made = f"from bench.sandbox import _fill; from applier.sandbox.server import Sandbox; s = Sandbox(); _fill(s, {OBJECTS})"
     code = f"{made}; print(open('/proc/self/status').read())"
     out = subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True).stdout
     resident = next(line for line in out.splitlines() if line.startswith("VmRSS"))

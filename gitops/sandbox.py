@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.store import Store
-from applier.sandbox.workloads import Behaviour, Script
+from applier.sandbox.controllers.workloads import Behaviour, Script
+from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import Store
 from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
@@ -56,7 +56,7 @@ async def serving(*, port: int = 0, place: Path | None = None, store: Store | No
 
     Raises ConfigurationError if the port cannot be had, GitopsError if the kubeconfig cannot be written.
     """
-    from applier.sandbox.http import served
+    from applier.sandbox.endpoints.http import served
 
     sandbox = new_sandbox(store)
     async with served(sandbox.answer, port=port) as url:
@@ -93,7 +93,7 @@ async def find() -> Path | None:
 
 
 def _write(file: Path, url: str) -> None:
-    from applier.sandbox.http import write_kubeconfig
+    from applier.sandbox.endpoints.http import write_kubeconfig
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ PACKAGES = ("renderer", "applier", "gitops")
 OWNERS: dict[str, tuple[str, ...]] = {
     "aiohttp": (
         "applier.kube",
-        "applier.sandbox.http",
+        "applier.sandbox.endpoints.http",
         "gitops.externals",
         "gitops.forge.rest",
         "gitops.notifications.delivery",

@@ -41,7 +41,7 @@ def command(port: int, data: Path | None) -> int:
 
 
 async def _serve(port: int, data: Path | None) -> None:
-    from applier.sandbox.persistence import Directory
+    from applier.sandbox.storage.persistence import Directory
     from gitops.sandbox import serving
 
     async with AsyncExitStack() as stack:

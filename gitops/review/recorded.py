@@ -42,7 +42,7 @@ class Judging(Recorded):
     @cached_property
     def _judge(self) -> Cluster:
         """Nobody is asked beside a server that answers itself, unless the commit brings kinds; so it is made, and loaded, when it is asked."""
-        from applier.sandbox.transport import cluster_of
+        from applier.sandbox.endpoints.transport import cluster_of
         from gitops.sandbox import new_sandbox
 
         return cluster_of(new_sandbox().answer)

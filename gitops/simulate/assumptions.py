@@ -12,8 +12,8 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from applier.sandbox.store import Key
-from applier.sandbox.workloads import Behaviour, Outcome
+from applier.sandbox.controllers.workloads import Behaviour, Outcome
+from applier.sandbox.storage.store import Key
 from gitops.durations import duration
 from renderer.frozen import dataclass
 

@@ -18,12 +18,12 @@ import orjson
 from applier.cluster import Change, Cluster, Object, Subject
 from applier.errors import ClusterError
 from applier.read.watches import Watches
-from applier.sandbox.addresses import address, segments
-from applier.sandbox.api import Sandbox
-from applier.sandbox.store import Event, Key, Store
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.api.request_path import address, segments
+from applier.sandbox.controllers.workloads import Script
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import Event, Key, Store
 from applier.sandbox.wire import Request, Response
-from applier.sandbox.workloads import Script
 from gitops.passes.interests import is_watched
 from gitops.sandbox import evaluate
 from gitops.simulate.assumptions import Assumed, Assumptions

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from applier.cluster import Cluster
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.http import served, write_kubeconfig
+from applier.sandbox.endpoints.http import served, write_kubeconfig
+from applier.sandbox.server import Sandbox
 from gitops.cli import invoke
 from tests.gitops.source.real_git import Work
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from applier.sandbox.addresses import address
-from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.api.request_path import address
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.cli.conftest import Printed
 from tests.gitops.fleet import GROUP, Fleet

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from renderer.cel import compile_expression
 from tests.conformance.servers import Api, HttpApi, RealApi, SandboxApi, ServedApi
 from tests.controlplane.server import ControlPlane

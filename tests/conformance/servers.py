@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.http import served
+from applier.sandbox.endpoints.http import served
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually

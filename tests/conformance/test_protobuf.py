@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from applier.sandbox.builtin import built_in_kinds
-from applier.sandbox.protobuf import MEDIA_TYPE, read
+from applier.sandbox.api.protobuf import MEDIA_TYPE, read
+from applier.sandbox.kinds.builtin import built_in_kinds
 from tests.conformance.servers import Api
 from tests.conformance.test_objects import collection, lines, objects
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse, Reset
+from applier.sandbox.endpoints.faults import CutWatch, Fault, Faulty, Refuse, Reset
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower

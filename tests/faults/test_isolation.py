@@ -13,8 +13,8 @@ import pytest
 
 from applier.cluster import Object
 from applier.read.pending_reads import SHORTEST
-from applier.sandbox.faults import Delay, Fault, Refuse, Reset
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Delay, Fault, Refuse, Reset
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower

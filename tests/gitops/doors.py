@@ -9,8 +9,8 @@ from itertools import count
 from typing import Any
 
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from tests.gitops.fleet import copy_of
 

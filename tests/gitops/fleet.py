@@ -14,9 +14,9 @@ from typing import Any, Self, TypeVar
 
 from applier.causes import Reason
 from applier.cluster import Cluster, Object
-from applier.sandbox.api import Sandbox
-from applier.sandbox.store import Store
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import Store
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.reconcile import Reconciler

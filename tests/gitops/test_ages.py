@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.leadership import LEASE, Leadership, NotLeading
 from gitops.passes.known import Pass

@@ -19,9 +19,9 @@ from applier.errors import Denied
 from applier.fenced_cluster import Fenced
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Delay, Fault, Faulty, Refuse, Reset
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Delay, Fault, Faulty, Refuse, Reset
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops.clock import Clock, SystemClock
 from gitops.leadership import LEASE, Leadership, NotLeading, is_gone, own_identity
 from renderer.identity import ObjectKey

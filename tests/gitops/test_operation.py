@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 
 from applier.errors import ClusterError
-from applier.sandbox.faults import Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower
 from gitops.passes.known import Pass

@@ -13,8 +13,8 @@ import pytest
 from applier.causes import Reason
 from applier.execute import pending_writes
 from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
-from applier.sandbox.faults import Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.window import LOCAL

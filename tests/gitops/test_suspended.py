@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from applier.cluster import Cluster
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.errors import NewerRecords
 from gitops.passes.tally import Tally

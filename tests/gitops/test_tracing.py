@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops import tracing
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation.window import LOCAL

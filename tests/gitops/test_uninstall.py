@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.sandbox.faults import Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import uninstall
 from gitops.clock import SystemClock
 from gitops.passes.reconcile import Reconciler

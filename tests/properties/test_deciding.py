@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from applier.sandbox.store import Stored
+from applier.sandbox.storage.store import Stored
 from gitops.passes.parts import Wider
 from gitops.passes.reconcile import Reconciler
 from gitops.propagation import governor

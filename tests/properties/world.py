@@ -14,15 +14,15 @@ from applier.cluster import Object
 from applier.kube.cluster import KubeCluster
 from applier.kube.discovery import DiscoveryCache
 from applier.kube.transport_port import NotSentError
-from applier.sandbox.addresses import address
-from applier.sandbox.api import Sandbox
-from applier.sandbox.bodies import APPLY, media_type
-from applier.sandbox.kinds import Kind
-from applier.sandbox.state import opened
-from applier.sandbox.store import Key, Stored
-from applier.sandbox.transport import SandboxTransport
+from applier.sandbox.api.request_bodies import APPLY, media_type
+from applier.sandbox.api.request_path import address
+from applier.sandbox.api.state import opened
+from applier.sandbox.controllers.workloads import Script
+from applier.sandbox.endpoints.transport import SandboxTransport
+from applier.sandbox.kinds.registry import Kind
+from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import Key, Stored
 from applier.sandbox.wire import DroppedError, Request, Response
-from applier.sandbox.workloads import Script
 from renderer.identity import ObjectKey
 
 MOST_READS = 20_000

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import pytest
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.http import write_kubeconfig
+from applier.sandbox.endpoints.http import write_kubeconfig
+from applier.sandbox.server import Sandbox
 from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
 from tests.controlplane.audit import AuditLog

@@ -7,8 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.http import write_kubeconfig
+from applier.sandbox.endpoints.http import write_kubeconfig
+from applier.sandbox.server import Sandbox
 from tests.conformance.servers import ServedApi
 from tests.scenarios.platform import Repository
 from tests.scenarios.process import Running

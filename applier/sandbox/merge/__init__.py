@@ -12,10 +12,10 @@ Invariants: nothing that is passed in is changed; results share parts with it. A
 ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
 """
 
-from applier.sandbox.merge.checks import NotTyped
+from applier.sandbox.merge.apply import apply, keep_times, track_update
 from applier.sandbox.merge.conflicts import ApplyConflicts, Conflict
-from applier.sandbox.merge.engine import apply, keep_times, track_update
-from applier.sandbox.merge.reset import Reset, reset_by
+from applier.sandbox.merge.reset_fields import Reset, reset_by
+from applier.sandbox.merge.type_check import NotTyped
 from applier.sandbox.merge.types import DEDUCED, Type, type_of_schema
 from applier.sandbox.merge.writer import Writer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from applier.sandbox.merge.fields import SELF, Fields
+from applier.sandbox.merge.field_set import SELF, Fields
 from applier.sandbox.merge.types import ListType, MapType, Type
 from applier.sandbox.merge.values import equal, key_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from applier.sandbox.merge.fields import LEAF, NOTHING, SELF, Fields, union
+from applier.sandbox.merge.field_set import LEAF, NOTHING, SELF, Fields, union
 from applier.sandbox.merge.types import ListType, MapType, Type
 from applier.sandbox.merge.values import equal, keyed
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from applier.sandbox.merge.entries import Owner
-from applier.sandbox.merge.fields import Path, text_of
+from applier.sandbox.merge.field_set import Path, text_of
+from applier.sandbox.merge.managed_fields import Owner
 from renderer.frozen import dataclass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from applier.sandbox.merge.elements import item_key, value_key
+from applier.sandbox.merge.path_elements import item_key, value_key
 from applier.sandbox.merge.types import ListType
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from applier.sandbox.merge.entries import Operation, Owner
-from applier.sandbox.merge.reset import Reset
+from applier.sandbox.merge.managed_fields import Operation, Owner
+from applier.sandbox.merge.reset_fields import Reset
 from applier.sandbox.merge.types import Type
 from renderer.frozen import dataclass
 

@@ -14,9 +14,9 @@ from applier.execute.executor import Executor, Outcome
 from applier.execute.pending_writes import Batch, Underway
 from applier.plan.model import Plan, SetPlan
 from applier.read.pending_reads import Reads
-from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Reset
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Reset
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id

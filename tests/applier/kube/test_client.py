@@ -19,8 +19,8 @@ from applier.kube import connect
 from applier.kube.client import BUDGET, LONGEST_WAIT
 from applier.kube.cluster import KubeCluster
 from applier.kube.kubeconfig import Endpoint, Kubeconfig
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig

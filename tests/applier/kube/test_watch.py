@@ -13,8 +13,8 @@ from applier.cluster import Object, Subject
 from applier.errors import ClusterError, Denied, Unavailable
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import Reply, refusal, scripted
 

@@ -16,8 +16,8 @@ from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavail
 from applier.plan.model import Answered, Gates, NodePlan, Plan, Records, SetPlan, Verb
 from applier.plan.planner import plan
 from applier.plan.prune import Fate
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.catalog.catalog import load

@@ -9,8 +9,8 @@ import pytest
 from applier.cluster import Discovery
 from applier.errors import Unavailable
 from applier.read.contents import inside
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from applier.state.observed import Observed
 from renderer.identity import ObjectKey

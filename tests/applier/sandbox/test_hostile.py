@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from applier.cluster import Object
-from applier.sandbox.api import Sandbox
-from applier.sandbox.patches import PatchError, json_patch, merge_patch
+from applier.sandbox.merge.json_patch import PatchError, json_patch, merge_patch
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from tests.conformance.objects import OBJECTS
 from tests.conformance.test_custom import DEFINITIONS, definition

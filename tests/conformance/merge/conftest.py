@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from tests.conformance.merge import things
 from tests.conformance.merge.servers import Connection, InProcess, OneObject
 from tests.controlplane.server import ControlPlane

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
 from tests.controlplane.server import ControlPlane
 

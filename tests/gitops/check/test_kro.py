@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.check.facts import examine
 from gitops.check.judge import Level, judge
 from tests.gitops.fleet import GROUP, Fleet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from applier.sandbox.faults import Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.check.facts import examine
 from gitops.check.judge import Level, judge
 from gitops.cli.check import _text

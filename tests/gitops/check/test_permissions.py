@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from applier.cluster import Permission
 from applier.read.leftovers import survey
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from gitops.check.facts import needed
 from tests.gitops.fleet import GROUP, Fleet
 

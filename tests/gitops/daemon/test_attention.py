@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from applier.cluster import Change, Discovery, Object
-from applier.sandbox.faults import CutWatch, Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import CutWatch, Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
 from gitops.daemon.attention import Attention, is_news

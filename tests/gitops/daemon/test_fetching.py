@@ -10,8 +10,8 @@ import pytest
 
 from applier.applyset.inventory import Scope
 from applier.plan.model import Plan, SetPlan
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops.daemon.fetching import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
 from gitops.passes.known import Pass

@@ -19,8 +19,8 @@ from applier.cluster import Cluster, ClusterName, Discovery
 from applier.errors import Unavailable
 from applier.execute.results import Result
 from applier.plan.model import NodePlan, Plan, SetPlan, Verb
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from gitops.daemon import follow
 from gitops.daemon.doors import AT_ONE_SERVER

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.state.observed import annotation
 from gitops.daemon.hints import Hints
 from gitops.records.installation import INSTALLATION, ensure_namespace

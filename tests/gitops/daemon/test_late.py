@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from applier.cluster import Object
-from applier.sandbox.faults import Delay, Fault, Faulty
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Delay, Fault, Faulty
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.attention import Attention
 from gitops.daemon.follow import Follower

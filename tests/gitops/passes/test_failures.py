@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Refuse
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from gitops.passes.reconcile import Reconciler
 from gitops.passes.sources import SourceState

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from applier.applyset.adoption import NEVER, Adoption
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops import compose
 from gitops.clock import SystemClock
 from gitops.daemon.follow import Follower

@@ -9,7 +9,7 @@ import pytest
 
 from applier.cluster import Object
 from applier.plan.model import NodePlan
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from gitops.passes.known import Pass
 from gitops.passes.parts import Wider, changed

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from applier.cluster import Cluster, Object
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.propagation.state import Entry
 from gitops.propagation.window import LOCAL

@@ -133,9 +133,7 @@ def test_the_hash_is_that_of_the_content_and_of_nothing_else() -> None:
 
 def test_importing_loads_no_embedded_server() -> None:
     """It judges what no server knows; a plan against a server starts without it."""
-    code = (
-        "import sys, gitops.review.planning; print({'applier.sandbox.api', 'applier.kube.cluster'} & set(sys.modules))"
-    )
+    code = "import sys, gitops.review.planning; print({'applier.sandbox.server', 'applier.kube.cluster'} & set(sys.modules))"
     done = subprocess.run(
         (sys.executable, "-c", code), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

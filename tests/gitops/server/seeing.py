@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from applier.errors import ClusterError
 from applier.plan.model import Plan, SetPlan
-from applier.sandbox.api import Sandbox
+from applier.sandbox.server import Sandbox
 from gitops.compose import SourceConfig
 from gitops.passes.accounts import Ledger
 from gitops.passes.known import Pass

@@ -15,8 +15,8 @@ import yaml
 
 from applier.causes import Blocked, Reason
 from applier.execute.results import Result
-from applier.sandbox.api import Sandbox
-from applier.sandbox.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from tests.gitops.server.rules import Between, Scrape
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene

@@ -10,8 +10,8 @@ import pytest
 
 from applier.cluster import Change, Cluster, Subject
 from applier.errors import Denied, Unavailable
-from applier.sandbox.api import Sandbox
-from applier.sandbox.transport import cluster_of
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops.status import waiting
 from gitops.status.waiting import OFTEN, until
 from renderer.identity import GroupKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from applier.cluster import Object
-from applier.sandbox.builtin import built_in_kinds
-from applier.sandbox.kinds import Kind
+from applier.sandbox.kinds.builtin import built_in_kinds
+from applier.sandbox.kinds.registry import Kind
 from applier.sandbox.merge import Writer, reset_by, track_update
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}

@@ -1,0 +1,52 @@
+"""What all verbs share: the objects, the kinds, the time and new uids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from applier.sandbox.kinds.registry import Kind, Registry
+from applier.sandbox.storage.store import Key, Store, Stored
+from renderer.frozen import dataclass
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class State:
+    """`clock` answers seconds since 1970, `new_uid` a text that was never used before; tests bring their own."""
+
+    store: Store
+    kinds: Registry
+    clock: Callable[[], float]
+    new_uid: Callable[[], str]
+
+    def now(self) -> str:
+        """The time as objects show it: RFC 3339, UTC, whole seconds."""
+        return timestamp(int(self.clock()))
+
+    def read(self, kind: Kind, key: Key) -> Object | None:
+        """An object as its kind shows it, to work on."""
+        stored = self.store.get(key)
+        return opened(kind, stored) if stored else None
+
+    def write(self, key: Key, obj: Object) -> Stored:
+        """Store an object; `obj` gets its resourceVersion."""
+        return self.store.put(key, stored_form(obj))
+
+
+def opened(kind: Kind, stored: Stored) -> Object:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.object()}
+
+
+def stored_form(obj: Object) -> Object:
+    """Without apiVersion and kind, the metadata first."""
+    content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+    return {"metadata": obj["metadata"], **content}
+
+
+@lru_cache(maxsize=4)
+def timestamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,1 @@
+"""Controllers of the sandbox: garbage collection, namespaces, CRDs and scripted workloads."""

@@ -1,0 +1,1 @@
+"""Kinds that the sandbox serves: names, metadata, defaults, admission and validation."""

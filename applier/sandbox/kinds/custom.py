@@ -1,0 +1,155 @@
+"""Custom kinds, from the structural schema of their CustomResourceDefinition.
+
+Source: Kubernetes, "Extend the Kubernetes API with CustomResourceDefinitions": pruning, defaulting, nullable,
+validation rules. Values are judged by `renderer.schema`; the messages of the causes are therefore ours, their fields
+and reasons the server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from applier.sandbox.kinds import metadata
+from applier.sandbox.kinds.registry import Fitted
+from applier.sandbox.merge import DEDUCED, Type, type_of_schema
+from applier.sandbox.wire import Mistake, invalid
+from renderer.schema import Broken, Evaluate, apply_defaults, broken_rules, validate
+
+Object = dict[str, Any]
+Schema = Mapping[str, Any]
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_TYPED = frozenset({"type", "x-kubernetes-int-or-string"})
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_REASONS: Mapping[str, str] = {
+    "type": "FieldValueTypeInvalid",
+    "format": "FieldValueTypeInvalid",
+    "required": "FieldValueRequired",
+    "enum": "FieldValueNotSupported",
+    "duplicate": "FieldValueDuplicate",
+    "maxLength": "FieldValueTooLong",
+    "maxItems": "FieldValueTooMany",
+    "maxProperties": "FieldValueTooMany",
+}
+"""Of a cause, by the rule of the schema that a value breaks; all others are FieldValueInvalid."""
+
+
+class Custom:
+    """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
+
+    def __init__(self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
+        self.schema = schema
+        self._content = {
+            **schema,
+            "properties": {
+                name: field for name, field in (schema.get("properties") or {}).items() if name not in _IDENTITY
+            },
+        }
+        self._definitions = definitions
+        self._evaluate = evaluate
+        self._has_rules = "x-kubernetes-validations" in str(schema)
+
+    @cached_property
+    def type(self) -> Type:
+        if not self.schema:
+            return DEDUCED
+        return type_of_schema(self.schema, crd=True, definitions=self._definitions)
+
+    @property
+    def blank(self) -> Object:
+        return {}
+
+    @property
+    def form(self) -> None:
+        return None
+
+    def resolve(self, schema: Schema) -> Schema:
+        return schema
+
+    @property
+    def generation(self) -> bool:
+        return True
+
+    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
+        unknown: list[str] = []
+        identity = {name: obj[name] for name in obj if name in _IDENTITY}
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        return Fitted({**identity, **prune(self._content, content, "", unknown, nulls=merged)}, tuple(unknown))
+
+    def default(self, obj: Object, live: Object | None) -> Object:
+        identity = {name: obj[name] for name in obj if name in _IDENTITY}
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        return {**identity, **apply_defaults(self._content, content, keep_nulls=True)}
+
+    def complete(self, obj: Object, live: Object | None) -> Object:
+        return obj
+
+    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+        content = {name: value for name, value in obj.items() if name not in _IDENTITY}
+        found = [
+            Mistake(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
+            for mistake in validate(self._content, content, old=live)
+        ]
+        if not self._has_rules or self._evaluate is None:
+            return found
+        if found:
+            return found if live else [*found, invalid("<nil>", None, _UNCHECKED)]
+        return [_refused(one) for one in broken_rules(self.schema, obj, self._evaluate, old=live)]
+
+
+def _refused(broken: Broken) -> Mistake:
+    reason = broken.rule.get("reason") or "FieldValueInvalid"
+    return Mistake(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
+
+
+def _metadata(value: Any, path: str, unknown: list[str]) -> Any:
+    """That of an embedded object, as any object's; what cannot be read stays as it is."""
+    kept, more, mistake = metadata.read(value)
+    unknown += (path + one.removeprefix("metadata") for one in more)
+    return value if mistake else kept
+
+
+def _mapping(value: Any) -> Schema:
+    return value if isinstance(value, Mapping) else {}
+
+
+def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: bool = False) -> Any:
+    """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
+    not be null and have no default to take, but with `nulls` only those of no type.
+    """
+    match value:
+        case dict():
+            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
+            keeps = bool(schema.get(_PRESERVE)) or rest is True
+            embedded = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
+            found: dict[str, Any] = {}
+            for name, item in value.items():
+                place = f"{path}.{name}" if path else name
+                field = properties.get(name, rest)
+                if isinstance(field, dict):
+                    if (
+                        item is not None
+                        or (nulls and _TYPED & field.keys())
+                        or field.get("nullable")
+                        or "default" in field
+                    ):
+                        found[name] = prune(field, item, place, unknown, nulls=nulls)
+                elif name == "metadata" and embedded:
+                    found[name] = _metadata(item, place, unknown)
+                elif keeps or name in embedded:
+                    found[name] = item
+                else:
+                    unknown.append(place)
+            return found
+        case list():
+            items = schema.get("items")
+            if not isinstance(items, Mapping):
+                return value
+            return [prune(items, item, f"{path}[{index}]", unknown, nulls=nulls) for index, item in enumerate(value)]
+        case _:
+            return value

@@ -1,0 +1,210 @@
+"""Which kinds are served, and what each makes of its content.
+
+The registry holds the built-in kinds for good and custom kinds while their CustomResourceDefinition is established. A
+`Model` is the part that differs between the two: types, defaults, rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, Protocol
+
+from applier.sandbox.kinds.go_types import Form
+from applier.sandbox.merge import Type
+from applier.sandbox.storage.store import Key
+from applier.sandbox.wire import Mistake, Subject
+from renderer.frozen import dataclass
+
+Object = dict[str, Any]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Content read by the rules of its kind: unknown fields dropped and listed in `unknown`.
+
+    `mistake` says why it cannot be read at all, in the words of the decoder; empty if it can.
+    """
+
+    obj: Object
+    unknown: tuple[str, ...] = ()
+    mistake: str = ""
+
+
+class Model(Protocol):
+    """What a kind makes of content. Objects are whole, with apiVersion and kind. Nothing given is changed."""
+
+    @property
+    def type(self) -> Type:
+        """How server-side apply merges it."""
+
+    @property
+    def blank(self) -> Object:
+        """What the server holds of an object of which nothing is given; never changed."""
+
+    @property
+    def form(self) -> Form | None:
+        """How the server holds it, which its protobuf follows; None for a kind that has none."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """What describes it, an OpenAPI v3 schema; empty where nothing does."""
+
+    def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A part of the schema itself, where a reference stands for it."""
+
+    @property
+    def generation(self) -> bool:
+        """Whether its objects count the changes of their content in metadata.generation."""
+
+    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
+        """What of the content is known. `merged`: by a server-side apply, which leaves nulls for the validation."""
+
+    def default(self, obj: Object, live: Object | None) -> Object:
+        """With the defaults of what is left out, at creation (no `live`) or update; whoever writes comes to own them."""
+
+    def complete(self, obj: Object, live: Object | None) -> Object:
+        """With what the server gives by itself and nobody owns: addresses, generated selectors, first statuses."""
+
+    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+        """What forbids to store it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table that kubectl prints; `path` is a JSONPath, `priority` 0 columns are always shown."""
+
+    name: str
+    type: str
+    path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object has its replicas, those that there are, and which pods they are; dotted paths, "" for none."""
+
+    replicas: str
+    status: str
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind in one version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    model: Model = field(repr=False)
+    singular: str = ""
+    list_kind: str = ""
+    verbs: tuple[str, ...] = ALL_VERBS
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    custom: bool = False
+    scale: ScalePaths | None = None
+    selectable: tuple[str, ...] = ()
+    """Dotted paths that field selectors may name, of a custom kind."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """Where its objects are stored, whatever the version."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def key(self, namespace: str, name: str) -> Key:
+        return Key(self.resource, namespace, name)
+
+    def subject(self, name: str = "") -> Subject:
+        return Subject(self.group, self.plural, self.kind, name)
+
+    @property
+    def prefix(self) -> bytes:
+        """What stored content lacks: the beginning of an object, up to its metadata."""
+        if self.custom:
+            return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+
+class Registry:
+    """Kinds by path and by group and kind. `revision` counts the changes, for the ETag of discovery."""
+
+    def __init__(self, built_in: Iterable[Kind]) -> None:
+        self.revision = 0
+        self._by_path: dict[tuple[str, str, str], Kind] = {}
+        self._versions: dict[str, dict[str, list[str]]] = {}
+        for kind in built_in:
+            self._add(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._by_path.values())
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._by_path.get((group, version, plural))
+
+    def stored(self, resource: str) -> Kind | None:
+        """Any served version of a resource (`deployments.apps`)."""
+        plural, _, group = resource.partition(".")
+        for version in self.versions(group):
+            if found := self.find(group, version, plural):
+                return found
+        return None
+
+    def groups(self) -> list[str]:
+        return list(self._versions)
+
+    def versions(self, group: str) -> Sequence[str]:
+        """Versions of a group, the preferred one first."""
+        return sorted(self._versions.get(group, {}), key=version_priority)
+
+    def kinds(self, group: str, version: str) -> list[Kind]:
+        """Kinds of a group version by plural."""
+        plurals = self._versions.get(group, {}).get(version, [])
+        return [self._by_path[group, version, plural] for plural in sorted(plurals)]
+
+    def add(self, kinds: Iterable[Kind]) -> None:
+        for kind in kinds:
+            self._add(kind)
+        self.revision += 1
+
+    def _add(self, kind: Kind) -> None:
+        self._by_path[kind.group, kind.version, kind.plural] = kind
+        plurals = self._versions.setdefault(kind.group, {}).setdefault(kind.version, [])
+        if kind.plural not in plurals:
+            plurals.append(kind.plural)
+
+    def remove(self, group: str, plural: str) -> None:
+        """Stop serving a resource in all its versions."""
+        for version in list(self._versions.get(group, {})):
+            if self._by_path.pop((group, version, plural), None):
+                self._versions[group][version].remove(plural)
+                if not self._versions[group][version]:
+                    del self._versions[group][version]
+        if group in self._versions and not self._versions[group]:
+            del self._versions[group]
+        self.revision += 1
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """Order of versions, most stable and newest first: v2, v1, v1beta2, v1alpha1, others by name.
+
+    Source: apimachinery `pkg/version`, documented under "Version priority" of CustomResourceDefinitions.
+    """
+    found = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", version)
+    if not found:
+        return (3, 0, 0, version)
+    major, stage, minor = found.groups()
+    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)

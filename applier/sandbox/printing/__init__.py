@@ -1,0 +1,1 @@
+"""Representations of objects for kubectl: tables, columns and cells."""

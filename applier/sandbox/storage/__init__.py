@@ -1,0 +1,1 @@
+"""Storage of the sandbox: objects, their history, and persistence on disk."""
