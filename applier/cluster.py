@@ -6,6 +6,7 @@ refused connections) happen inside the adapter, bounded, so that what arrives he
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
@@ -161,3 +162,18 @@ class Cluster(Protocol):
 
     async def close(self) -> None:
         """Give back connections."""
+
+
+class Reader(Protocol):
+    """What is read of a cluster: see `applier.cluster.Cluster`."""
+
+    @property
+    def server_time(self) -> datetime | None: ...
+
+    async def discover(self, *, refresh: bool = False) -> Discovery: ...
+
+    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None: ...
+
+    async def list(
+        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+    ) -> builtins.list[Object]: ...

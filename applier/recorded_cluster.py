@@ -8,9 +8,9 @@ from datetime import datetime
 
 from applier.cluster import Change, ClusterName, Discovery, Object, Subject
 from applier.errors import Denied
-from applier.sandbox.api.selectors import label_selector
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
+from renderer.label_selector import Selection
 
 
 @dataclass
@@ -39,10 +39,14 @@ class Recorded:
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
-        fits = label_selector(selector)
+        selection = Selection(kind, namespace, selector)
         keys = sorted(key for key in self._by_kind.get(kind, ()) if namespace in {None, key.namespace})
         found = (self.objects[key] for key in keys)
-        return [obj for obj in found if fits(obj["metadata"].get("labels") or {})]
+        return [
+            obj
+            for obj in found
+            if selection.selects(obj["metadata"].get("namespace") or "", obj["metadata"].get("labels") or {})
+        ]
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""

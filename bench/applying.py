@@ -32,12 +32,12 @@ import applier
 import gitops
 import renderer
 from applier.kube import connect
-from gitops import compose
+from gitops import source_config
 from gitops.cli import GARBAGE
 from gitops.clock import SystemClock
-from gitops.daemon.follow import Follower
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.daemon.follower import Follower
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.scenarios.platform import Repository
@@ -166,8 +166,8 @@ class Bench:
         cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
         clock = SystemClock()
         reconciler = Reconciler(cluster, "0.1.0", clock, LOCAL)
-        config = compose.source_config(f"{repository.path.name}={repository.path}")
-        yield Follower(compose.mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
+        config = source_config.source_config(f"{repository.path.name}={repository.path}")
+        yield Follower(source_config.mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
         await cluster.close()
 
     def command(self, repository: Repository) -> tuple[str, ...]:

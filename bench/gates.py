@@ -22,11 +22,11 @@ from typing import Any
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from bench.rendering import NODES, cpu, repository
-from gitops.passes import reconcile
-from gitops.passes.sources import SourceState
-from gitops.propagation import governor
-from gitops.propagation.permission import Permission
-from gitops.propagation.window import LOCAL
+from gitops.decisions import decide as governor
+from gitops.decisions.permission import Permission
+from gitops.reconcile import reconciler as reconcile
+from gitops.reconcile.sources import SourceState
+from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
 from renderer.render.cache import Memo
 from renderer.render.render import render

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 

@@ -28,13 +28,13 @@ from applier.kube.transport_port import Answer, BrokenError, Streamed
 from applier.plan.model import NodePlan
 from bench._wanted import end, missed
 from gitops.clock import SystemClock
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.daemon.work import Work
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.daemon.workers import Work
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror, Target
+from gitops.windows.window import LOCAL
 from tests.controlplane.server import ControlPlane
 from tests.faults.lane import Branch
 from tests.faults.proxy import Upstream

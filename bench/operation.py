@@ -34,14 +34,14 @@ from bench._wanted import end, missed
 from gitops.cli import GARBAGE
 from gitops.cli.progress import Progress
 from gitops.clock import SystemClock
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
-from gitops.server.seen import Seen
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.instrumentation import told
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.server.observability import Seen
 from gitops.source import Mirror, Target
-from gitops.stages import told
+from gitops.windows.window import LOCAL
 from tests.scenarios.platform import Repository
 
 FEW, MANY, RUNS = 50, 5_000, 3

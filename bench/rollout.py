@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from gitops.propagation.assignment import aim, bakes
-from gitops.propagation.collection import Collection, Item, collected
-from gitops.propagation.policy import DEFAULT
-from gitops.propagation.progress import Progress
-from gitops.propagation.rollout import decide, reserve
-from gitops.propagation.state import State, Target
+from gitops.rollouts.advance import decide, reserve
+from gitops.rollouts.collection import Collection, Item, collected
+from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.policy import DEFAULT
+from gitops.rollouts.state import State, Target
+from gitops.rollouts.targets import aim, bakes
 
 SMALL, LARGE = 1_000, 100_000
 EVENTS = 200

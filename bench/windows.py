@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from applier.plan.model import Effect
-from gitops.propagation.fields import windows_of
-from gitops.propagation.judge import Reading, Rules, judge
-from gitops.propagation.window import LOCAL, Target
+from gitops.windows.reader import windows_of
+from gitops.windows.verdict import Reading, Rules, judge
+from gitops.windows.window import LOCAL, Target
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
-from tests.gitops.propagation.naive import Naive, Walk
+from tests.gitops.windows.naive import Naive, Walk
 
 REPOSITORY = b"""
 apiVersion: levelgate.dev/v1alpha1

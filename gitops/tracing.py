@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.fenced_cluster import Fenced
 from applier.state.observed import annotation
 from gitops.errors import GitopsError
-from gitops.stages import Stage, untold
+from gitops.instrumentation import Stage, untold
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey

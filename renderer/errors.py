@@ -38,3 +38,18 @@ class Problem:
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def told(self, what: str) -> str:
+        """`what` is said of what stands here, with the place."""
+        return f"{self}: {what}" if self.file else what

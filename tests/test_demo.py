@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gitops import compose
-from gitops.source import places
+from gitops import source_config
+from gitops.source import locations
 from renderer.kinds import CRD
 from renderer.render.render import render
 from tests import demo
@@ -13,7 +13,7 @@ from tests import demo
 
 def test_the_sample_repository_renders_without_a_problem() -> None:
     """Offline: definitions that build on one another, a node that waits for data, one that is left out, four levels."""
-    bundle = render([compose.catalog_of(places.read(str(demo.SAMPLE)))])
+    bundle = render([source_config.catalog_of(locations.read(str(demo.SAMPLE)))])
     assert bundle.problems == ()
     nodes = [node for rendered in bundle.sets for node in rendered.nodes]
     assert [node.error for node in nodes if node.error] == []

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from gitops.config.form import FORM
+from gitops.config.schema import FORM
 from renderer import documents
 from renderer.identity import OWN_NAMESPACE
-from tests.gitops.propagation.test_fields import CALENDAR
+from tests.gitops.windows.test_reader import CALENDAR
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

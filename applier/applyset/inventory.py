@@ -103,7 +103,8 @@ def parent_body(
     epoch: int = 0,
     completed: str = "",
 ) -> Object:
-    """What the field manager of parent keys applies: id, tooling, scope, the epoch, the Jobs that have `completed` (`applier.applyset.completed_jobs`), and on
+    """What the field manager of parent keys applies: id, tooling, scope, the epoch, the Jobs that have `completed`
+    (`applier.applyset.completed_jobs`), and on
     instances the finalizer and the revision they were let move to. Where `uid` or `resource_version` are given the server refuses any other object,
     any other version of it.
     """

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from applier.cluster import Object
+from applier.cluster import Object, Reader
 from applier.errors import KindNotServed
-from applier.read.pending_reads import Reader
 from renderer.identity import GroupKind, ObjectKey
 
 TOOL = "kro"

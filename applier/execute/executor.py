@@ -1,4 +1,5 @@
-"""Carry out what a plan allows: writes of one round side by side, every answer merged into what is known. With `applier.execute.member_writer` the only place
+"""Carry out what a plan allows: writes of one round side by side, every answer merged into what is known. With
+`applier.execute.member_writer` the only place
 that writes content.
 
 Nothing here decides: an action is taken or it fails, and the failure is a value that the next plan reads. So is that no answer has come yet: see
@@ -16,7 +17,7 @@ from itertools import chain
 from applier.applyset import inventory, member
 from applier.applyset.adoption import inherited
 from applier.applyset.inventory import Scope
-from applier.cluster import PARENT, Cluster
+from applier.cluster import PARENT, Cluster, Reader
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
 from applier.execute.member_writer import Writer
 from applier.execute.pending_writes import Act, Batch
@@ -26,7 +27,6 @@ from applier.plan.model import NodePlan, Plan, SetPlan, Verb
 from applier.plan.prune import Fate, Orphan
 from applier.read import observe
 from applier.read.contents import inside
-from applier.read.pending_reads import Reader
 from applier.state.managed_fields import Lost
 from applier.state.observed import Observed
 from renderer import well_known

@@ -17,9 +17,10 @@ from applier.plan.refused import Place, Refused
 from applier.state.managed_fields import Lost
 from applier.state.observed import label
 from renderer import well_known
+from renderer.catalog.file_content import Unreadable
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.model import RenderedNode, RenderedSet, Unreadable
+from renderer.render.model import RenderedNode, RenderedSet
 
 
 class Verb(StrEnum):

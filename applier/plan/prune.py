@@ -17,12 +17,13 @@ from applier.causes import Because, Blocked, Reason
 from applier.state.health import health_of
 from applier.state.observed import Observed, annotation
 from renderer import well_known
+from renderer.catalog.file_content import Unreadable
 from renderer.frozen import dataclass
 from renderer.graph import levels
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import listed
-from renderer.render.model import RenderedSet, Unreadable
+from renderer.render.model import RenderedSet
 
 
 class Fate(StrEnum):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from applier.cluster import Object
+from applier.cluster import Object, Reader
 from applier.errors import KindNotServed, Unavailable
-from applier.read.pending_reads import Reader
 from applier.state.observed import Observed
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind

@@ -12,9 +12,8 @@ from dataclasses import replace
 from itertools import chain
 
 from applier.applyset.inventory import ForeignSet, Scope, read_scope, scope_of
-from applier.cluster import Object
+from applier.cluster import Object, Reader
 from applier.errors import ClusterError, Denied, Invalid, KindNotServed, Unavailable
-from applier.read.pending_reads import Reader
 from applier.state.observed import Observed, label
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id

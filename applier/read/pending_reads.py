@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import field
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from applier.backoff import Patience
 from applier.cluster import Cluster, Discovery, Object
@@ -34,21 +34,6 @@ LONGEST_WAIT: Final = 60.0
 
 ASKED_ON: Final = 2
 """Silent kinds that are asked at a time, so that what never answers does not take the places of what does."""
-
-
-class Reader(Protocol):
-    """What is read of a cluster: see `applier.cluster.Cluster`."""
-
-    @property
-    def server_time(self) -> datetime | None: ...
-
-    async def discover(self, *, refresh: bool = False) -> Discovery: ...
-
-    async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None: ...
-
-    async def list(
-        self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
-    ) -> builtins.list[Object]: ...
 
 
 @dataclass(eq=False)

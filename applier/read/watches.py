@@ -1,6 +1,7 @@
 """Watches that are kept: one for each subject that is wanted, begun again when it breaks. They carry hints, never facts.
 
-What is decided rests on consistent reads alone (`applier.state.observed`); a watch only says that it is worth to read again. So nothing is lost when one
+What is decided rests on consistent reads alone (`applier.state.observed`); a watch only says that it is worth to
+read again. So nothing is lost when one
 breaks: that it has begun anew is a hint as well.
 """
 

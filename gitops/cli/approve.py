@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.ordering import Giving, optional_reason, order_options
-from gitops.records import orders
-from gitops.records.orders import Order, Subject
-from gitops.records.refs import ROLLOUT, SOURCE
+from gitops.cli.person_requests import Giving, optional_reason, order_options
+from gitops.records import requests
+from gitops.records.references import ROLLOUT, SOURCE
+from gitops.records.requests import Order, Subject
 
 
 @click.command()
@@ -28,6 +28,6 @@ def command(after: str | None, commit: str | None, reason: str, give: Giving) ->
         raise click.UsageError("say --after for a rollout, or --commit for a source")
 
     def order(subject: Subject) -> Order:
-        return orders.approve(subject, after, reason) if after else orders.approve_commit(subject, commit or "")
+        return requests.approve(subject, after, reason) if after else requests.approve_commit(subject, commit or "")
 
     return give(order, ROLLOUT if after else SOURCE)

@@ -7,9 +7,9 @@ from datetime import timedelta
 import click
 
 from gitops.cli.options import Duration
-from gitops.cli.ordering import INSTANCE, Giving, order_options, reason
-from gitops.records import orders
-from gitops.records.refs import DEFINITION
+from gitops.cli.person_requests import INSTANCE, Giving, order_options, reason
+from gitops.records import requests
+from gitops.records.references import DEFINITION
 
 
 @click.command()
@@ -26,4 +26,4 @@ def command(duration: timedelta, reason: str, give: Giving) -> int:
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7
     """
-    return give(lambda subject: orders.break_glass(subject, reason, subject.now + duration), INSTANCE, DEFINITION)
+    return give(lambda subject: requests.break_glass(subject, reason, subject.now + duration), INSTANCE, DEFINITION)

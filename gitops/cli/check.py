@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from gitops.check.facts import Facts, examine
-from gitops.check.judge import Finding, Level, judge
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
-from gitops.words.text import local, title
+from gitops.maintenance.cluster_check import Finding, Level, judge
+from gitops.maintenance.cluster_facts import Facts, examine
+from gitops.text import local, title
 from renderer.phrasing import counted
 
 _SHOWN = 5

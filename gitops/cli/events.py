@@ -11,11 +11,11 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.records.causes import timestamp
-from gitops.records.refs import SOURCE, Ref, existing, locate
-from gitops.status.journal import Line, about, transitions
-from gitops.words.text import aligned, title
-from gitops.words.times import Times
+from gitops.explain.journal import Line, about, transitions
+from gitops.records.cause_rows import timestamp
+from gitops.records.references import SOURCE, Ref, existing, locate
+from gitops.text import aligned, title
+from gitops.times import Times
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 

@@ -17,18 +17,18 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.propagation.judge import startable
-from gitops.propagation.window import Window
-from gitops.records.causes import Cause, timestamp
-from gitops.records.record import SourceRecord
-from gitops.records.refs import Ref
-from gitops.records.standing import Pair, everything_suspended
-from gitops.status.explain import explain
-from gitops.status.explanation import Explanation, Link, Shut, Waiting
-from gitops.status.pods import stuck
-from gitops.words.reasons import actions, left, links, unread
-from gitops.words.text import aligned, title
-from gitops.words.times import Times
+from gitops.explain.explainer import explain
+from gitops.explain.explanation import Explanation, Link, Shut, Waiting
+from gitops.explain.phrasing import actions, left, links, unread
+from gitops.explain.pods import stuck
+from gitops.records.cause_rows import Cause, timestamp
+from gitops.records.instance_state import Pair, everything_suspended
+from gitops.records.references import Ref
+from gitops.records.source_record import SourceRecord
+from gitops.text import aligned, title
+from gitops.times import Times
+from gitops.windows.verdict import startable
+from gitops.windows.window import Window
 from renderer.identity import ObjectKey
 
 _MOST = 10
@@ -87,8 +87,8 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
 async def _event(
     event: Ref, subject: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice
 ) -> int:
-    from gitops.passes.wakes import wakes
-    from gitops.words.waking import as_json, as_text
+    from gitops.explain.event_effects import wakes
+    from gitops.explain.waking import as_json, as_text
 
     clock = SystemClock()
     async with choice.connected() as cluster:

@@ -11,9 +11,10 @@ import click
 import orjson
 
 from gitops.cli.terminal import echo_lines
-from gitops.config.form import FORM
-from gitops.propagation import fields, policy_schema
-from gitops.source import places
+from gitops.config.schema import FORM
+from gitops.rollouts import policy_schema
+from gitops.source import locations
+from gitops.windows import reader
 from renderer import documents
 from renderer.catalog.catalog import load
 from renderer.definition.compile import Definition
@@ -133,7 +134,7 @@ def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
     """Of definitions, windows, policies and levelgate.yaml, and of the instances of these definitions."""
     return [
         json_schema.definition_schema(),
-        json_schema.spec_schema(OWN_API_VERSION, WINDOW, fields.SPEC),
+        json_schema.spec_schema(OWN_API_VERSION, WINDOW, reader.SPEC),
         json_schema.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
         json_schema.object_schema(FORM),
         *map(json_schema.instance_schema, definitions),
@@ -157,7 +158,7 @@ def _read(named: Iterable[str], kind: str) -> tuple[list[Definition], int]:
         if Path(place).is_file():
             files[place] = _bytes(Path(place))
         else:
-            files |= {f"{place}/{path}": file.data for path, file in places.read(place).files.items()}
+            files |= {f"{place}/{path}": file.data for path, file in locations.read(place).files.items()}
     catalog = load(files)
     found = [one for _, one in sorted(catalog.definitions.items()) if kind in ("", one.group_kind.kind)]
     unread = {file for file in catalog.unreadable if _DEFINITION.search(files.get(file, b""))}

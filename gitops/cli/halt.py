@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.ordering import Giving, order_options, reason
-from gitops.records import orders
-from gitops.records.refs import ROLLOUT
+from gitops.cli.person_requests import Giving, order_options, reason
+from gitops.records import requests
+from gitops.records.references import ROLLOUT
 
 
 @click.command()
@@ -20,4 +20,4 @@ def command(reason: str, give: Giving) -> int:
     \b
     levelgate halt rollout/webapp.kro.run --reason "INC-7, errors in the shop"
     """
-    return give(lambda subject: orders.halt(subject, reason), ROLLOUT)
+    return give(lambda subject: requests.halt(subject, reason), ROLLOUT)

@@ -18,14 +18,14 @@ from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
-from gitops.propagation.state import OVERRIDDEN
-from gitops.records import passes
-from gitops.records.causes import timestamp
-from gitops.records.passes import Deed, Passed
-from gitops.records.record import read_records
-from gitops.records.refs import SOURCE, Ref, existing, locate
-from gitops.words.text import aligned, title
-from gitops.words.times import Times
+from gitops.records import pass_history
+from gitops.records.cause_rows import timestamp
+from gitops.records.pass_history import Deed, Passed
+from gitops.records.references import SOURCE, Ref, existing, locate
+from gitops.records.source_record import read_records
+from gitops.rollouts.state import OVERRIDDEN
+from gitops.text import aligned, title
+from gitops.times import Times
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -115,7 +115,7 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
         _Commit(name, commit, tuple(together))
         for name, record in await read_records(cluster)
         if source in {"", name}
-        for commit, together in groupby(_of(passes.read(record.passes), instance), lambda one: one.commit)
+        for commit, together in groupby(_of(pass_history.read(record.passes), instance), lambda one: one.commit)
     ]
     return sorted(found, key=lambda one: one.passes[-1].at, reverse=True)
 

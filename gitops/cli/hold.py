@@ -6,8 +6,8 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.ordering import INSTANCE, Giving, order_options, reason, until
-from gitops.records import orders
+from gitops.cli.person_requests import INSTANCE, Giving, order_options, reason, until
+from gitops.records import requests
 
 
 @click.command()
@@ -23,4 +23,4 @@ def command(reason: str, until: datetime | None, give: Giving) -> int:
     levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"
     levelgate hold webapp shop -n prod --until 4h --reason "debugging, Ada" --dry-run
     """
-    return give(lambda subject: orders.hold(subject, reason, until), INSTANCE)
+    return give(lambda subject: requests.hold(subject, reason, until), INSTANCE)

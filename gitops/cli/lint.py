@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitops import compose
+from gitops import source_config
 from gitops.cli.options import revision_option, schemas_option
 from gitops.cli.terminal import echo, echo_lines, tell
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read
-from gitops.source import places
+from gitops.source import locations
 from gitops.source.target import identity
-from gitops.words.times import length
+from gitops.times import length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.export.lint import Finding, Severity, lint
@@ -27,7 +27,7 @@ from renderer.render.render import render
 from renderer.render.world import World
 
 if TYPE_CHECKING:
-    from gitops.propagation.window import Target
+    from gitops.windows.window import Target
 
 
 @click.command()
@@ -57,9 +57,9 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     levelgate lint . --config levelgate.yaml
     """
     config, mistakes = _configuration(file)
-    snapshot = places.read(place, revision=revision)
-    catalog = compose.catalog_of(snapshot)
-    types, unreadable = compose.schemas_in(schemas)
+    snapshot = locations.read(place, revision=revision)
+    catalog = source_config.catalog_of(snapshot)
+    types, unreadable = source_config.schemas_in(schemas)
     bundle = render([catalog], World(types=types))
     found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
     found += [*(Finding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
@@ -88,20 +88,20 @@ def _configuration(file: Path | None) -> tuple[Config | None, list[Finding]]:
 
 def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterator[Finding]:
     """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
-    from gitops.propagation.people import glass_beyond
+    from gitops.rollouts.directives import glass_beyond
 
     now = SystemClock().now()
     for problem, is_over in glass_beyond(catalog.objects, now):
         yield Finding(problem, Severity.WARNING if is_over else Severity.ERROR)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
-    from gitops.propagation.fields import windows_of
-    from gitops.propagation.gate_lint import never_open, unknown_names
-    from gitops.propagation.lint import warnings
-    from gitops.propagation.policies import policies_of
-    from gitops.propagation.policy_lint import by_instances
-    from gitops.propagation.targets import targets
-    from gitops.propagation.window import LOCAL
+    from gitops.gates.lint import never_open, unknown_names
+    from gitops.rollouts.policy_lint import by_instances
+    from gitops.rollouts.policy_reader import policies_of
+    from gitops.windows.lint import warnings
+    from gitops.windows.reader import windows_of
+    from gitops.windows.targets import targets
+    from gitops.windows.window import LOCAL
 
     calendar, rules = windows_of(catalog), policies_of(catalog)
     instances = by_instances(rules.policies, bundle)
@@ -125,11 +125,11 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
 
 def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Finding]:
     """Policies that want a revert proposed, and nobody is named to propose it to: of the source that is `place`, else of all in the configuration."""
-    from gitops.propagation.policies import policies_of
-    from gitops.propagation.policy import OnHalt
+    from gitops.rollouts.policy import OnHalt
+    from gitops.rollouts.policy_reader import policies_of
 
     wanting = [one for one in policies_of(catalog).policies if one.on_halt is OnHalt.PROPOSE_REVERT]
-    urls, path = places.locations(place) if wanting else (frozenset(), "")
+    urls, path = locations.locations(place) if wanting else (frozenset(), "")
     here = [one for one in config.sources if identity(one.target.url) in urls and one.target.path == path]
     without = [one.name for one in here or config.sources if one.forge is None]
     for policy in wanting if without else ():
@@ -139,9 +139,9 @@ def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Findin
 
 def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -> Iterator[tuple[Problem, Severity]]:
     """Where windows leave less room than the default policy wants."""
-    from gitops.propagation.availability import shortages
-    from gitops.propagation.policy import OnViolation
-    from gitops.propagation.rules import in_force
+    from gitops.rollouts.lint import shortages
+    from gitops.rollouts.policy import OnViolation
+    from gitops.rollouts.source_rules import in_force
 
     rules = in_force(catalog, {})
     policy = rules.default_policy

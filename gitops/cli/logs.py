@@ -10,11 +10,11 @@ import orjson
 from gitops.cli.events import reference, subject
 from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, unreached
-from gitops.records.causes import timestamp
-from gitops.records.refs import Ref, existing, locate
-from gitops.status.journal import WATCHED, Line, about, everything
-from gitops.status.waiting import until
-from gitops.words.text import one_line, visible_json
+from gitops.explain.journal import WATCHED, Line, about, everything
+from gitops.explain.waiting import until
+from gitops.records.cause_rows import timestamp
+from gitops.records.references import Ref, existing, locate
+from gitops.text import one_line, visible_json
 
 
 @click.command()

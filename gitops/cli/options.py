@@ -22,7 +22,7 @@ from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
-    from gitops.status.permitted import Permitted
+    from gitops.explain.permitted_cluster import Permitted
 
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -152,8 +152,8 @@ class ClusterChoice:
         """The chosen cluster as far as one may read it, and the namespace that is meant: this one, else the kubeconfig's. A reference that finds
         nothing says what could not be read. Raises ConfigurationError.
         """
-        from gitops.records.refs import RefError
-        from gitops.status.permitted import Permitted
+        from gitops.explain.permitted_cluster import Permitted
+        from gitops.records.references import RefError
 
         async with self.connected() as cluster:
             found = Permitted(cluster, within=namespace or "")

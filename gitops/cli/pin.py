@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.ordering import Giving, order_options, reason, until
-from gitops.records import orders
-from gitops.records.refs import SOURCE
+from gitops.cli.person_requests import Giving, order_options, reason, until
+from gitops.records import requests
+from gitops.records.references import SOURCE
 
 
 @click.command()
@@ -24,4 +24,4 @@ def command(revision: str, reason: str, until: datetime | None, give: Giving) ->
     \b
     levelgate pin source/platform --revision 4e01b7a --until 4h --reason "INC-7, back to Wednesday"
     """
-    return give(lambda subject: orders.pin(subject, revision.lower(), reason, until), SOURCE)
+    return give(lambda subject: requests.pin(subject, revision.lower(), reason, until), SOURCE)

@@ -18,11 +18,11 @@ from applier.applyset.adoption import Adoption
 from gitops.cli import program_version, uncollected
 from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
 from gitops.cli.terminal import echo, tell
-from gitops.source import places, while_inside
+from gitops.source import locations, while_inside
 
 if TYPE_CHECKING:
     from gitops.config import Config
-    from gitops.records.refs import Ref
+    from gitops.records.references import Ref
 
 
 @click.command()
@@ -116,13 +116,13 @@ def command(
     wanted = _refs(refs)
     config = _configuration(file) if file else None
     with uncollected(), ThreadPoolExecutor(max_workers=2) as beside, while_inside() as tick:
-        commits = beside.submit(places.compared, place, base, head or revision, tick)
+        commits = beside.submit(locations.compared, place, base, head or revision, tick)
         if against == "cluster":
             beside.submit(kube.load)
-        from gitops.cli.asked import Asked
-        from gitops.cli.planned import text
-        from gitops.review.narrowing import narrowed
-        from gitops.words.times import Times
+        from gitops.cli.plan_inputs import Asked
+        from gitops.cli.plan_text import text
+        from gitops.plan.narrowing import narrowed
+        from gitops.times import Times
 
         asked = Asked(place, base, head or revision, against, source, adopt, config)
         report, title = asyncio.run(asked.report(choice, commits))
@@ -136,19 +136,19 @@ def command(
     times = Times(utc)
     match output:
         case "json":
-            from gitops.review.as_json import as_json
+            from gitops.plan.report_json import as_json
 
             tell(as_json(shown), "json", is_sorted=True)
         case "markdown":
-            from gitops.review.markdown import comment
+            from gitops.plan.report_markdown import comment
 
             click.echo(comment(shown, version=program_version()))
         case "junit":
-            from gitops.review.findings import as_junit
+            from gitops.plan.report_ci import as_junit
 
             click.echo(as_junit(shown))
         case "sarif":
-            from gitops.review.findings import as_sarif
+            from gitops.plan.report_ci import as_sarif
 
             tell(as_sarif(shown, program_version(), path=commits.result().path), "json")
         case _:

@@ -13,12 +13,12 @@ import orjson
 from applier.causes import Blocked, Reason
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.passes.known import Pass
-from gitops.passes.news import Failed, Halted, Held, News, Overridden, Settled, WaveOver, Wrong, news
-from gitops.passes.sources import revisions_of
-from gitops.passes.tally import Tally
-from gitops.propagation.state import State, WaveProgress
-from gitops.words.text import place, title, visible
+from gitops.reconcile.context import Pass
+from gitops.reconcile.notable_changes import Failed, Halted, Held, News, Overridden, Settled, WaveOver, Wrong, news
+from gitops.reconcile.sources import revisions_of
+from gitops.reconcile.tally import Tally
+from gitops.rollouts.state import State, WaveProgress
+from gitops.text import place, title, visible
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.render.model import RenderedSet
 

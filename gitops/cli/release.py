@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.ordering import INSTANCE, Giving, order_options
-from gitops.records import orders
+from gitops.cli.person_requests import INSTANCE, Giving, order_options
+from gitops.records import requests
 
 
 @click.command()
@@ -16,4 +16,4 @@ def command(give: Giving) -> int:
     \b
     levelgate release webapp/shop -n prod
     """
-    return give(orders.release, INSTANCE)
+    return give(requests.release, INSTANCE)

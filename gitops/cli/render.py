@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from applier.applyset.inventory import parent_body, scope_of
-from gitops import compose
+from gitops import source_config
 from gitops.cli import program_version
 from gitops.cli.options import revision_option, schemas_option
 from gitops.cli.terminal import echo_lines, tell
-from gitops.source import places
-from gitops.words.text import described, mark_of, title
+from gitops.source import locations
+from gitops.text import mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.phrasing import counted
@@ -46,9 +46,9 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     levelgate render . --revision main~1 -o yaml
     levelgate render https://git.example.com/platform.git -o json
     """
-    snapshot = places.read(place, revision=revision)
-    types, unreadable = compose.schemas_in(schemas)
-    bundle = render([compose.catalog_of(snapshot)], World(types=types))
+    snapshot = locations.read(place, revision=revision)
+    types, unreadable = source_config.schemas_in(schemas)
+    bundle = render([source_config.catalog_of(snapshot)], World(types=types))
     bundle = replace(bundle, problems=(*unreadable, *bundle.problems))
     if output_dir is not None:
         _write(bundle, output_dir)
@@ -58,7 +58,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     elif output == "yaml":
         click.echo(documents.dump(_all(bundle)), nl=False)
     else:
-        echo_lines(_table(bundle, f"{place}: {described(snapshot, revision)}"))
+        echo_lines(_table(bundle, f"{place}: {snapshot.describe(revision)}"))
     echo_lines(map(str, bundle.problems), err=True)
     return 1 if bundle.problems else 0
 

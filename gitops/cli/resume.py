@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.ordering import INSTANCE, Giving, everything, optional_reason, order_options
-from gitops.records import orders
-from gitops.records.refs import DEFINITION, ROLLOUT, SOURCE
+from gitops.cli.person_requests import INSTANCE, Giving, everything, optional_reason, order_options
+from gitops.records import requests
+from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 
 
 @click.command()
@@ -22,5 +22,5 @@ def command(reason: str, everything: bool, give: Giving) -> int:
     levelgate resume rollout/webapp.kro.run --reason "INC-7 is over"
     """
     return give(
-        lambda subject: orders.resume(subject, reason), INSTANCE, DEFINITION, SOURCE, ROLLOUT, everything=everything
+        lambda subject: requests.resume(subject, reason), INSTANCE, DEFINITION, SOURCE, ROLLOUT, everything=everything
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitops import compose
+from gitops import source_config
 from gitops.cli import program_version
 from gitops.cli.options import FILE, Duration
 from gitops.cli.terminal import echo
@@ -20,7 +20,7 @@ from gitops.config.address import Address, address
 from gitops.source import Credentials, Mirror, default_cache, while_inside
 
 if TYPE_CHECKING:
-    from gitops.review.reviewer import Reviewer
+    from gitops.pull_requests.reviewer import Reviewer
 
 
 @click.command()
@@ -90,12 +90,12 @@ def command(
     if number and not once:
         raise click.UsageError("--pr goes with --once")
     where = _listened(listen, secret_file, once=once)
-    config = compose.source_config(f"{source}={url}" if source else url, path=path)
+    config = source_config.source_config(f"{source}={url}" if source else url, path=path)
     credentials = Credentials(token_file=_for_git(url, token_file))
 
     async def review(tick: Callable[[], None]) -> bool:
         from gitops.forge.connect import Place
-        from gitops.review.reviewer import Reviewer
+        from gitops.pull_requests.reviewer import Reviewer
 
         clock = SystemClock()
         place = Place.of(url, token_file, kind=forge or "", api=api, project=project, login=login)

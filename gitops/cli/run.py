@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from applier.applyset.adoption import Adoption
-from gitops import compose
+from gitops import source_config
 from gitops.cli import NOT_YET, uncollected
 from gitops.cli.options import (
     ClusterChoice,
@@ -21,17 +21,17 @@ from gitops.cli.options import (
     refuse_beside_config,
     refuse_without,
 )
-from gitops.cli.process import Process
 from gitops.cli.progress import Progress
+from gitops.cli.run_process import Process
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.config.address import DEFAULT, address
-from gitops.config.form import LOG_FORMATS
+from gitops.config.schema import LOG_FORMATS
 from gitops.errors import SourceError
-from gitops.passes.known import Pass
-from gitops.passes.tally import Tally
-from gitops.propagation.window import LOCAL
-from gitops.records.causes import blocked_rows
+from gitops.reconcile.context import Pass
+from gitops.reconcile.tally import Tally
+from gitops.records.cause_rows import blocked_rows
+from gitops.windows.window import LOCAL
 
 
 @click.command()
@@ -140,7 +140,9 @@ def command(
     if file is None:
         if not sources:
             raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
-        found = [compose.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources]
+        found = [
+            source_config.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
+        ]
         config = Config(tuple(found), LOCAL)
     else:
         refuse_beside_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")

@@ -18,13 +18,13 @@ from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.backtest import Compared, compare, held
 from gitops.simulate.commits import Commits, Repository, rules_of
-from gitops.simulate.document import as_json, compared_as_json
 from gitops.simulate.engine import Simulation
 from gitops.simulate.recorder import length
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Event, Timeline
-from gitops.words.text import aligned
-from gitops.words.times import Times
+from gitops.simulate.timeline_json import as_json, compared_as_json
+from gitops.text import aligned
+from gitops.times import Times
 from renderer.phrasing import counted, listed
 
 LONGEST = timedelta(days=14)

@@ -10,7 +10,7 @@ import click
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
-from gitops.review.snapshot import Snapshot, SnapshotError, take, written
+from gitops.plan.snapshot import Snapshot, SnapshotError, take, written
 from renderer.phrasing import counted
 
 

@@ -15,18 +15,18 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.propagation.people import moment
-from gitops.propagation.state import WaveProgress
-from gitops.records.causes import Cause, timestamp
-from gitops.records.record import SourceRecord
-from gitops.records.refs import Ref, RefError, locate, meant
-from gitops.records.rollouts import rollout_key
-from gitops.records.standing import Standing, State, everything_suspended
-from gitops.status.overview import Overview, Rollout
-from gitops.status.permitted import Permitted
-from gitops.words.reasons import blocker, left, reference, unread
-from gitops.words.text import age, aligned
-from gitops.words.times import Times
+from gitops.explain.overview import Overview, Rollout
+from gitops.explain.permitted_cluster import Permitted
+from gitops.explain.phrasing import blocker, left, reference, unread
+from gitops.records.cause_rows import Cause, timestamp
+from gitops.records.instance_state import Standing, State, everything_suspended
+from gitops.records.references import Ref, RefError, locate, meant
+from gitops.records.rollout_records import rollout_key
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.directives import moment
+from gitops.rollouts.state import WaveProgress
+from gitops.text import age, aligned
+from gitops.times import Times
 from renderer.identity import ObjectKey
 
 

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.ordering import INSTANCE, Giving, everything, order_options, reason, until
-from gitops.records import orders
-from gitops.records.refs import DEFINITION, SOURCE
+from gitops.cli.person_requests import INSTANCE, Giving, everything, order_options, reason, until
+from gitops.records import requests
+from gitops.records.references import DEFINITION, SOURCE
 
 
 @click.command()
@@ -27,5 +27,5 @@ def command(reason: str, until: datetime | None, everything: bool, give: Giving)
     levelgate suspend webapp/shop -n prod --reason "somebody looks into it"
     """
     return give(
-        lambda subject: orders.suspend(subject, reason, until), INSTANCE, DEFINITION, SOURCE, everything=everything
+        lambda subject: requests.suspend(subject, reason, until), INSTANCE, DEFINITION, SOURCE, everything=everything
     )

@@ -11,14 +11,14 @@ from applier.cluster import Subject
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import Duration, refuse_without
-from gitops.cli.ordering import INSTANCE, Giving, order_options
+from gitops.cli.person_requests import INSTANCE, Giving, order_options
 from gitops.cli.terminal import echo, unreached
-from gitops.records import orders
-from gitops.records.orders import Order
-from gitops.records.record import SourceRecord
-from gitops.records.refs import SOURCE
+from gitops.explain.waiting import until
+from gitops.records import requests
+from gitops.records.references import SOURCE
+from gitops.records.requests import Order
+from gitops.records.source_record import SourceRecord
 from gitops.records.sync import answered
-from gitops.status.waiting import until
 from renderer import well_known
 
 
@@ -55,4 +55,4 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
         echo(f"No answer within {timeout.total_seconds():g}s: {why}", err=True)
         return NOT_YET
 
-    return give.to_sources(orders.sync, INSTANCE, SOURCE, after=after if wait else None)
+    return give.to_sources(requests.sync, INSTANCE, SOURCE, after=after if wait else None)

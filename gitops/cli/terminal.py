@@ -8,7 +8,7 @@ from typing import Any
 import click
 import orjson
 
-from gitops.words.text import one_line, visible, visible_json
+from gitops.text import one_line, visible, visible_json
 
 
 def echo(text: str = "", *, err: bool = False) -> None:

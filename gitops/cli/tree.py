@@ -13,10 +13,10 @@ from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.records.refs import Ref, existing, locate
-from gitops.status.tree import Branch, tree, walk
-from gitops.words.reasons import reference
-from gitops.words.text import aligned, local, place
+from gitops.explain.phrasing import reference
+from gitops.explain.tree import Branch, tree, walk
+from gitops.records.references import Ref, existing, locate
+from gitops.text import aligned, local, place
 
 
 @click.command()

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import click
 
-from gitops.records.refs import Ref, RefError
-from gitops.words.times import Times
+from gitops.records.references import Ref, RefError
+from gitops.times import Times
 
 
 def typed(words: Sequence[str]) -> Ref:

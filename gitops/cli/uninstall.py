@@ -17,10 +17,10 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.leadership import Leadership, own_identity, while_held
-from gitops.passes.known import Pass
-from gitops.records.record import SourceRecord, read_records
-from gitops.uninstall import Departure, Leaver
-from gitops.words.text import aligned, local, title
+from gitops.maintenance.uninstall import Departure, Leaver
+from gitops.reconcile.context import Pass
+from gitops.records.source_record import SourceRecord, read_records
+from gitops.text import aligned, local, title
 from renderer.identity import ObjectKey
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.ordering import Giving, order_options
-from gitops.records import orders
-from gitops.records.refs import SOURCE
+from gitops.cli.person_requests import Giving, order_options
+from gitops.records import requests
+from gitops.records.references import SOURCE
 
 
 @click.command()
@@ -19,4 +19,4 @@ def command(give: Giving) -> int:
     \b
     levelgate unpin source/platform
     """
-    return give(orders.unpin, SOURCE)
+    return give(requests.unpin, SOURCE)

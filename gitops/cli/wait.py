@@ -16,15 +16,15 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo, unreached
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
+from gitops.explain.overview import Overview
+from gitops.explain.permitted_cluster import Permitted
+from gitops.explain.wait import Arrival, Awaited, Goal
+from gitops.explain.waiting import until
 from gitops.records.installation import INSTALLATION, followed, untaken
-from gitops.records.record import SourceRecord, read_records
-from gitops.records.refs import ROLLOUT, SOURCE, Ref, RefError, locate
-from gitops.records.standing import Standing
-from gitops.status.arrival import Arrival, Awaited, Goal
-from gitops.status.overview import Overview
-from gitops.status.permitted import Permitted
-from gitops.status.waiting import until
-from gitops.words.text import local, title
+from gitops.records.instance_state import Standing
+from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, locate
+from gitops.records.source_record import SourceRecord, read_records
+from gitops.text import local, title
 from renderer.definition.variables import suggestion
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
 

@@ -9,26 +9,25 @@ from datetime import datetime
 import click
 
 from applier.cluster import Cluster
-from gitops import compose
+from gitops import source_config
 from gitops.cli.options import ClusterChoice, cluster_options, revision_option
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
-from gitops.propagation import zones
-from gitops.propagation.gate_lint import by_target
-from gitops.propagation.lint import clock_changes, warnings
-from gitops.propagation.rules import in_force
-from gitops.propagation.targets import targets
-from gitops.propagation.window import LOCAL
-from gitops.records import calendar
+from gitops.explain.window_table import Calendar, as_json, tables
+from gitops.gates.lint import by_target
+from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, cluster_name
-from gitops.records.record import read_records
-from gitops.records.refs import RefError
+from gitops.records.references import RefError
 from gitops.records.revisions import Archive
-from gitops.source import places
-from gitops.words.calendar import Calendar, as_json, tables
-from gitops.words.text import described
-from gitops.words.times import Times
+from gitops.records.source_record import read_records
+from gitops.rollouts.source_rules import in_force
+from gitops.source import locations
+from gitops.times import Times
+from gitops.windows import zones
+from gitops.windows.lint import clock_changes, warnings
+from gitops.windows.targets import targets
+from gitops.windows.window import LOCAL
 from renderer.render.render import render
 
 
@@ -91,13 +90,13 @@ def command(
 
 
 def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[str]]:
-    snapshot = places.read(place, revision=revision)
-    catalog = compose.catalog_of(snapshot)
+    snapshot = locations.read(place, revision=revision)
+    catalog = source_config.catalog_of(snapshot)
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
     gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
     found = Calendar.of(rules, targets(render([catalog]), catalog.definitions, LOCAL), gates)
-    return [found], f"{place}: {described(snapshot, revision)}\n", list(map(str, [*problems, *rules.problems]))
+    return [found], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 
 async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[Calendar], str, list[str]]:
@@ -110,11 +109,11 @@ async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[lis
 
 async def in_cluster(cluster: Cluster) -> list[Calendar]:
     """The calendars in force, by source. Raises ClusterError."""
-    rules = await calendar.read(cluster)
+    rules = await window_calendar.read(cluster)
     if not rules:
         return []
     named = cluster_name(await cluster.get(INSTALLATION))
-    live = await calendar.targets(cluster, await read_records(cluster), named)
+    live = await window_calendar.targets(cluster, await read_records(cluster), named)
     gates = by_target(await (await Archive.observe(cluster)).newest_definitions(cluster))
     return [Calendar.of(one, live.get(one.source, ()), gates) for one in rules]
 

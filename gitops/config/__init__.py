@@ -3,7 +3,7 @@
 It is the operator's, never read from a repository that is followed. A file is taken whole or not at all; all its mistakes are told together.
 """
 
-from gitops.config.config import Config, ConfigErrors
-from gitops.config.read import read
+from gitops.config.model import Config, ConfigErrors
+from gitops.config.reader import read
 
 __all__ = ["Config", "ConfigErrors", "read"]

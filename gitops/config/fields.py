@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from gitops.durations import duration
 from gitops.errors import RefusedUrl
-from gitops.propagation.mistakes import Mistakes
 from gitops.source.target import parts_of
+from gitops.windows.problem_collector import Mistakes
 from renderer.frozen import dataclass
 
 T = TypeVar("T")

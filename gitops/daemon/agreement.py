@@ -10,10 +10,10 @@ from applier.causes import Reason
 from applier.cluster import Cluster
 from gitops.clock import Clock
 from gitops.errors import GitopsError
-from gitops.passes.history import Offer
-from gitops.passes.sources import SourceState
-from gitops.review import planning
-from gitops.review.hashing import is_same
+from gitops.plan import planner
+from gitops.plan.hashing import is_same
+from gitops.reconcile.source_acceptance import Offer
+from gitops.reconcile.sources import SourceState
 
 TRAILER = "Levelgate-Plan"
 
@@ -24,7 +24,7 @@ class OtherPlan(GitopsError):
 
 async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, cluster_name: str) -> None:
     """Raises OtherPlan where the plan of this source is another one, ClusterError where the cluster cannot be read."""
-    found = await planning.against(cluster, state, clock=clock, cluster_name=cluster_name)
+    found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if not is_same(agreed, found.hash):
         source = found.source
         raise OtherPlan(
@@ -37,7 +37,7 @@ async def objection(
     cluster: Cluster, state: SourceState, said: str, *, clock: Clock, cluster_name: str
 ) -> Offer | None:
     """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
-    found = await planning.against(cluster, state, clock=clock, cluster_name=cluster_name)
+    found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(said, found.hash):
         return None
     made = f"was made for plan {said}" if said else f"says no plan in a trailer {TRAILER}"

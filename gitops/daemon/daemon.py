@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gitops import compose
-from gitops.compose import SourceConfig
+from gitops import source_config
 from gitops.config import Config
-from gitops.daemon.attention import Attention
-from gitops.daemon.configuration import Configuration
-from gitops.daemon.follow import Follower
-from gitops.daemon.proposing import Proposer
-from gitops.daemon.schedule import Schedule
-from gitops.daemon.watch import RefWatch
+from gitops.daemon.event_router import Attention
+from gitops.daemon.file_watch import RefWatch
+from gitops.daemon.follower import Follower
+from gitops.daemon.live_config import Configuration
+from gitops.daemon.timers import Schedule
 from gitops.daemon.workqueue import RESYNC
-from gitops.externals import External, Externals
+from gitops.external_facts import External, Externals
 from gitops.notifications import Delivery
-from gitops.passes.known import Pass
+from gitops.pull_requests.revert_proposer import Proposer
+from gitops.reconcile.context import Pass
+from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 _FIRST_ANSWERS: Final = 2.0
@@ -103,7 +103,7 @@ class Daemon:
             for one in config.sources
             if (old := before.get(one.name)) and (old.target, old.credentials) == (one.target, one.credentials)
         }
-        mirrors = compose.mirrors(config.sources, stopping=self.follower.stop.is_set)
+        mirrors = source_config.mirrors(config.sources, stopping=self.follower.stop.is_set)
         self.follower.configure({**mirrors, **kept}, {one.name: one for one in config.sources})
 
     def _look_out(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from gitops.passes.known import Pass
+from gitops.reconcile.context import Pass
 from renderer.frozen import dataclass
 
 

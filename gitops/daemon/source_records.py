@@ -17,12 +17,12 @@ from applier.errors import ClusterError
 from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.errors import SourceError
-from gitops.passes.known import Pass
-from gitops.records.causes import MAX_MESSAGE, timestamp
+from gitops.reconcile.context import Pass
+from gitops.records.cause_rows import MAX_MESSAGE, timestamp
 from gitops.records.installation import ensure_namespace
-from gitops.records.pins import Pin, pin_of
-from gitops.records.record import Unreadable, is_approval, untaken_body
-from gitops.records.standing import everything_suspended
+from gitops.records.instance_state import everything_suspended
+from gitops.records.source_record import Unreadable, is_approval, untaken_body
+from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import source_parent

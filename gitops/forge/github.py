@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from gitops.forge.commit_status import Status
 from gitops.forge.port import Comment, PullRequest, PullState, TooMany
 from gitops.forge.rest import Rest, unread
-from gitops.forge.statuses import Status
 from renderer.frozen import dataclass
 
 

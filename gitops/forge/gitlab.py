@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from gitops.forge.commit_status import Status
 from gitops.forge.port import Comment, NotThere, PullRequest, PullState
 from gitops.forge.rest import Rest, unread
-from gitops.forge.statuses import Status
 from renderer.frozen import dataclass
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gitops.errors import GitopsError
-from gitops.forge.statuses import Status
+from gitops.forge.commit_status import Status
 from renderer.frozen import dataclass
 
 

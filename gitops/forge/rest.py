@@ -17,8 +17,8 @@ from urllib.parse import urlencode, urlsplit
 
 from applier.proxy import proxy_of
 from gitops.clock import Clock
-from gitops.forge.limits import Limits
 from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
+from gitops.forge.rate_limits import Limits
 from gitops.secret_file import secret_in
 from renderer.frozen import dataclass
 

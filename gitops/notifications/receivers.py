@@ -13,10 +13,10 @@ from typing import Any, Final
 import orjson
 
 from applier.causes import Happening, Reason
-from gitops.forge.statuses import Status, Verdict
+from gitops.forge.commit_status import Status, Verdict
 from gitops.notifications.messages import Message
-from gitops.records.causes import timestamp
-from gitops.records.standing import State
+from gitops.records.cause_rows import timestamp
+from gitops.records.instance_state import State
 from gitops.records.transitions import Transition
 from gitops.secret_file import secret_in
 from renderer.frozen import dataclass

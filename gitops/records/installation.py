@@ -10,8 +10,8 @@ from typing import Final
 from applier.applyset.inventory import TOOL
 from applier.cluster import PARENT, Cluster, Object
 from gitops.errors import NewerRecords
-from gitops.propagation.window import LOCAL
-from gitops.records.record import SourceRecord, read_untaken
+from gitops.records.source_record import SourceRecord, read_untaken
+from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 

@@ -13,8 +13,8 @@ from applier.cluster import Object
 from applier.plan.model import NodePlan, SetPlan
 from applier.plan.prune import standing
 from applier.state.observed import is_terminating
-from gitops.records import causes
-from gitops.records.causes import MAX_MESSAGE, Row, blocked_rows
+from gitops.records import cause_rows
+from gitops.records.cause_rows import MAX_MESSAGE, Row, blocked_rows
 from renderer.definition.custom_conditions import OURS
 from renderer.identity import digest
 from renderer.levelgate_status import OwnStatus
@@ -216,7 +216,7 @@ def _levelgate(
     }
     if blocked:
         objects = {node.node.id: node.node.key for node in plan.nodes}
-        found["blocked"] = causes.as_json(blocked, objects, before.blocked, now)
+        found["blocked"] = cause_rows.as_json(blocked, objects, before.blocked, now)
     return found
 
 

@@ -13,9 +13,8 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
-from applier.cluster import Object
+from applier.cluster import Object, Reader
 from applier.plan.model import Plan, SetPlan
-from applier.read.pending_reads import Reader
 from applier.state.observed import annotation, is_terminating, label, number
 from renderer import well_known
 from renderer.definition.compile import Definition, DefinitionErrors

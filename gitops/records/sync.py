@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from applier.cluster import Object
 from applier.plan.model import SetPlan
 from applier.state.observed import annotation
-from gitops.records.record import SourceRecord
+from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 from renderer.levelgate_status import OwnStatus

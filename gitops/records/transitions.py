@@ -14,11 +14,11 @@ from typing import Any, Final
 from applier.causes import Happening, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
-from gitops.propagation.state import HALTED, OVERRIDDEN, PROPOSED
-from gitops.records import passes
-from gitops.records.causes import Cause
-from gitops.records.record import SourceRecord
-from gitops.records.standing import State
+from gitops.records import pass_history
+from gitops.records.cause_rows import Cause
+from gitops.records.instance_state import State
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.state import HALTED, OVERRIDDEN, PROPOSED
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
 from renderer.levelgate_status import OwnStatus
@@ -123,7 +123,7 @@ def of_source(
     if after.state == State.SETTLED and (before.state, before.target) != (after.state, after.target):
         yield about(Happening.SETTLED, f"all of commit {after.target[:12]} is as Git says, and healthy")
     if after.passes != before.passes:
-        for word in passes.read(after.passes)[-1].words:
+        for word in pass_history.read(after.passes)[-1].words:
             told = f"{word.subject}, by {word.by}: {word.why or 'no reason given'}"
             if word.what == OVERRIDDEN:
                 yield about(Happening.BREAK_GLASS_USED, told)

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gitops.server.hooks import LARGEST
+from gitops.server.webhooks import LARGEST
 from renderer.frozen import dataclass
 
 TOGETHER: Final = 16 * LARGEST

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from applier.plan.model import NodePlan
-from gitops.records.standing import State
+from gitops.records.instance_state import State
 from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition
 

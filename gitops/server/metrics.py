@@ -27,10 +27,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from applier.execute.results import Result
-from gitops.propagation.people import moment
-from gitops.server.board import Board
+from gitops.instrumentation import STAGES
+from gitops.rollouts.directives import moment
+from gitops.server.dashboard import Board
 from gitops.server.monitor import Monitor
-from gitops.stages import STAGES
 from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -94,7 +94,7 @@ class Metrics:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.stages.Stage`."""
+        """See `gitops.instrumentation.Stage`."""
         begun = time.perf_counter()
         try:
             yield

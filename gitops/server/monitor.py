@@ -14,10 +14,10 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from gitops.clock import Clock
-from gitops.passes.known import Pass
-from gitops.passes.sources import revisions_of
-from gitops.passes.tally import Tally
-from gitops.server.board import Board
+from gitops.reconcile.context import Pass
+from gitops.reconcile.sources import revisions_of
+from gitops.reconcile.tally import Tally
+from gitops.server.dashboard import Board
 from renderer.frozen import dataclass
 
 KEPT = 50
@@ -76,7 +76,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.stages.Stage`: how long the passes last that are under way."""
+        """See `gitops.instrumentation.Stage`: how long the passes last that are under way."""
         if name not in {"pass", "part"}:
             yield
             return

@@ -17,16 +17,16 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from applier.plan.model import SetPlan
-from gitops.records.causes import Cause, timestamp
-from gitops.records.standing import Standing, State
-from gitops.server import timeline
-from gitops.server.board import Board
+from gitops.explain.explanation import Explanation
+from gitops.explain.phrasing import actions, blocker, links
+from gitops.records.cause_rows import Cause, timestamp
+from gitops.records.instance_state import Standing, State
+from gitops.server import window_bars
+from gitops.server.dashboard import Board
 from gitops.server.graph import Graph, graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.status.explanation import Explanation
-from gitops.words.reasons import actions, blocker, links
-from gitops.words.text import age, place
-from gitops.words.times import Times
+from gitops.text import age, place
+from gitops.times import Times
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -121,7 +121,7 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
     fitting = sorted(filter(asked.fits, seen.instances), key=lambda one: (list(State).index(one.state), one.key))
     instances = Cut.of(fitting, asked.instances)
     causes = Cut.of(list(_causes(board)), asked.causes)
-    windows, more_windows = timeline.rows(board.rules, now)
+    windows, more_windows = window_bars.rows(board.rules, now)
     return {
         "asked": asked,
         "states": State,
@@ -144,8 +144,8 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
         "causes": causes,
         "windows": windows,
         "more_windows": more_windows,
-        "days": timeline.days(now),
-        "scale": timeline.SCALE,
+        "days": window_bars.days(now),
+        "scale": window_bars.SCALE,
         "passes": list(reversed(monitor.passes)),
         "problems": [str(one) for one in board.found.problems[:ROWS]],
         "page_of": lambda **pages: replace(asked, **pages).url,

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from applier.cluster import ClusterName, Object
 from applier.recorded_cluster import Recorded
-from gitops.passes.known import Pass
-from gitops.passes.statements import source_record, statuses
-from gitops.records import calendar
-from gitops.records.causes import timestamp
-from gitops.records.record import SourceRecord
-from gitops.records.rollouts import ROLLOUT, rollout_key
+from gitops.reconcile.context import Pass
+from gitops.reconcile.statuses import source_record, statuses
+from gitops.records import window_calendar
+from gitops.records.cause_rows import timestamp
+from gitops.records.rollout_records import ROLLOUT, rollout_key
+from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
@@ -38,7 +38,7 @@ def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:
             yield key, {**record, "data": said.data()}
     for name, state in found.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, state.data())
-    yield _config_map(calendar.KEY, calendar.KEY.name, calendar.published(found.propagation.rules))
+    yield _config_map(window_calendar.KEY, window_calendar.KEY.name, window_calendar.published(found.propagation.rules))
 
 
 def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[ObjectKey, Object]:

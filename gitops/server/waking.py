@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gitops.compose import SourceConfig
 from gitops.config.address import Address
 from gitops.forge.connect import Kind
-from gitops.server.app import listening, only_hooks
-from gitops.server.receiver import Receiver
+from gitops.server.http import listening, only_hooks
+from gitops.server.webhook_endpoint import Receiver
+from gitops.source_config import SourceConfig
 
 
 @asynccontextmanager

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from gitops import compose
+from gitops import source_config
 from gitops.errors import GitopsError, SourceError
-from gitops.passes.sources import SourceState, state_of
-from gitops.propagation.rules import in_force
+from gitops.reconcile.sources import SourceState, state_of
+from gitops.rollouts.source_rules import in_force
 from gitops.simulate.engine import Push
 from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tree
 from renderer.catalog.catalog import Catalog, load
@@ -49,7 +49,7 @@ class Repository:
     def __post_init__(self) -> None:
         if is_url(self.place):
             raise SourceError(self.place, "is a URL; history is read from a local repository", advice="clone it")
-        config = compose.source_config(f"{self.name or compose.likely_name(self.place)}={self.place}")
+        config = source_config.source_config(f"{self.name or source_config.likely_name(self.place)}={self.place}")
         self.name = config.name
         self._local = LocalRepository(Path(self.place))
         self._target = Target(config.target.url, path=self._local.path)

@@ -16,25 +16,25 @@ from typing import Final
 from applier.cluster import Object
 from applier.execute.results import Result
 from applier.read.observe import FEW
-from gitops.daemon.attention import Attention
-from gitops.passes.accounts import Account
-from gitops.passes.interests import Roots
-from gitops.passes.known import Pass
-from gitops.passes.parts import Wider, is_much
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.passes.whole import Whole
-from gitops.propagation.gates import Fact
-from gitops.propagation.propagation import earliest
-from gitops.propagation.rules import in_force
-from gitops.propagation.window import LOCAL, Window
-from gitops.records.causes import blocked_rows
+from gitops.daemon.event_router import Attention
+from gitops.decisions.decision import earliest
+from gitops.gates.evaluate import Fact
+from gitops.reconcile.context import Pass
+from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.reconcile.incremental.interests import Roots
+from gitops.reconcile.incremental.scope import Wider, is_much
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.set_summaries import Account
+from gitops.reconcile.sources import SourceState
+from gitops.records.cause_rows import blocked_rows
 from gitops.records.instance_status import is_waiting
+from gitops.rollouts.source_rules import in_force
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.opened import opened
 from gitops.simulate.recorder import Recorder, called, standing
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import VirtualClock, World
+from gitops.windows.window import LOCAL, Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey

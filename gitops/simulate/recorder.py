@@ -10,11 +10,10 @@ from itertools import takewhile
 from applier.causes import Blocked, Reason
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.passes.accounts import Account, Ledger
-from gitops.passes.known import Pass
-from gitops.passes.news import Halted, Held, News, Overridden, WaveOver, news
-from gitops.propagation.items import name_of
-from gitops.propagation.window import Window
+from gitops.reconcile.context import Pass
+from gitops.reconcile.notable_changes import Halted, Held, News, Overridden, WaveOver, news
+from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.rollouts.items import name_of
 from gitops.simulate.timeline import (
     Arrival,
     Calendar,
@@ -27,6 +26,7 @@ from gitops.simulate.timeline import (
     Track,
     stage_of,
 )
+from gitops.windows.window import Window
 from renderer.frozen import dataclass
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.kinds import CRD

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Final
 
-from gitops.propagation import zones
-from gitops.propagation.items import name_of
+from gitops.rollouts.items import name_of
 from gitops.simulate.axis import Axis
 from gitops.simulate.recorder import called, length
 from gitops.simulate.timeline import Calendar, Span, Stage, Timeline, Track
+from gitops.windows import zones
 from renderer.frozen import dataclass
 
 WIDTH: Final = 1200

@@ -24,7 +24,7 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Event, Key, Store
 from applier.sandbox.wire import Request, Response
-from gitops.passes.interests import is_watched
+from gitops.reconcile.incremental.interests import is_watched
 from gitops.sandbox import evaluate
 from gitops.simulate.assumptions import Assumed, Assumptions
 from renderer import well_known

@@ -6,12 +6,12 @@ Nothing is ever checked out, and nothing that a repository holds is ever run.
 
 from gitops.source.credentials import Credentials
 from gitops.source.mirror import Mirror, Tip, default_cache
-from gitops.source.reverting import Irreversible, Reversal
+from gitops.source.revert import Irreversible, Reversal
 from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
 from gitops.source.stopping import unless, while_inside
 from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
-from gitops.source.versions import Range
+from gitops.source.version_range import Range
 from gitops.source.worktree import LocalRepository, working_tree
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A remote repository, kept as a bare copy in the cache (`gitops/source/copy.py`): where its target stands, and what its commits hold."""
+"""A remote repository, kept as a bare copy in the cache (`gitops/source/local_copy.py`): where its target stands, and what its commits hold."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound
-from gitops.source import reverting
-from gitops.source.copy import Copy
+from gitops.source import revert
+from gitops.source.cache_directory import Home
 from gitops.source.credentials import Credentials
-from gitops.source.home import Home
-from gitops.source.process import GitError
+from gitops.source.git import GitError
+from gitops.source.local_copy import Copy
 from gitops.source.remote import Remote, first_of, with_peeled
-from gitops.source.reverting import Reversal
+from gitops.source.revert import Reversal
 from gitops.source.signatures import Verification, first_unsigned
 from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
 from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
@@ -192,7 +192,7 @@ class Mirror:
     def reverted(self, reversal: Reversal) -> str:
         """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
         with self._copy.changing(sha256=len(reversal.onto) == 64) as git:
-            return reverting.reverted(git, reversal)
+            return revert.reverted(git, reversal)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Give the server a branch at this commit, which it must not have yet, in the name of these credentials."""

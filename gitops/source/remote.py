@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitops.errors import RefusedContent, SourceError, Unreachable
+from gitops.source.cache_directory import Home
 from gitops.source.credentials import Credentials
-from gitops.source.failures import explain, said_by_git
-from gitops.source.home import Home
-from gitops.source.process import Git, GitError
+from gitops.source.git import Git, GitError
+from gitops.source.git_errors import explain, said_by_git
 from gitops.source.snapshot import Limits
 from gitops.source.target import Target, redact
 

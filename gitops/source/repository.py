@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
-from gitops.source.process import Git, GitError, GitTimeoutError, OutputTooLargeError
+from gitops.source.git import Git, GitError, GitTimeoutError, OutputTooLargeError
 from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
 from renderer.frozen import dataclass
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gitops.errors import SourceError
-from gitops.source.process import Git, GitError
+from gitops.source.git import Git, GitError
 from renderer.frozen import dataclass
 
 MOST: Final = 10_000

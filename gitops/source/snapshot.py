@@ -76,6 +76,12 @@ class Snapshot:
     since: str = field(default="", compare=False)
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
+    def describe(self, ref: str) -> str:
+        """Return what was read: the working tree, or the commit that *ref* names (empty: the head)."""
+        if not ref and self.time is None:
+            return self.description
+        return f"{ref} {self.revision[:7]} ({self.subject})".strip()
+
 
 def is_hidden(path: str) -> bool:
     """Whether the file, or a directory that it is in, has a name with a leading dot (`..` is not hiding but

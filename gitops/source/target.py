@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
-from gitops.source.versions import Range
+from gitops.source.version_range import Range
 from renderer.frozen import dataclass
 
 SCHEMES = ("https", "ssh", "http", "file")

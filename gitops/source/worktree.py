@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gitops.errors import RefusedContent, RevisionNotFound, SourceError
 from gitops.source import tree
-from gitops.source.process import Git, GitError
+from gitops.source.git import Git, GitError
 from gitops.source.remote import UNSHALLOW
 from gitops.source.repository import Repository, blob_id
 from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem

@@ -12,15 +12,14 @@ from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 
 from renderer.catalog import file_content, gate_cycles
-from renderer.catalog.file_content import Declared, FileContent
+from renderer.catalog.file_content import Declared, FileContent, Unreadable
 from renderer.definition import kind_schemas, type_check
 from renderer.definition.compile import Definition
 from renderer.definition.kind_schemas import ObjectTypes
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, version_of
 from renderer.kinds import CRD
-from renderer.render.model import Origin, Unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ refused is kept as `refused` (it is *not* "removed from Git"), a definition that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,11 @@ from renderer import documents, well_known
 from renderer.catalog.protected import why_protected
 from renderer.definition.compile import Definition, DefinitionErrors, build
 from renderer.documents import Document
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD, RULES
 from renderer.manifest_hash import without_servers_own
-from renderer.render.model import Origin, RenderedNode
 from renderer.schema import manifest_rules
 
 CALENDAR_SUFFIX = ".ics"
@@ -166,27 +165,13 @@ def located(declared: Declared, *, namespaced: bool) -> ObjectKey:
     )
 
 
-def placed(declared: Declared, *, namespaced: bool) -> RenderedNode:
-    """A declared object as a node of its source's set, in its namespace."""
-    key = located(declared, namespaced=namespaced)
-    metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
-    place = {"namespace": key.namespace} if namespaced else {}
-    manifest = {**declared.manifest, "metadata": {**metadata, **place}}
-    return source_node(manifest, key, declared.origin, error=declared.refused)
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Files of a commit, and those of them that could not be read: what they held may still be there."""
 
+    files: Collection[str] = ()
+    unreadable: Collection[str] = ()
 
-def source_node(
-    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
-) -> RenderedNode:
-    """A node of a source's set, before its place in the order is known."""
-    return RenderedNode(
-        id=str(key),
-        level=0,
-        depends_on=(),
-        group_kind=key.group_kind,
-        manifest=manifest,
-        key=key,
-        waiting=waiting,
-        error=error,
-        origin=origin,
-    )
+    def protects(self, file: str) -> bool:
+        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
+        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)

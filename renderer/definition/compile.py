@@ -24,11 +24,10 @@ from renderer.definition.resource_rules import check_keys
 from renderer.definition.resources import Node, build_nodes
 from renderer.definition.status_fields import compile_status
 from renderer.documents import Document
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
-from renderer.render.model import Origin
 from renderer.schema import manifest_rules
 from renderer.template.template import Template
 from renderer.template.typed_views import View

@@ -12,7 +12,6 @@ from typing import Any
 from renderer.cel import Meter, NoSuchKey, Optional, Program, compile_expression, type_name
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
-from renderer.render.model import Ready
 
 CanArrive = Callable[[ExpressionError], bool]
 """Can the data that an expression misses still come?"""
@@ -85,3 +84,11 @@ def as_bool(condition: Program, value: Any) -> bool:
     if not isinstance(value, bool):
         raise ExpressionError(condition.text, f"must be true or false, not {type_name(value)}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
+
+    verdict: bool | None = None
+    why: str = ""

@@ -31,9 +31,8 @@ from renderer.definition.gate_functions import (
     of_item,
 )
 from renderer.definition.problem_collector import Findings
-from renderer.errors import ExpressionError
+from renderer.errors import ExpressionError, Origin
 from renderer.frozen import dataclass
-from renderer.render.model import Origin
 from renderer.template.expressions import Expression, scan
 from renderer.template.typed_views import View
 

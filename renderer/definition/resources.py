@@ -19,7 +19,7 @@ from renderer.definition.problem_collector import Findings
 from renderer.definition.resource_rules import check_reference, check_template
 from renderer.definition.variables import not_a_name
 from renderer.frozen import dataclass
-from renderer.graph import levels as graph
+from renderer.graph.levels import CycleError, ancestors, levels
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
 from renderer.manifest_hash import without_servers_own
@@ -103,8 +103,8 @@ class _Resources:
         if self.found.problems:
             return []
         try:
-            levels = graph.levels(parents)
-        except graph.CycleError as error:
+            levels = levels(parents)
+        except CycleError as error:
             self.found.fail(f"spec.resources[{ids.index(error.path[0])}]", str(error))
             return []
         return [replace(built[node], level=level) for level, nodes in enumerate(levels) for node in nodes]
@@ -180,7 +180,7 @@ class _Resources:
             self.found.fail(path, "may not stand beside externalRef: what is only read has nothing to hold back")
             return None
         parents = {name: other.depends_on for name, other in nodes.items()}
-        ancestors = {name: nodes[name] for name in graph.ancestors(parents, [node.id]) - {node.id}}
+        ancestors = {name: nodes[name] for name in ancestors(parents, [node.id]) - {node.id}}
         iterators = frozenset(dimension.iterator for dimension in node.for_each)
         own = frozenset({"each", node.id}) if node.for_each else frozenset()
         scope = Scope(

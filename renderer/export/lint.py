@@ -20,12 +20,12 @@ from renderer.definition.problem_collector import join
 from renderer.definition.resources import Node
 from renderer.definition.template_types import misfits
 from renderer.documents import Document
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import RGD, is_built_in
 from renderer.phrasing import listed
-from renderer.render.model import Bundle, Origin, RenderedSet
+from renderer.render.model import Bundle, RenderedSet
 from renderer.template.expressions import Expression, scan
 from renderer.template.template import keys_with_expressions, path_text, strings
 

@@ -1,6 +1,7 @@
 """What was rendered before, so that only what changed is rendered again.
 
-Invariant: with or without a memo the rendering is the same. A set is taken from the memo only when it would come to the same (`renderer.render.set_cache`), an
+Invariant: with or without a memo the rendering is the same. A set is taken from the memo only when it would come to
+the same (`renderer.render.set_cache`), an
 instance with all that are nested in it likewise (`renderer.render.instance_cache`).
 """
 
@@ -11,7 +12,7 @@ from dataclasses import field
 from typing import Generic, TypeVar
 
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared, placed
+from renderer.catalog.file_content import Declared
 from renderer.definition.compile import Definition
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -19,7 +20,7 @@ from renderer.graph.implied_edges import outline
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.render.instance_cache import Family, Ground, Reading, Standing
 from renderer.render.model import Live, RenderedNode, RenderedSet
-from renderer.render.order import Order, Uses
+from renderer.render.order import Order, Uses, placed
 from renderer.render.resolve import with_defaults
 from renderer.render.set_cache import KnownSet, Surroundings
 from renderer.schema import SchemaMistake

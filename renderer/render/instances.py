@@ -7,13 +7,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from renderer.catalog.file_content import Declared, source_node
+from renderer.catalog.file_content import Declared
 from renderer.definition.compile import Definition
-from renderer.errors import Problem
+from renderer.definition.conditions import Ready
+from renderer.errors import Origin, Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey, digest, source_parent
 from renderer.render.cache import Memo
 from renderer.render.instance_cache import Ground, Place, Standing
-from renderer.render.model import Origin, Ready, RenderedNode, RenderedSet
+from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.order import source_node
 from renderer.render.resolve import MAX_NODES, told
 from renderer.render.revision_selection import Definitions
 from renderer.render.revisions import AppliedPair

@@ -10,8 +10,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from renderer.definition.conditions import Ready
 from renderer.definition.custom_conditions import Authored
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.label_selector import Selection
@@ -26,41 +27,6 @@ Live = Mapping[ObjectKey, Mapping[str, Any]]
 
 Selected = Mapping[Selection, Collection[ObjectKey] | str]
 """Which objects a selection found, or why they may not be listed; one that is not here has not been looked for, or could not be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
-
-    file: str = ""
-    line: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else ""
-
-    def told(self, what: str) -> str:
-        """`what` is said of what stands here, with the place."""
-        return f"{self}: {what}" if self.file else what
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Files of a commit, and those of them that could not be read: what they held may still be there."""
-
-    files: Collection[str] = ()
-    unreadable: Collection[str] = ()
-
-    def protects(self, file: str) -> bool:
-        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
-        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
-
-    verdict: bool | None = None
-    why: str = ""
 
 
 def id_in_definition(node: str) -> str:

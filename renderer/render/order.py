@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from renderer.errors import Problem
+from renderer.catalog.file_content import Declared, located
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.graph import implied_edges
-from renderer.graph import levels as graph
-from renderer.identity import GroupKind, ObjectKey
-from renderer.render.model import Origin, RenderedNode, RenderedSet
+from renderer.graph.levels import CycleError, add_unless_circular, levels
+from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.render.model import RenderedNode, RenderedSet
 
 Uses = Mapping[ObjectKey, frozenset[tuple[GroupKind, str]]]
 """Of instances: kind and namespace of their children, nested ones too. The namespace is empty where there is none, or none yet."""
@@ -61,9 +62,7 @@ class Order:
             if errors and not node.error:
                 ordered[key] = replace(node, error=errors)
         for key, node in ordered.items():
-            graph.add_unless_circular(
-                parents, node.id, map(str, implied_edges.soft_edges(node.manifest, key, neighbours))
-            )
+            add_unless_circular(parents, node.id, map(str, implied_edges.soft_edges(node.manifest, key, neighbours)))
         by_id = {node.id: node for node in ordered.values()}
         levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
         return tuple(
@@ -101,10 +100,36 @@ class Order:
         circles: dict[str, str] = {}
         while True:
             try:
-                return graph.levels(parents), circles
-            except graph.CycleError as error:
+                return levels(parents), circles
+            except CycleError as error:
                 for node in error.path:
                     circles[node] = str(error)
                     parents[node] = [other for other in parents[node] if other not in error.path]
                 origin = origins[error.path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
+
+
+def placed(declared: Declared, *, namespaced: bool) -> RenderedNode:
+    """A declared object as a node of its source's set, in its namespace."""
+    key = located(declared, namespaced=namespaced)
+    metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
+    place = {"namespace": key.namespace} if namespaced else {}
+    manifest = {**declared.manifest, "metadata": {**metadata, **place}}
+    return source_node(manifest, key, declared.origin, error=declared.refused)
+
+
+def source_node(
+    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
+) -> RenderedNode:
+    """A node of a source's set, before its place in the order is known."""
+    return RenderedNode(
+        id=str(key),
+        level=0,
+        depends_on=(),
+        group_kind=key.group_kind,
+        manifest=manifest,
+        key=key,
+        waiting=waiting,
+        error=error,
+        origin=origin,
+    )

@@ -12,7 +12,7 @@ from itertools import chain
 
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared, source_node
+from renderer.catalog.file_content import Declared
 from renderer.definition import crd
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
@@ -20,7 +20,7 @@ from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.render.cache import Memo
 from renderer.render.instances import Instances, Owner
 from renderer.render.model import Bundle, Issued, RenderedNode, RenderedSet
-from renderer.render.order import uses_of
+from renderer.render.order import source_node, uses_of
 from renderer.render.revision_selection import Definitions
 from renderer.render.world import World
 

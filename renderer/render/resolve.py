@@ -17,18 +17,19 @@ from renderer.catalog.protected import why_protected
 from renderer.cel import Meter, NoSuchKey
 from renderer.definition import conditions
 from renderer.definition.compile import Definition
+from renderer.definition.conditions import Ready
 from renderer.definition.custom_conditions import Authored
 from renderer.definition.for_each import combinations
 from renderer.definition.resource_rules import forbidden_keys
 from renderer.definition.resources import Node
-from renderer.errors import ExpressionError
+from renderer.errors import ExpressionError, Origin
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET, is_namespaced
 from renderer.label_selector import Selection, SelectorError
 from renderer.manifest_hash import carries, strip_nulls
 from renderer.render.leveling import in_levels, unique
-from renderer.render.model import Excluded, Live, Origin, Ready, RenderedNode, RenderedSet, Selected
+from renderer.render.model import Excluded, Live, RenderedNode, RenderedSet, Selected
 from renderer.schema import manifest_rules
 from renderer.secret_redaction import Discretion
 from renderer.template.template import TemplateError

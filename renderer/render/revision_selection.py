@@ -15,11 +15,11 @@ from renderer.catalog.catalog import Catalog
 from renderer.definition import crd, type_check
 from renderer.definition.compile import Definition, DefinitionErrors
 from renderer.definition.kind_schemas import ObjectTypes
-from renderer.errors import Problem
+from renderer.errors import Origin, Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 from renderer.levelgate_status import OwnStatus
-from renderer.render.model import Live, Origin
+from renderer.render.model import Live
 from renderer.render.revisions import Revision, Stored, definition_of
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gitops.propagation.rules import SourceRules, restored
-from gitops.propagation.window import LOCAL, Target, Window
-from gitops.records import calendar
-from gitops.records.record import read_records
+from gitops.records import window_calendar
+from gitops.records.source_record import read_records
+from gitops.rollouts.source_rules import SourceRules, restored
+from gitops.windows.window import LOCAL, Target, Window
 from renderer.documents import load
 from renderer.identity import GroupKind
 from tests.gitops.fleet import GROUP, MERGE, Fleet
-from tests.gitops.propagation.windows import manifest
-from tests.gitops.test_gates_in_force import workers
-from tests.gitops.test_windows_in_force import FREEZE, HOURS
+from tests.gitops.gates.test_gates_in_force import workers
+from tests.gitops.windows.test_windows_in_force import FREEZE, HOURS
+from tests.gitops.windows.windows import manifest
 
 PATH = "/api/v1/namespaces/levelgate-system/configmaps/windows"
 LINK = GroupKind(GROUP, "Link")
@@ -58,7 +58,7 @@ def test_what_is_published_reads_back_as_what_is_in_force(fleet: Fleet) -> None:
     fleet.rules["holidays.ics"] = "\r\n".join(lines)
     fleet.push(hours=HOURS, default={"windows": {"defaultWhenNoWindow": "Closed"}})
     found = fleet.step()
-    (read,) = fleet.call(calendar.read(fleet.cluster))
+    (read,) = fleet.call(window_calendar.read(fleet.cluster))
     governed = restored("platform", found.propagation.rules["platform"])
     assert timeless(read) == timeless(governed)
     now = fleet.clock.moment
@@ -76,7 +76,7 @@ def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it
     assert fleet.request("GET", PATH)["metadata"]["resourceVersion"] == version
     before = data(fleet)
     fleet.request("PATCH", f"{PATH}?fieldManager=kubectl-edit", {"data": {"platform.yaml": "kind: Nothing"}}, MERGE)
-    assert [one.windows for one in fleet.call(calendar.read(fleet.cluster))] == [{}]
+    assert [one.windows for one in fleet.call(window_calendar.read(fleet.cluster))] == [{}]
     fleet.step()
     assert data(fleet) == before
 
@@ -117,7 +117,7 @@ def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
 
 
 async def _targets(fleet: Fleet) -> list[Target]:
-    found = await calendar.targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
+    found = await window_calendar.targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
     return found["platform"]
 
 

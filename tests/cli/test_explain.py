@@ -11,14 +11,14 @@ import pytest
 
 from applier.causes import Reason
 from gitops.cli import USAGE
-from gitops.passes.history import Offer
-from gitops.passes.sources import SourceState
-from gitops.propagation.gates import Fact
-from gitops.records.causes import Cause
-from gitops.records.record import Unreadable
-from gitops.records.standing import State
-from gitops.status.explanation import Explanation, Waiting
-from gitops.words.reasons import actions
+from gitops.explain.explanation import Explanation, Waiting
+from gitops.explain.phrasing import actions
+from gitops.gates.evaluate import Fact
+from gitops.reconcile.source_acceptance import Offer
+from gitops.reconcile.sources import SourceState
+from gitops.records.cause_rows import Cause
+from gitops.records.instance_state import State
+from gitops.records.source_record import Unreadable
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent

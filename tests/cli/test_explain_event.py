@@ -10,8 +10,8 @@ import pytest
 
 from applier.cluster import Change
 from gitops.cli import USAGE
-from gitops.daemon.attention import Attention
-from gitops.passes.interests import Roots
+from gitops.daemon.event_router import Attention
+from gitops.reconcile.incremental.interests import Roots
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import GROUP, Fleet
 

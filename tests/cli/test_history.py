@@ -11,7 +11,7 @@ import pytest
 from gitops.cli import USAGE
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
-from tests.gitops.test_windows_in_force import HOURS, SATURDAY
+from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 
 
 @pytest.fixture

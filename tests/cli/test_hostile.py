@@ -13,7 +13,7 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.cli.progress import Progress
-from gitops.words.text import visible, visible_json
+from gitops.text import visible, visible_json
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet, StillClock
 from tests.gitops.source.real_git import Work

@@ -11,7 +11,7 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.clock import SystemClock
-from tests.gitops.propagation.windows import manifest
+from tests.gitops.windows.windows import manifest
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain, widget
 
 

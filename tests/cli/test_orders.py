@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import USAGE
-from gitops.records.orders import Order, Subject, break_glass, hold, pin
+from gitops.records.requests import Order, Subject, break_glass, hold, pin
 from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id

@@ -12,8 +12,8 @@ import pytest
 from applier.cluster import Object
 from applier.errors import Unavailable
 from applier.kube.cluster import KubeCluster
-from gitops.cli import asked, invoke
-from gitops.passes.sources import SourceState
+from gitops.cli import invoke, plan_inputs
+from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from renderer.identity import OWN_NAMESPACE, GroupKind
 from tests.cli.conftest import Printed, Typed
@@ -201,7 +201,7 @@ def test_so_they_are_where_the_server_does_not_answer(
     async def unreachable(*_: object) -> list[Object]:
         raise Unavailable("list ConfigMap: cannot connect")
 
-    monkeypatch.setattr(asked, "read_own", unreachable)
+    monkeypatch.setattr(plan_inputs, "read_own", unreachable)
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     known = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}

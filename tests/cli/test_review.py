@@ -1,4 +1,6 @@
-"""`levelgate review` as it is typed, and the examples of how CI calls it (docs/review.md). What it does: tests/gitops/review/test_reviewer.py."""
+"""`levelgate review` as it is typed, and the examples of how CI calls it (docs/review.md). What it does:
+tests/gitops/pull_requests/test_reviewer.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from gitops.cli import USAGE, invoke
 from gitops.cli.review import command
-from tests.gitops.review.forges import TOKEN, FakeForge, Pull
+from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
 

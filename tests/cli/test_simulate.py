@@ -11,7 +11,7 @@ import pytest
 from gitops.cli import INTERRUPTED, USAGE, invoke
 from gitops.simulate.engine import Simulation
 from tests.gitops.fleet import Fleet
-from tests.gitops.propagation.windows import manifest
+from tests.gitops.windows.windows import manifest
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
 

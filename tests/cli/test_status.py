@@ -14,7 +14,7 @@ from applier.sandbox.wire import Request
 from gitops.cli import USAGE
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.records.record import Unreadable
+from gitops.records.source_record import Unreadable
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gitops.cli import USAGE
-from gitops.records.record import Unreadable, untaken_body
+from gitops.records.source_record import Unreadable, untaken_body
 from gitops.records.sync import answered, requests
 from renderer import well_known
 from renderer.identity import source_parent

@@ -256,7 +256,15 @@ def test_commands_import_what_they_need_and_no_more() -> None:
             "aiohttp",
         ),
         "gitops.cli.plan": ("renderer.render.render", "applier.plan.node_planner", "git", "kubernetes", "aiohttp"),
-        "gitops.cli.asked": ("lark", "git", "kubernetes", "aiohttp", "jinja2", "prometheus_client", "apscheduler"),
+        "gitops.cli.plan_inputs": (
+            "lark",
+            "git",
+            "kubernetes",
+            "aiohttp",
+            "jinja2",
+            "prometheus_client",
+            "apscheduler",
+        ),
     }
     known = "import sys, importlib\n"
     for module, unwanted in steps.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import USAGE, invoke
-from tests.gitops.propagation.windows import manifest
+from tests.gitops.windows.windows import manifest
 from tests.properties.repositories import UNREADABLE, plain
 
 HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}}

@@ -1,6 +1,6 @@
 """A place of its own on the shared server, and lives of the program in it: each a new process as far as the cluster can tell.
 
-A life runs the loop of `levelgate run --once` (`gitops.daemon.follow.Follower`) inside this process, with everything below it real but for
+A life runs the loop of `levelgate run --once` (`gitops.daemon.follower.Follower`) inside this process, with everything below it real but for
 Git: commits are handed to it. When the proxy kills it, its task is cancelled, and the proxy is deaf to whatever it still tries; so the
 server sees what it would see of a process that got SIGKILL. A new life shares no state with the one before: the cluster is all there is.
 """
@@ -21,13 +21,13 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError
 from applier.kube import connect
 from gitops.clock import SystemClock
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
+from gitops.windows.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
 

@@ -19,9 +19,9 @@ from applier import status
 from applier.applyset.inventory import Scope
 from applier.kube.client import Client
 from applier.plan import prune
-from gitops.daemon import taking
-from gitops.propagation import verdicts
-from gitops.propagation.judge import Verdict
+from gitops.daemon import commit_acceptance
+from gitops.decisions import window_verdicts
+from gitops.windows.verdict import Verdict
 from tests.faults.kills import plant
 from tests.faults.lane import Commit, Lane
 from tests.faults.observer import History, content, disturbed, violations
@@ -266,8 +266,8 @@ MUTANTS = (
     Mutant("consistent list", _from_cache, stale_cache),
     Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
-    Mutant("rewritten history", _patched(taking, "objection", lambda *_: None), rewritten_history),
-    Mutant("window before writes", _patched(verdicts, "judge", _open), closed_window),
+    Mutant("rewritten history", _patched(commit_acceptance, "objection", lambda *_: None), rewritten_history),
+    Mutant("window before writes", _patched(window_verdicts, "judge", _open), closed_window),
 )
 
 

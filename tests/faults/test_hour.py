@@ -19,10 +19,10 @@ import pytest
 
 from applier.sandbox.endpoints.faults import CutWatch, Fault, Faulty, Refuse, Reset
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.daemon.looks import LAST_LOOK_WATCHED
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
+from gitops.reconcile.requeue import LAST_LOOK_WATCHED
 from gitops.source import Mirror
 from tests.faults.extent import WHOLE
 from tests.gitops.fleet import GROUP, START, Fleet, StillClock

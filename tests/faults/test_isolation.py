@@ -16,12 +16,12 @@ from applier.read.pending_reads import SHORTEST
 from applier.sandbox.endpoints.faults import Delay, Fault, Refuse, Reset
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
+from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from tests.faults.extent import WHOLE
 from tests.faults.test_hour import Shaken

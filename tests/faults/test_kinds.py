@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from gitops.passes.known import Pass
+from gitops.reconcile.context import Pass
 from tests.faults.lane import Commit, Lane, Object
 from tests.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from applier.cluster import Subject
-from gitops.daemon.follow import Follower
+from gitops.daemon.follower import Follower
 from gitops.daemon.workqueue import RESYNC
 from renderer.identity import GroupKind
 from tests.faults.extent import first

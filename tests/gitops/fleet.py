@@ -18,12 +18,12 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
 from applier.sandbox.wire import Request, Response
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.propagation.state import State
-from gitops.propagation.window import LOCAL
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from gitops.rollouts.state import State
 from gitops.simulate.world import VirtualClock
+from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
 
 T = TypeVar("T")

@@ -10,14 +10,14 @@ import pytest
 
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.passes.tally import Tally
-from gitops.propagation.window import LOCAL
+from gitops.daemon.follower import Follower
+from gitops.explain.tree import tree, walk
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from gitops.reconcile.tally import Tally
 from gitops.source import Mirror
-from gitops.status.tree import tree, walk
+from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_operation import Committed, operating

@@ -17,9 +17,9 @@ import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from gitops import stages, tracing
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops import instrumentation, tracing
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import Fleet
 from tests.gitops.server.seeing import scene
 
@@ -71,7 +71,7 @@ async def test_it_is_nowhere(name: str, value: str) -> None:
     async with AsyncExitStack() as stack:
         tracer = stack.enter_context(tracing.tracer_of("0", SimpleSpanProcessor(spans)))
         seen = await stack.enter_async_context(scene(names=("i0",), more=[SECRET, *QUOTING[name]]))
-        fleet, stage = seen.fleet, stages.told(tracing.stage_of(tracer), seen.seen.stage)
+        fleet, stage = seen.fleet, instrumentation.told(tracing.stage_of(tracer), seen.seen.stage)
         fleet.reconciler = Reconciler(
             tracing.Traced(fleet.cluster, lambda: None, tracer), "0", fleet.clock, LOCAL, stage=stage
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from applier.applyset.completed_jobs import EARLY, MOST
-from gitops.passes.tally import Tally
+from gitops.reconcile.tally import Tally
 from renderer import well_known
 from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
 

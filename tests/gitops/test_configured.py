@@ -15,8 +15,8 @@ from applier.cluster import CONTENT
 from applier.plan.model import Brake
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.passes.known import Pass
-from gitops.passes.sources import SourceState
+from gitops.reconcile.context import Pass
+from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.gitops.fleet import OWN, Fleet
 

@@ -9,9 +9,9 @@ import pytest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.leadership import LEASE, Leadership, NotLeading
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from renderer import well_known
 from tests.gitops.fleet import MERGE, OWN, Fleet
 

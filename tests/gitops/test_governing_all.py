@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gitops.passes.known import Pass
-from gitops.passes.sources import SourceState
+from gitops.reconcile.context import Pass
+from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.gitops.fleet import Fleet
-from tests.gitops.test_windows_in_force import FREEZE, HOURS, SATURDAY
+from tests.gitops.windows.test_windows_in_force import FREEZE, HOURS, SATURDAY
 
 GOVERNED = frozenset({"central"})
 FIVE = tuple("abcde")

@@ -15,15 +15,15 @@ import pytest
 from applier.errors import ClusterError
 from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.parts import Wider
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.state import Target as Revision
-from gitops.propagation.window import LOCAL
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.reconcile.context import Pass
+from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.reconciler import Reconciler
+from gitops.rollouts.state import Target as Revision
 from gitops.source import Branch, Mirror, Snapshot, Target, Tip
 from gitops.source.snapshot import File
+from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, OWN, Fleet

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gitops.clock import SystemClock
-from gitops.externals import External, NoAnswer
-from gitops.externals import ask as ask_fact
+from gitops.external_facts import External, NoAnswer
+from gitops.external_facts import ask as ask_fact
 from gitops.forge.port import ForgeError
 from gitops.forge.rest import Rest
 from gitops.notifications.delivery import post

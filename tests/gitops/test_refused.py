@@ -16,8 +16,8 @@ from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
 from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.test_operation import operating

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from applier.causes import Reason
-from gitops.propagation.state import State
-from gitops.records.record import SourceRecord
-from gitops.records.rollouts import Rollouts
+from gitops.records.rollout_records import Rollouts
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.state import State
 from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
 from tests.properties.platform import Platform

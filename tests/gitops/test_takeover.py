@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from applier.applyset.adoption import Adoption
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.propagation.window import LOCAL
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths

@@ -22,9 +22,9 @@ from opentelemetry.trace import StatusCode
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops import tracing
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
-from gitops.stages import Stage, told
+from gitops.instrumentation import Stage, told
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.conftest import IN_CI
 from tests.gitops.fleet import Fleet, commit_id

@@ -14,14 +14,14 @@ from applier.applyset.inventory import Scope, read_scope
 from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError
 from applier.state.observed import annotation, label
-from gitops.passes.known import Pass, Preview
-from gitops.passes.previewing import preview
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.propagation.window import LOCAL
-from gitops.records.record import SourceRecord
-from gitops.review import planning
-from gitops.review.report import Report
+from gitops.plan import planner
+from gitops.plan.report import Report
+from gitops.reconcile.context import Pass, Preview
+from gitops.reconcile.preview import preview
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from gitops.records.source_record import SourceRecord
+from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
@@ -136,7 +136,7 @@ class Platform:
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
-        plan = planning.against(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
+        plan = planner.against(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
         return self._runner.run(plan)
 
     def _started(self) -> Reconciler:

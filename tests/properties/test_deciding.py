@@ -14,14 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from applier.sandbox.storage.store import Stored
-from gitops.passes.parts import Wider
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation import governor
-from gitops.propagation.propagation import Propagation
-from gitops.propagation.situation import Situation
+from gitops.decisions import decide as governor
+from gitops.decisions.decision import Propagation
+from gitops.decisions.inputs import Situation
+from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.reconciler import Reconciler
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
+from gitops.simulate.timeline_json import as_json
 from tests.gitops.fleet import START, Fleet
 from tests.properties.test_convergence import examples
 

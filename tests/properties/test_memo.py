@@ -15,7 +15,7 @@ from applier.plan.model import Gates, Plan, Records
 from applier.plan.node_planner import Judge
 from applier.plan.planner import plan
 from applier.state.observed import Observed
-from gitops.passes import deciding
+from gitops.reconcile import step
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey, source_parent
 from renderer.render import set_cache
@@ -79,8 +79,8 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         return found
 
     with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
-        patch.setattr(deciding, "render", checked)
-        patch.setattr(deciding, "plan", planned)
+        patch.setattr(step, "render", checked)
+        patch.setattr(step, "plan", planned)
         for files in history:
             platform.commit(files)
             for _ in range(3):

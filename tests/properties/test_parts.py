@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from applier.cluster import Object
 from applier.sandbox.wire import Request, Response
-from gitops.passes.accounts import Ledger
-from gitops.passes.known import Pass
-from gitops.passes.parts import Wider
-from gitops.passes.tally import Tally
-from gitops.records.record import Scopes
+from gitops.reconcile.context import Pass
+from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.tally import Tally
+from gitops.records.source_record import Scopes
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, OWN, Fleet
 

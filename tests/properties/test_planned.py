@@ -20,8 +20,8 @@ from applier.causes import Reason
 from applier.cluster import Object
 from applier.plan.model import Brake
 from applier.state.observed import is_terminating, label
-from gitops.records.rollouts import Rollouts
-from gitops.review.report import Action, Change, Report
+from gitops.plan.report import Action, Change, Report
+from gitops.records.rollout_records import Rollouts
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import VOLATILE, Files, Platform

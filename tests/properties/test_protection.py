@@ -14,7 +14,7 @@ from applier.applyset.inventory import read_scope
 from applier.cluster import PARENT, Object
 from applier.errors import Denied
 from applier.state.observed import label
-from gitops.records.record import SourceRecord
+from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from tests.properties.platform import Platform
@@ -438,7 +438,7 @@ def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_a
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"g/K/n/x": [1]}', '{"g/K/n/x": 1}'])
 def test_a_record_that_somebody_damaged_counts_as_empty(text: str) -> None:
-    """gitops.records.record: everything in it can be found again."""
+    """gitops.records.source_record: everything in it can be found again."""
     with Platform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()

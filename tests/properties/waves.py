@@ -9,8 +9,9 @@ from applier.cluster import CONTENT, Discovery, Object
 from applier.plan.prune import Fate, Orphan, Unsettled, dependents, orphans
 from applier.state.observed import Observed
 from renderer import well_known
+from renderer.catalog.file_content import Unreadable
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.render.model import RenderedSet, Unreadable
+from renderer.render.model import RenderedSet
 
 PARENT = ObjectKey("g.test", "Link", "default", "x")
 SET = RenderedSet(parent=PARENT, definition="links")

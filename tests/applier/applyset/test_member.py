@@ -11,9 +11,10 @@ from applier.applyset.member import Member, altered, body, is_proven, recorded_d
 from applier.cluster import CONTENT
 from applier.state.observed import label
 from renderer import well_known
+from renderer.errors import Origin
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.manifest_hash import without_nulls
-from renderer.render.model import Origin, RenderedNode, RenderedSet
+from renderer.render.model import RenderedNode, RenderedSet
 from tests.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")

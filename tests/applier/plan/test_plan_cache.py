@@ -16,7 +16,7 @@ from applier.plan.comparison_cache import Comparisons
 from applier.plan.model import Barrier, Gates, Plan, Records
 from applier.plan.planner import plan
 from applier.state.observed import Observed
-from gitops.passes import deciding
+from gitops.reconcile import step
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.render.model import Bundle
@@ -62,7 +62,7 @@ def settled() -> Asked:
 
     with Fleet(names=("a", "b")) as fleet, pytest.MonkeyPatch.context() as patch:
         fleet.start()
-        patch.setattr(deciding, "plan", planned)
+        patch.setattr(step, "plan", planned)
         fleet.step()
     return found[-1]
 

@@ -9,7 +9,7 @@ import pytest
 from applier.causes import Blocked, Reason
 from applier.plan.prune import Fate, Orphan
 from renderer import well_known
-from renderer.render.model import Unreadable
+from renderer.catalog.file_content import Unreadable
 from tests.properties.waves import OTHER, Waves, judge, member, unsettled
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from applier.applyset.adoption import NEVER, Adoption
-from gitops import compose
+from gitops import source_config
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import OtherPlan, insist
-from gitops.passes.sources import SourceState
-from gitops.propagation.window import LOCAL
-from gitops.records.orders import Subject, approve_commit
-from gitops.review import planning
-from gitops.source import places
-from gitops.status.overview import Overview
-from gitops.words.reasons import unread
-from gitops.words.times import Times
+from gitops.explain.overview import Overview
+from gitops.explain.phrasing import unread
+from gitops.plan import planner
+from gitops.reconcile.sources import SourceState
+from gitops.records.requests import Subject, approve_commit
+from gitops.source import locations
+from gitops.times import Times
+from gitops.windows.window import LOCAL
 from renderer.identity import source_parent
-from tests.gitops.passes.test_history import ONE, World, settled
+from tests.gitops.reconcile.test_source_acceptance import ONE, World, settled
 
 THREE = ONE.replace("one", "three")
 
@@ -35,8 +35,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 async def planned(world: World, adoption: Adoption = NEVER) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
-    head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
-    report = await planning.against(
+    head = source_config.catalog_of(locations.read(str(world.work.path)), source="platform")
+    report = await planner.against(
         world.cluster, SourceState(head, adoption=adoption), clock=SystemClock(), cluster_name=LOCAL
     )
     return report.hash
@@ -110,7 +110,7 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
     async def story() -> None:
         (world.work.path / "three.yaml").write_text(THREE)
         agreed = await planned(world)
-        head = compose.catalog_of(places.read(str(world.work.path)), source="platform")
+        head = source_config.catalog_of(locations.read(str(world.work.path)), source="platform")
         state = SourceState(head)
         await insist(world.cluster, state, agreed.upper(), clock=SystemClock(), cluster_name=LOCAL)
         with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):

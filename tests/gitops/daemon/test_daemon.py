@@ -12,23 +12,23 @@ from typing import TypeVar, cast
 
 import pytest
 
-from gitops import compose
+from gitops import source_config
 from gitops.clock import SystemClock
 from gitops.config import read
-from gitops.daemon.configuration import Configuration
 from gitops.daemon.daemon import Daemon
-from gitops.daemon.follow import Follower
-from gitops.externals import Externals
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
-from gitops.propagation.gates import Fact
-from gitops.propagation.propagation import Propagation
-from gitops.propagation.state import Halt, Revert, State, Target
-from tests.gitops.daemon.test_follow import Aside, found
+from gitops.daemon.follower import Follower
+from gitops.daemon.live_config import Configuration
+from gitops.decisions.decision import Propagation
+from gitops.external_facts import Externals
+from gitops.gates.evaluate import Fact
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from gitops.rollouts.state import Halt, Revert, State, Target
+from tests.gitops.daemon.test_follower import Aside, found
 from tests.gitops.fleet import START, Fleet
 from tests.gitops.source.real_git import Work
-from tests.gitops.test_externals import Answers
+from tests.gitops.test_external_facts import Answers
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Platform:
         passes, told = Passes(), asyncio.Queue[str]()
         config = read(self.file)
         follower = Follower(
-            compose.mirrors(config.sources),
+            source_config.mirrors(config.sources),
             cast(Reconciler, passes),
             SystemClock(),
             configs={one.name: one for one in config.sources},
@@ -160,7 +160,7 @@ async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
     """The death is told under the name of the source. Its interval of an hour has no part in it."""
     from watchdog.observers.api import EventEmitter
 
-    monkeypatch.setattr("gitops.daemon.watch.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("gitops.daemon.file_watch.CHECK_SECONDS", 0.05)
 
     def fail(self: EventEmitter, timeout: float) -> None:
         raise RuntimeError("killed by the test")

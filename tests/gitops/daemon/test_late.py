@@ -14,12 +14,12 @@ from applier.cluster import Object
 from applier.sandbox.endpoints.faults import Delay, Fault, Faulty
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.attention import Attention
-from gitops.daemon.follow import Follower
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
+from gitops.daemon.event_router import Attention
+from gitops.daemon.follower import Follower
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import GROUP, MERGE, OWN, START, Fleet, StillClock
 from tests.gitops.test_operation import CONFIG_MAPS, Committed
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from applier.errors import ClusterError
-from gitops.daemon import follow
-from gitops.passes.known import Pass
-from gitops.records.record import SourceRecord
+from gitops.daemon import follower
+from gitops.reconcile.context import Pass
+from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.gitops.passes.test_history import ONE, TWO, World, uid
+from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, uid
 from tests.gitops.source.real_git import GitServer, serving
 from tests.gitops.source.test_damage import DAMAGES
 
@@ -195,7 +195,7 @@ def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I8: what was accepted is healed while a new commit does not come; and who stops waits for it no more (fault table: "graceful stop")."""
-    monkeypatch.setattr(follow, "FIRST_ANSWERS", 0.2)
+    monkeypatch.setattr(follower, "FIRST_ANSWERS", 0.2)
     world, release, gave_up = served.world, threading.Event(), list[bool]()
     served.server.before_pack = lambda: gave_up.append(not release.wait(60))
 

@@ -11,7 +11,7 @@ import pytest
 from gitops.forge.connect import Place
 from gitops.forge.port import Forge, TooMany
 from tests.gitops.fleet import StillClock
-from tests.gitops.review.forges import BOT, TOKEN, FakeForge, Pull
+from tests.gitops.plan.forges import BOT, TOKEN, FakeForge, Pull
 
 KINDS = ["github", "gitea", "gitlab"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.gitops.passes.test_history import ONE, TWO, World
+from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from applier.causes import Happening, Reason
 from applier.execute.results import Result
 from applier.sandbox.wire import Request, Response
-from gitops.passes.events import event
-from gitops.records.record import SourceRecord
+from gitops.reconcile.events import event
+from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import MOST, About, Transition, bounded, of_instance, of_source
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import MERGE, Fleet
-from tests.gitops.test_windows_in_force import HOURS, SATURDAY
+from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 
 LINK = {"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "a", "namespace": "default", "uid": "u"}}
 ABOUT = About(LINK, "platform", "c1")

@@ -16,13 +16,13 @@ from aiohttp.test_utils import TestClient, TestServer
 from applier.errors import ClusterError
 from applier.plan.model import Plan, SetPlan
 from applier.sandbox.server import Sandbox
-from gitops.compose import SourceConfig
-from gitops.passes.accounts import Ledger
-from gitops.passes.known import Pass
-from gitops.passes.reconcile import Reconciler
-from gitops.propagation.window import LOCAL
-from gitops.server.app import Server
-from gitops.server.seen import Seen
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.set_summaries import Ledger
+from gitops.server.http import Server
+from gitops.server.observability import Seen
+from gitops.source_config import SourceConfig
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import Fleet
 
 HOURS = {

@@ -9,7 +9,7 @@ import pytest
 
 from applier.causes import Blocked, Reason
 from applier.plan.model import SetPlan
-from gitops.passes.known import Pass
+from gitops.reconcile.context import Pass
 from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import planned, scene
 from tests.gitops.server.test_page import HOSTILE, held
@@ -120,7 +120,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
     """A page that is open for days says when nobody is there, and goes on by itself: after a restart, where no stream is to be had, and where
     the connection fell silent.
     """
-    monkeypatch.setattr("gitops.server.app._RETRY", 50)
+    monkeypatch.setattr("gitops.server.http._RETRY", 50)
     async with scene(names=("i0",)) as before, scene(names=("i0", "i1")) as after:
         for one in (before, after):
             await one.started()
@@ -137,7 +137,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
             await page.clock.run_for(1000)
             await page.get_by_role("link", name="default/i1").first.wait_for()
 
-            monkeypatch.setattr("gitops.server.app._STREAMS", 0)
+            monkeypatch.setattr("gitops.server.http._STREAMS", 0)
             await browsing.stop()
             await page.locator("#connection.off").wait_for()
             await browsing.serve(after, port)
@@ -148,7 +148,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
             await page.clock.run_for(6000)
             await page.locator(".tile.suspended").wait_for()
 
-            monkeypatch.setattr("gitops.server.app._STREAMS", 9)
+            monkeypatch.setattr("gitops.server.http._STREAMS", 9)
             for milliseconds in (6_000, 46_000):  # a stream is to be had again; then it is silent for too long
                 async with page.expect_response(lambda one: one.url.endswith("/events") and one.status == 200):
                     await page.clock.run_for(milliseconds)

@@ -17,12 +17,12 @@ from applier.causes import Reason
 from applier.cluster import Discovery, Resource
 from applier.execute.results import Result
 from applier.read.leftovers import Survey
-from gitops.check.facts import needed
 from gitops.config import read
 from gitops.config.address import address
-from gitops.records.standing import State
-from gitops.server.seen import Seen
-from gitops.stages import STAGES
+from gitops.instrumentation import STAGES
+from gitops.maintenance.cluster_facts import needed
+from gitops.records.instance_state import State
+from gitops.server.observability import Seen
 from renderer.kinds import CRD
 from tests.gitops.server.promql import Scraped
 from tests.gitops.server.seeing import scene

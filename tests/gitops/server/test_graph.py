@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from applier.causes import Blocked, Reason
 from applier.plan.model import NodePlan, Verb
-from gitops.records.standing import State
+from gitops.records.instance_state import State
 from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
 from renderer.identity import GroupKind
 from renderer.render.model import RenderedNode

@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 
 from gitops.cli import USAGE, invoke
 from gitops.config.address import Address
-from gitops.server.app import NotListening, listening
+from gitops.server.http import NotListening, listening
 from tests.gitops.server.seeing import scene
 
 
@@ -46,7 +46,7 @@ async def test_people_who_look_do_not_hold_up_the_end() -> None:
 
 
 async def test_more_people_than_can_be_told_are_asked_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitops.server.app._STREAMS", 2)
+    monkeypatch.setattr("gitops.server.http._STREAMS", 2)
     async with scene() as seen, seen.client() as client:
         first, second = await client.get("/events"), await client.get("/events")
         assert (await client.get("/events")).status == 503

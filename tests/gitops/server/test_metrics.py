@@ -14,11 +14,11 @@ from applier.causes import Blocked, Reason
 from applier.execute.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import SourceError
-from gitops.passes.known import Pass
-from gitops.server.board import Board
+from gitops.instrumentation import STAGES
+from gitops.reconcile.context import Pass
+from gitops.server.dashboard import Board
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
-from gitops.stages import STAGES
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, StillClock
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from applier.causes import Blocked, Reason
 from gitops.errors import SourceError
-from gitops.passes.tally import Tally
-from gitops.records.standing import State
+from gitops.reconcile.tally import Tally
+from gitops.records.instance_state import State
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
@@ -330,7 +330,7 @@ async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_we
 
 async def test_while_nothing_happens_the_number_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that hears nothing for 40 s takes it that nobody is there."""
-    monkeypatch.setattr("gitops.server.app._HEARTBEAT", 0.01)
+    monkeypatch.setattr("gitops.server.http._HEARTBEAT", 0.01)
     async with scene() as seen, seen.client() as client, client.get("/events") as response:
         assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 0\n\n"
         for _ in range(3):

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from gitops.compose import source_config
 from gitops.config.address import Address
 from gitops.forge.connect import Kind
-from gitops.review.reviewer import Reviewer
+from gitops.pull_requests.reviewer import Reviewer
 from gitops.server.waking import waking
-from tests.gitops.review.forges import Refusal
-from tests.gitops.review.test_reviewer import Review, config, on_github
-from tests.gitops.server.test_hooks import GITHUB, REPOSITORY, SECRET, signed
+from gitops.source_config import source_config
+from tests.gitops.plan.forges import Refusal
+from tests.gitops.pull_requests.test_reviewer import Review, config, on_github
+from tests.gitops.server.test_webhooks import GITHUB, REPOSITORY, SECRET, signed
 from tests.scenarios.conftest import repository
 
 __all__ = ["on_github", "repository"]

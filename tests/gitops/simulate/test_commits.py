@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gitops.propagation.rules import in_force
+from gitops.rollouts.source_rules import in_force
 from gitops.simulate.commits import Commits, Repository, rules_of
 from gitops.simulate.opened import opened
-from tests.gitops.propagation.windows import manifest
 from tests.gitops.source.real_git import Work
+from tests.gitops.windows.windows import manifest
 
 DENY = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 12 * * 5"}, "duration": "60h"}
 ALLOW = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}, "duration": "2h"}

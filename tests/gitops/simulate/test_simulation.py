@@ -15,17 +15,17 @@ import pytest
 
 from applier.causes import Reason
 from applier.sandbox.wire import Request, Response
-from gitops.passes.known import Pass
-from gitops.passes.parts import Wider
-from gitops.passes.reconcile import Reconciler
-from gitops.passes.sources import SourceState
+from gitops.reconcile.context import Pass
+from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.axis import Axis
 from gitops.simulate.backtest import held
-from gitops.simulate.document import as_json
 from gitops.simulate.engine import Push, Simulation
 from gitops.simulate.svg import picture
 from gitops.simulate.timeline import Span, Stage, Standing, Timeline, Track
+from gitops.simulate.timeline_json import as_json
 from gitops.simulate.world import World
 from renderer import well_known
 from renderer.identity import ObjectKey

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.source.process import Git
+from gitops.source.git import Git
 
 _IDENTITY = ("Ana Example", "ana@example.com", "2026-03-04T05:06:07+00:00")
 _CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

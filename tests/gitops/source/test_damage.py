@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from gitops import compose
+from gitops import source_config
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import Branch, Limits, Mirror, Target
+from gitops.source.git import Git
 from gitops.source.lock import locked
-from gitops.source.process import Git
 from tests.gitops.source.real_git import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
@@ -146,7 +146,7 @@ def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkey
     def away(*_: object) -> None:
         raise DamagedCache("platform", "the server is away by now")
 
-    monkeypatch.setattr("gitops.source.copy.Copy._replace", away)
+    monkeypatch.setattr("gitops.source.local_copy.Copy._replace", away)
     work.commit(two="kind: Y\n")
     with pytest.raises(DamagedCache):
         mirror.fetch()
@@ -226,7 +226,9 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
         with pytest.raises(CacheUnavailable, match="another process holds the cache"):
             impatient.fetch()
         with pytest.raises(Stopped):
-            compose.mirrors([compose.source_config(str(work.path))], cache, stopping=lambda: True)["work"].fetch()
+            source_config.mirrors([source_config.source_config(str(work.path))], cache, stopping=lambda: True)[
+                "work"
+            ].fetch()
     assert impatient.fetch() == commit
 
 

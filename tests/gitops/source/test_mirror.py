@@ -29,7 +29,7 @@ from gitops.source import (
     Versions,
     working_tree,
 )
-from gitops.source.process import Git
+from gitops.source.git import Git
 from tests.gitops.source.real_git import GitServer, Work, asked_from_now_on, give_away
 
 
@@ -323,7 +323,7 @@ def test_commits_that_were_current_outlive_the_tidying(
     work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ("-c", "gc.autoPackLimit=1", "-c", "gc.auto=1", "-c", "gc.pruneExpire=now", "-c", "gc.autoDetach=false")
-    monkeypatch.setattr("gitops.source.copy._TIDY", (*settings, "gc", "--auto", "--quiet"))
+    monkeypatch.setattr("gitops.source.local_copy._TIDY", (*settings, "gc", "--auto", "--quiet"))
     work.commit(a="1")
     lost = work.commit(a="2")
     mirror = Mirror(Target(str(work.path)), cache)

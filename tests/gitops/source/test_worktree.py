@@ -206,9 +206,7 @@ def test_without_git(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_importing_costs_no_library() -> None:
     libraries = {"git", "apscheduler", "watchdog"}
-    code = (
-        f"import sys, gitops.source, gitops.daemon.schedule, gitops.daemon.watch; print({libraries} & set(sys.modules))"
-    )
+    code = f"import sys, gitops.source, gitops.daemon.timers, gitops.daemon.file_watch; print({libraries} & set(sys.modules))"
     done = subprocess.run(
         (sys.executable, "-c", code), capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

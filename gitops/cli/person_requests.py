@@ -1,0 +1,205 @@
+"""What the commands of people have in common: find the object, make the order, write it, and say what holds now and how to undo it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+import click
+
+from applier.cluster import PEOPLE, Object
+from applier.kube.cluster import KubeCluster
+from applier.state.observed import annotation
+from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.terminal import echo
+from gitops.cli.typed import typed
+from gitops.clock import SystemClock
+from gitops.records.installation import INSTALLATION, followed
+from gitops.records.references import SOURCE, Ref, locate, meant
+from gitops.records.requests import Order, OrderError, Subject
+from gitops.records.source_record import source_names
+from gitops.text import local
+from gitops.times import in_utc
+from renderer import well_known
+from renderer.definition.variables import suggestion
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+
+INSTANCE = ""
+"""The word for a kind of the cluster, as `Ref.own` has it."""
+
+_ANYBODY = "system:anonymous"
+
+After = Callable[[KubeCluster, Sequence[Order]], Awaitable[int]]
+
+
+class Moment(click.ParamType[datetime]):
+    """`4h` from now, or a time: `2026-11-20T18:00`, `2026-11-20T17:00:00Z`; without a zone, the terminal's."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        now = SystemClock().now()
+        try:
+            found = in_utc(datetime.fromisoformat(value))
+        except (ValueError, OverflowError):
+            try:
+                found = now + Duration().convert(value, param, ctx)
+            except click.BadParameter:
+                self.fail(
+                    f"{value!r} is no time; write for example 4h, 2026-11-20T18:00 or 2026-11-20T17:00:00Z", param, ctx
+                )
+        if found <= now:
+            self.fail(f"{value!r} is over", param, ctx)
+        return found
+
+
+reason = click.option("--reason", metavar="TEXT", required=True, help="Why; others see it.")
+optional_reason = click.option("--reason", metavar="TEXT", default="", help="Why; others see it.")
+until = click.option("--until", metavar="TIME", type=Moment(), help="Ends then by itself: 4h, 2026-11-20T18:00.")
+everything = click.option("--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster.")
+
+
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """How one order is to be given: for what, and whether it is written or only shown, as a kubectl command or as lines of a file."""
+
+    words: tuple[str, ...]
+    namespace: str | None
+    dry_run: bool
+    git: bool
+    choice: ClusterChoice
+
+    def __call__(self, order: Callable[[Subject], Order], *accepted: str, everything: bool = False) -> int:
+        """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
+        if everything == bool(self.words):
+            raise click.UsageError(
+                "--all is everything; leave out REF" if everything else f"name what is meant: {_names(accepted)}"
+            )
+        return asyncio.run(self._give(order, [None if everything else self._ref(accepted)]))
+
+    def to_sources(self, order: Callable[[Subject], Order], *accepted: str, after: After | None = None) -> int:
+        """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
+        return asyncio.run(self._give(order, [self._ref(accepted)] if self.words else (), after))
+
+    def _ref(self, accepted: tuple[str, ...]) -> Ref:
+        ref = typed(self.words)
+        if ref.node:
+            raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
+        if ref.own not in accepted:
+            raise click.UsageError(f"{ref} cannot be asked that; name {_names(accepted)}")
+        return ref
+
+    async def _give(
+        self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
+    ) -> int:
+        async with self.choice.connected() as cluster:
+            refs = refs or [Ref(SOURCE, name) for name in await source_names(cluster)]
+            if not refs:
+                raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
+            namespace = self.namespace or cluster.namespace
+            made = [order(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
+            is_shown = self.dry_run or self.git
+            header = f"Cluster {cluster.name}, {local(made[0].subject.now)}"
+            echo(f"# {header}" if is_shown else header)
+            for one in made:
+                for line in await self._told(cluster, one):
+                    echo(line)
+            return await after(cluster, made) if after and not is_shown else 0
+
+    async def _told(self, cluster: KubeCluster, made: Order) -> list[str]:
+        """Write it, or show how to; what to tell of that."""
+        if self.dry_run:
+            return [made.kubectl(await cluster.discover(), await self._options())]
+        if self.git:
+            return [made.lines()]
+        if await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
+            raise OrderError(f"{made.subject} was deleted meanwhile")
+        said = ", ".join(
+            f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
+        )
+        return [made.told, f"Written: {said}", *([f"Undo: {self.choice.told(made.undo)}"] if made.undo else [])]
+
+    async def _options(self) -> list[str]:
+        """kubectl's options for the same cluster."""
+        kubeconfig = self.choice.kubeconfig
+        if self.choice.sandbox:
+            from gitops.sandbox import find
+
+            kubeconfig = str(await find())
+        named = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
+        return [word for option, value in named.items() if value for word in (option, value)]
+
+
+def _names(accepted: Sequence[str]) -> str:
+    return ", ".join({INSTANCE: "an instance (webapp/shop)"}.get(word, f"{word}/NAME") for word in accepted)
+
+
+def order_options(command: Callable[..., int]) -> Callable[..., int]:
+    """REF and the options of all commands of people; the command gets them as one parameter, `give`."""
+
+    @wraps(command)
+    def giving(
+        *, ref: tuple[str, ...], namespace: str | None, dry_run: bool, git: bool, choice: ClusterChoice, **others: Any
+    ) -> int:
+        if dry_run and git:
+            raise click.UsageError("--dry-run and --git are two ways to be shown something; choose one")
+        return command(give=Giving(ref, namespace, dry_run, git, choice), **others)
+
+    wrapped = cluster_options(giving)
+    for option in (
+        click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
+        click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
+        click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]"),
+        click.argument("ref", nargs=-1),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> Subject:
+    """What Git is to say of an instance may be said before it exists."""
+    key = INSTALLATION if ref is None else await locate(cluster, ref, namespace)
+    is_instance = ref is not None and not ref.own
+    live = await cluster.get(key)
+    if live is None and is_instance and may_be_missing:
+        live = {"metadata": {}}
+    if live is None and ref and ref.own == SOURCE:
+        raise OrderError(await _unread(cluster, ref))
+    if live is None:
+        place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
+        unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
+        hint = (await meant(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
+        raise OrderError(
+            f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
+        )
+    if is_instance:
+        await _expect_instance(cluster, key, live)
+    user = await cluster.user()
+    return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
+
+
+async def _unread(cluster: KubeCluster, ref: Ref) -> str:
+    """Why there is no object that tells of a source, and what to do."""
+    follows = followed(await cluster.get(INSTALLATION)) or frozenset()
+    if ref.name in follows:
+        return (
+            f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
+            f"daemon began to ask; `levelgate status` says when that has changed"
+        )
+    near = suggestion(ref.name, follows.union(await source_names(cluster)))
+    return f"no daemon follows {ref} in cluster {cluster.name}{near or f'; levelgate run --source {ref.name}=URL does'}"
+
+
+async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:
+    resource = (await cluster.discover()).resources[key.group_kind]
+    crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
+    if crd is None or not annotation(crd, well_known.DEFINITION):
+        owner = annotation(live, well_known.INSTANCE)
+        raise OrderError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))

@@ -1,0 +1,53 @@
+"""What a configuration says, as a value, and what is wrong with one that cannot be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from gitops.errors import GitopsError
+from gitops.external_facts import External
+from gitops.notifications.receivers import Receiver
+from gitops.source_config import SourceConfig
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+
+RESYNC: Final = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the operator says. `cluster` is the name by which windows select the cluster.
+    `context` is that of the kubeconfig, empty: the current one; `apply_concurrency`, `max_concurrent_reconciles` are
+    None where nothing is said.
+    `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
+    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
+    """
+
+    sources: tuple[SourceConfig, ...]
+    cluster: str
+    externals: tuple[External, ...] = ()
+    context: str = ""
+    apply_concurrency: int | None = None
+    max_concurrent_reconciles: int | None = None
+    listen: str = ""
+    hooks: Mapping[str, Path] = field(default_factory=dict)
+    notifications: tuple[Receiver, ...] = ()
+    resync: timedelta = RESYNC
+    log_format: str = ""
+
+    @property
+    def governors(self) -> frozenset[str]:
+        """The sources whose windows and policies govern all."""
+        return frozenset(one.name for one in self.sources if one.governs_all)
+
+
+class ConfigErrors(GitopsError):
+    """The file cannot be taken; `problems` has everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))

@@ -1,0 +1,304 @@
+"""Hints that a local repository, or a file, has changed, sooner than the next poll would see it.
+
+The only module that imports watchdog, whose threads hand each change to the event loop. A hint carries no data and may be missing or too many;
+whoever gets one looks itself. So the poll goes on whatever happens here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+from gitops.daemon.git_servers import rest
+
+_log = logging.getLogger(__name__)
+
+_TRAILING = 0.05
+_CEILING = 1.0
+CHECK_SECONDS: Final = 5.0
+"""Seconds between two looks at whether a watch has ended."""
+LASTING_SECONDS: Final = 60.0
+"""A watch that has lasted for so long is sound: that is told, and if it ends, it is begun again as soon as the first time."""
+_WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
+_WATCHED_DIRECTORIES = ("refs", "reftable")
+_SILENT_FILE_SYSTEMS = (
+    "nfs",
+    "cifs",
+    "smb",
+    "9p",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "afs",
+    "fuse.sshfs",
+    "fuse.s3fs",
+    "virtiofs",
+)
+
+_Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
+"""Device and inode of each directory to watch; True stands for all below it, too."""
+
+
+class _Watch:
+    """Watch of the directories around `path`, open as long as its context. Enter and leave it on the event loop.
+
+    `changed` is called on the loop when the watched directories have been quiet for 50 ms, at the latest 1 s after the first change. Where each
+    change `is_whole` by itself, it is called at once for the first of them, too. A watch that ends is begun again, and then `changed` is
+    called, since changes may have been missed. `warn` is told once for each reason that the path is not watched, and that it is watched again.
+    """
+
+    is_whole = False
+
+    def __init__(self, path: Path, changed: Callable[[], None], *, warn: Callable[[str], None]) -> None:
+        self._path = path
+        self._changed = changed
+        self._warn = warn
+        self._observer: Any = None
+        self._threads: list[threading.Thread] = []
+        self._watched: _Directories = {}
+        self._failures = 0
+        self._told = ""
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        """Yield each directory to watch, and True if all below it is watched too. Raises OSError."""
+        raise NotImplementedError
+
+    def matters(self, path: Path) -> bool:
+        """Return True if a change of this file can mean anything."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._debounce = Debounce(
+            self._loop, self._changed, trailing=_TRAILING, ceiling=_CEILING, leading=self.is_whole
+        )
+        try:
+            self._begin(self._survey())
+        except OSError as error:
+            self._failed(error.strerror or str(error))
+        self._keeping = self._loop.create_task(self._keep(), name=f"watch {self._path}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._keeping.cancel()
+        self._end()
+        self._debounce.stop()
+
+    async def _keep(self) -> None:
+        """Begin the watch again whenever it has ended, ever more rarely where that does not last. Never returns."""
+        while True:
+            await asyncio.sleep(max(CHECK_SECONDS, rest(self._failures, throttled=False)))
+            try:
+                wanted = await asyncio.to_thread(self._survey)
+                if self._observer is not None and not self._has_ended(wanted):
+                    continue
+                self._end()
+                self._begin(wanted)
+            except OSError as error:
+                self._end()
+                self._failed(error.strerror or str(error))
+            else:
+                self._debounce.poke()
+
+    def _has_ended(self, wanted: _Directories) -> bool:
+        """Return True if the watch has to be begun again, and tell why. Other directories are no fault: a link was moved."""
+        if wanted.keys() != self._watched.keys():
+            return True
+        if wanted != self._watched:
+            self._failed("its directory was replaced")
+        elif not all(thread.is_alive() for thread in self._threads):
+            self._failed("a thread of the watch has ended")
+        else:
+            if self._failures and self._loop.time() - self._begun >= LASTING_SECONDS:
+                self._failures, self._told = 0, ""
+                self._warn(f"{self._path} is watched again")
+            return False
+        return True
+
+    def _failed(self, reason: str) -> None:
+        self._failures += 1
+        if reason != self._told:
+            self._told = reason
+            self._warn(f"{self._path} is not watched ({reason}); it is still polled")
+
+    def _survey(self) -> _Directories:
+        """Return the directories to watch with their identities. Raises OSError if one cannot be watched."""
+        identities = {}
+        for directory, is_deep in self.directories():
+            if kind := _silent_file_system(directory):
+                raise OSError(f"a file system of type {kind} reports no changes")
+            status = directory.stat()
+            identities[directory, is_deep] = (status.st_dev, status.st_ino)
+        return identities
+
+    def _begin(self, directories: _Directories) -> None:
+        from watchdog.events import (
+            FileClosedEvent,
+            FileCreatedEvent,
+            FileDeletedEvent,
+            FileMovedEvent,
+            FileSystemEventHandler,
+        )
+        from watchdog.observers import Observer
+        from watchdog.utils import BaseThread
+
+        handler = FileSystemEventHandler()
+        handler.on_any_event = self._on_event  # type: ignore[method-assign]
+        kinds = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
+        others = set(threading.enumerate())
+        observer = Observer()
+        readers = [
+            thread for thread in threading.enumerate() if isinstance(thread, BaseThread) and thread not in others
+        ]
+        try:
+            for directory, is_deep in directories:
+                observer.schedule(handler, str(directory), recursive=is_deep, event_filter=list(kinds))
+            self._threads = [observer, *observer.emitters, *readers]
+            observer.start()
+        except OSError:
+            observer.stop()
+            raise
+        self._observer, self._watched, self._begun = observer, directories, self._loop.time()
+
+    def _end(self) -> None:
+        observer, self._observer = self._observer, None
+        if observer is None:
+            return
+        try:
+            observer.stop()
+        except OSError:  # its descriptor is no longer valid, which is why it has ended
+            _log.debug("a watch of %s did not end in order", self._path, exc_info=True)
+        observer.join()
+
+    def _on_event(self, event: Any) -> None:
+        """Take an event, in a thread of watchdog."""
+        paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
+        if any(self.matters(Path(path)) for path in paths):
+            self._loop.call_soon_threadsafe(self._debounce.poke)
+
+
+class RefWatch(_Watch):
+    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree. Git renames each of them into its place."""
+
+    is_whole = True
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        self._top = git_directory(self._path)
+        yield self._top, False
+        yield from ((self._top / name, True) for name in _WATCHED_DIRECTORIES if (self._top / name).is_dir())
+
+    def matters(self, path: Path) -> bool:
+        return is_ref(path, self._top)
+
+
+class FileWatch(_Watch):
+    """Watches one file, and everything beside it: a mounted ConfigMap changes by a link beside the file that is moved to other contents."""
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        found = {self._path.absolute().parent, self._path.resolve().parent}
+        yield from ((directory, False) for directory in sorted(found))
+
+    def matters(self, path: Path) -> bool:
+        return True
+
+
+class Debounce:
+    """One call of `action` per burst of pokes: after `trailing` quiet seconds, at most `ceiling` after the first. With `leading` it is called at the
+    first one, and only for those that follow it in this way. All on the event loop, by its time, which no clock that is set disturbs.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        action: Callable[[], None],
+        *,
+        trailing: float,
+        ceiling: float,
+        leading: bool,
+    ) -> None:
+        self._loop = loop
+        self._action = action
+        self._trailing = trailing
+        self._ceiling = ceiling
+        self._leading = leading
+        self._quiet_from = -math.inf
+        self._last = 0.0
+        self._first: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def poke(self) -> None:
+        """Note a change."""
+        if self._stopped:
+            return
+        self._last = self._loop.time()
+        if self._first is None:
+            self._first = self._last
+            self._timer = self._loop.call_at(self._due(self._first), self._fire, self._first)
+
+    def stop(self) -> None:
+        """Drop a burst that has not been reported yet, and all that comes."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fire(self, first: float) -> None:
+        if (due := self._due(first)) > self._loop.time():
+            self._timer = self._loop.call_at(due, self._fire, first)
+            return
+        self._first, self._quiet_from = None, self._last + self._trailing
+        self._action()
+
+    def _due(self, first: float) -> float:
+        """Return when the burst that began with the poke at `first` is reported."""
+        if self._leading and first > self._quiet_from:
+            return first
+        return min(self._last + self._trailing, first + self._ceiling)
+
+
+def git_directory(path: Path) -> Path:
+    """The directory with the refs of the repository at `path`. Raises `FileNotFoundError` if there is none."""
+    dot_git = path / ".git"
+    if dot_git.is_file():
+        linked = path / dot_git.read_text().partition("gitdir:")[2].strip()
+        common = linked / "commondir"
+        return (linked / common.read_text().strip()).resolve() if common.is_file() else linked.resolve()
+    for candidate in (dot_git, path):
+        if (candidate / "HEAD").is_file() and (candidate / "objects").is_dir():
+            return candidate.resolve()
+    raise FileNotFoundError(f"{path} is no Git repository")
+
+
+def is_ref(path: Path, top: Path) -> bool:
+    """Whether a change of this file below the Git directory `top` can mean that a ref moved."""
+    try:
+        parts = path.relative_to(top).parts
+    except ValueError:
+        return False
+    if not parts or path.suffix == ".lock":
+        return False
+    return parts[0] in _WATCHED_DIRECTORIES or (len(parts) == 1 and parts[0] in _WATCHED_FILES)
+
+
+def _silent_file_system(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """The type of the file system that `path` is on, if changes made elsewhere are not reported on it; else empty."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return ""
+    best = ("", "")
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        place = left.split()[4].replace("\\040", " ")
+        if path.is_relative_to(place) and len(place) >= len(best[0]):
+            best = (place, right.split()[0])
+    return best[1] if best[1].startswith(_SILENT_FILE_SYSTEMS) else ""

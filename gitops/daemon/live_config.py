@@ -1,0 +1,88 @@
+"""The configuration in force: what the file said when it could be taken last.
+
+It is looked after as long as the process lives, also while another one leads: who takes the lead begins with what is in force then, and a file that
+is refused is told before that. A file that cannot be taken changes nothing: the one before stays, and why is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gitops.config import Config, ConfigErrors, read
+from gitops.daemon.file_watch import FileWatch
+from gitops.daemon.timers import Schedule
+from renderer.frozen import dataclass
+
+NOTICE: Final = "configuration"
+"""Under this name it is told what becomes of the file."""
+
+_LOOK_AT_FILE: Final = timedelta(minutes=1)
+"""A changed file is seen at once where the file system tells, and else after this."""
+
+
+@dataclass
+class Configuration:
+    """`config` was read from `file`; None: it came from flags and does not change. `taken` hears that another one is in force. `refused`: why the
+    file as it is now is not taken, empty where it is.
+    """
+
+    config: Config
+    file: Path | None
+    notice: Callable[[str, str], None]
+    taken: Callable[[], None] = lambda: None
+    refused: str = field(default="", init=False)
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[None]:
+        """Take the file as it changes, as long as the context lasts."""
+        if self.file is None:
+            yield
+            return
+        async with Schedule() as schedule:
+            with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE)):
+                schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
+                self.reread()  # it may have changed since it was read first
+                yield
+
+    def reread(self) -> None:
+        """Take the file as it is now; where it is wrong, tell it and go on."""
+        assert self.file is not None
+        try:
+            config = read(self.file)
+        except ConfigErrors as error:
+            if str(error) != self.refused:
+                self.notice(NOTICE, f"not taken, going on with the one before: {error}")
+            self.refused = str(error)
+            return
+        was_refused, self.refused = bool(self.refused), ""
+        if config != self.config:
+            self._tell(config)
+            self.config = config
+            self.taken()
+        elif was_refused:
+            self.notice(NOTICE, "can be taken again; it says what is in force")
+
+    def _tell(self, config: Config) -> None:
+        names = ", ".join(one.name for one in config.sources)
+        self.notice(NOTICE, f"taken anew; following {names}")
+        for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
+            self.notice(name, "not followed any more; what it deployed stays as it is")
+        if _lasting(config) != _lasting(self.config):
+            self.notice(
+                NOTICE,
+                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
+            )
+
+
+def _lasting(config: Config) -> tuple[object, ...]:
+    """What a process keeps as it was when it started."""
+    return (
+        *(config.cluster, config.context, config.apply_concurrency, config.max_concurrent_reconciles),
+        *(config.listen, config.resync, config.log_format),
+    )

@@ -1,0 +1,104 @@
+"""Instances that wait for one another for ever (S1-23).
+
+What can be seen before anything runs is refused when it is read (`renderer.catalog.gate_cycles`); this is the rest.
+A set may go on if something of it is under
+way, if a time, a person or somebody outside can end its wait, or if one of those that it waits for may go on. Those that are left are deadlocked.
+So a set is told only where no event that is still to come can help, other than another commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from applier.causes import Because, Blocked, Reason
+from applier.plan.model import NodePlan, Plan, SetPlan
+from gitops.rollouts.items import name_of
+from renderer.graph import levels
+from renderer.identity import ObjectKey
+
+Awaited = Mapping[ObjectKey, frozenset[ObjectKey]]
+"""Of instances that wait, in their rollout, for others alone: these."""
+
+
+def told(plan: Plan, awaited: Awaited) -> Plan:
+    """The same plan, in which deadlocked instances say so."""
+    if not plan.is_idle or not (waits := deadlocked(plan, awaited)):
+        return plan
+    return Plan(
+        tuple(
+            replace(one, deadlock=_blocked(one.rendered.parent, waits))
+            if one.rendered.parent in waits and not one.rendered.is_source
+            else one
+            for one in plan.sets
+        )
+    )
+
+
+def deadlocked(plan: Plan, awaited: Awaited) -> dict[ObjectKey, frozenset[ObjectKey]]:
+    """The wait-for edges of the sets none of which can go on before another one does."""
+    parents = {one.rendered.parent for one in plan.sets}
+    owners = {
+        node.node.key: one.rendered.parent
+        for one in plan.sets
+        for node in one.nodes
+        if node.node.key and not node.node.external
+    }
+    waits = {one.rendered.parent: found for one in plan.sets if (found := _waits(one, awaited, parents, owners))}
+    while free := [key for key, others in waits.items() if not others <= waits.keys()]:
+        for key in free:
+            del waits[key]
+    return waits
+
+
+def _waits(
+    one: SetPlan, awaited: Awaited, parents: set[ObjectKey], owners: Mapping[ObjectKey, ObjectKey]
+) -> frozenset[ObjectKey]:
+    """The sets that this one waits for; none where it goes on, or where something else than a set may end its wait."""
+    found: set[ObjectKey] = set()
+    free = frozenset[ObjectKey]()
+    if one.error or one.stuck or one.untouched or any(orphan.blocked for orphan in one.leaving):
+        return free
+    if one.stays:
+        found |= awaited.get(one.rendered.parent, free)
+        if not found:
+            return free
+    by_id = {node.node.id: node for node in one.nodes}
+    for node in one.nodes:
+        if node.blocked is None or _is_behind(node, node.blocked, by_id):
+            continue
+        key, reason = node.node.key, node.blocked.reason
+        if key and reason is Reason.WAITING_FOR_DATA and node.node.external and key in owners:
+            found.add(owners[key])
+        elif key and reason is Reason.PROGRESSING and key in parents:
+            found.add(key)
+        else:
+            return free
+    return frozenset(found)
+
+
+def _is_behind(node: NodePlan, blocked: Blocked, by_id: Mapping[str, NodePlan]) -> bool:
+    """Does it wait only because another node of its set does?"""
+    if blocked.reason is Reason.DEPENDENCY_NOT_READY:
+        return True
+    above = (by_id[name] for name in node.node.depends_on if name in by_id)
+    return blocked.reason is Reason.WAITING_FOR_DATA and any(other.blocked for other in above)
+
+
+def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]]) -> Blocked:
+    ordered = {key: sorted(others) for key, others in waits.items()}
+    circle = levels.path(ordered, parent, parent)
+    way = " -> ".join(_named(key, parent) for key in circle or [parent, ordered[parent][0]])
+    where = "in a circle" if circle else "for one that waits in a circle"
+    because = tuple(
+        Because(
+            "Instance" if other.group_kind == parent.group_kind else "Object", _named(other, parent), Reason.DEADLOCKED
+        )
+        for other in ordered[parent]
+    )
+    message = f"waits {where}: {way}; no event can end that, only a change in Git"
+    return Blocked(Reason.DEADLOCKED, message, because=because)
+
+
+def _named(key: ObjectKey, among: ObjectKey) -> str:
+    return name_of(key) if key.group_kind == among.group_kind else str(key)

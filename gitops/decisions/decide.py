@@ -1,0 +1,152 @@
+"""What may move and what may be written, now: rollouts, windows and people's words, put together for one pass.
+
+A rendering needs to know which revision each instance is at, a rollout needs to know how each instance is: so the pass renders and plans, asks
+`decide`, and renders and plans again while that lets more move. Nothing is written before it grants nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from applier.applyset.inventory import target_of
+from applier.causes import Blocked
+from applier.plan.model import Answered, Barrier, Change, Gates
+from applier.state.observed import Observed
+from gitops.decisions import suspension
+from gitops.decisions.decision import Propagation
+from gitops.decisions.explanation import Stays, stays
+from gitops.decisions.inputs import Situation
+from gitops.decisions.permission import Permission
+from gitops.decisions.rollouts import Moves
+from gitops.decisions.window_verdicts import Verdicts, instance_of
+from gitops.rollouts.directives import NOBODY
+from gitops.rollouts.state import Entry
+from renderer.identity import ObjectKey
+from renderer.render.instance_cache import Place
+from renderer.render.model import Bundle
+from renderer.render.revisions import Stored
+
+_NONE: Final[Mapping[ObjectKey, int]] = {}
+
+
+def begin(observed: Observed, stored: Stored, targets: Mapping[ObjectKey, int] = _NONE) -> Propagation:
+    """Where instances are, before anything is rendered; `targets` are those that were let move already. Its gates are open: it is asked to learn how
+    things are, not to act.
+    """
+    at = {key: pair.revision for key, pair in stored.applied.items()}
+    for key, obj in observed.objects.items():
+        if target := target_of(obj):
+            at[key] = target
+    return Propagation({key: Place(number) for key, number in {**at, **targets}.items()}, Gates(targets=targets))
+
+
+def standing_still(bundle: Bundle, observed: Observed, now: datetime) -> Propagation | None:
+    """What holds while a person has suspended everything; None where nobody has."""
+    if not (wait := suspension.everything(observed, now)):
+        return None
+    why = wait.blocked("Instance")
+    gates = Gates(lambda _: why, suspended={one.parent: why for one in bundle.sets})
+    return Propagation(gates=gates, wake_at=why.until, stopped=why)
+
+
+def decide(here: Situation) -> Propagation:
+    """What may move now, given how everything is."""
+    verdicts = Verdicts(here)
+    suspended = dict(here.suspensions.waits(here.now))
+    moves = Moves(here, verdicts, suspended)
+    permission = Permission(
+        here,
+        verdicts,
+        {key: wait.blocked("Instance") for key, wait in suspended.items()},
+        moves.holds,
+        frozenset(moves.frozen),
+        moves.unruled,
+        moves.policies,
+    )
+    barriers = {key: policy.barrier for key, policy in moves.policies.items() if policy.barrier is not Barrier.PATH}
+    edges = {*moves.edges, *verdicts.edges, *(end for end in here.suspensions.ends if end > here.now)}
+    rules = here.conditions.rules
+    return Propagation(
+        moves.places,
+        Gates(permission, moves.targets, permission.suspended, barriers),
+        permission.frozen,
+        moves.states,
+        {source: one.accepted for source, one in rules.items()},
+        min({*moves.wake_ups, *edges}, default=None),
+        min(edges, default=None),
+        tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
+        explain=partial(explained, permission, moves),
+    )
+
+
+def repeats(decided: Propagation, here: Situation, answers: Iterable[Answered]) -> bool:
+    """Would deciding again come to the same, because nothing came out of the decision in `here` that it was not made with? Rendering, plan and
+    decision rest on where instances are, on the `answers` of the gates and on what rollouts remember. A revision that was left open is the one
+    that the rendering has taken.
+    """
+    instances = here.bundle.instances
+
+    def taken(key: ObjectKey, place: Place) -> Place:
+        aim = place.aim or (instances[key].aim if key in instances else 0)
+        return Place(place.revision or aim, aim)
+
+    places, states = here.before.places, here.states
+    return (
+        all(taken(key, places.get(key, Place())) == taken(key, place) for key, place in decided.places.items())
+        and decided.states.keys() == states.keys()
+        and all(states[name].untold == state.untold for name, state in decided.states.items())
+        and decided.gates.answer_as(here.before.gates, answers)
+    )
+
+
+def explained(permission: Permission, moves: Moves, decided: Propagation) -> Propagation:
+    """With why each instance stays where it is; see `Propagation`."""
+    here = moves.situation
+    found = stays(moves.rollouts, here.plans, here.now)
+    blocked = {**moves.unruled, **found.blocked}
+    states = {name: decided.states[name].foreseeing(ahead) for name, ahead in found.ahead.items()}
+    return replace(
+        decided,
+        states={**decided.states, **states},
+        gates=replace(decided.gates, check=replace(permission, stays=blocked)),
+        stays=blocked,
+        remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},
+        counted=found.counted,
+        awaited=found.awaited,
+        rollouts={one.name: one for one in moves.rollouts},
+        under_glass=partial(_under_glass, permission, found),
+    )
+
+
+def hindrances(decided: Propagation, here: Situation) -> Callable[[Change], tuple[Blocked, ...]]:
+    """All that stands in the way of a change of the plan in `here`, by what was decided; but for whether its instance has its turn."""
+    check = decided.gates.check
+    if not isinstance(check, Permission):
+        return lambda change: tuple(filter(None, [check(change)]))
+    asked = check.beside(here)
+    return lambda change: tuple(asked.every(change))
+
+
+def _under_glass(permission: Permission, found: Stays, change: Change) -> tuple[str, Entry] | None:
+    """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more."""
+    if not (entry := permission.under_glass(change)):
+        return None
+    instance = instance_of(change)
+    definition = permission.situation.bundle.definitions.get(instance.group_kind)
+    known = found.remembered.get(instance, {}).get("rollout") or {"name": definition.name if definition else ""}
+    return (known["name"], entry) if known["name"] else None
+
+
+def _asked(here: Situation, key: ObjectKey) -> dict[str, Any]:
+    """What somebody asks of an instance and since when, so that it can lapse."""
+    if (asked := here.asked[key]) is NOBODY:
+        return {}
+    said = {"hold": asked.hold, "breakGlass": asked.glass and str(asked.glass_until)}
+    found = {
+        name: {"said": word, "since": here.since(key, name, word).isoformat()} for name, word in said.items() if word
+    }
+    return {"asked": found} if found else {}

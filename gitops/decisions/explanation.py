@@ -1,0 +1,125 @@
+"""Why instances stay where they are, and what each has to remember of its way: worked out once, for the decision that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from applier.causes import Blocked, Reason
+from applier.plan.model import Plan, SetPlan
+from applier.state.observed import is_terminating
+from gitops.gates.instance_gates import CollectionGates
+from gitops.rollouts import items
+from gitops.rollouts.collection import Collection, Item
+from gitops.rollouts.outlook import outlook
+from gitops.rollouts.policy import Policy
+from gitops.rollouts.queue_position import Ahead, Wait
+from gitops.rollouts.state import State, Target
+from gitops.windows.window import Window
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+
+
+class Rollout(NamedTuple):
+    """One rollout as it was decided, its grants counted. `keys` are those of its items, `windows` those that its waves name, `closed` the waves whose
+    own windows are closed.
+    """
+
+    name: str
+    policy: Policy
+    collection: Collection
+    state: State
+    keys: Mapping[str, ObjectKey]
+    gates: CollectionGates
+    windows: Mapping[str, Window]
+    closed: Mapping[str, Wait]
+
+    def target(self, item: str) -> Target:
+        return self.state.targets[self.collection.wave_of(item).name]
+
+
+class Counted(NamedTuple):
+    """One instance as its rollout counts it, and in which wave."""
+
+    rollout: str
+    wave: str
+    item: Item
+
+
+@dataclass
+class Stays:
+    """`blocked`: why an instance is not moved to where it is to go; `remembered`: for its status;
+    `counted`: as what it counts; `awaited`: who waits for others alone, and for whom; `ahead`: what those of each wave wait for, by rollout.
+    """
+
+    blocked: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    remembered: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
+    counted: dict[ObjectKey, Counted] = field(default_factory=dict)
+    awaited: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
+    ahead: dict[str, Mapping[str, Ahead]] = field(default_factory=dict)
+
+
+def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: datetime) -> Stays:
+    """Of all instances of these rollouts, whose collections stay as they are."""
+    found = Stays()
+    for one in rollouts:
+        kept = _kept_by_gates(one)
+        found_here = outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
+        reasons = one.gates.told(one.policy, found_here.waits)
+        found.ahead[one.name] = found_here.ahead
+        for name, key in one.keys.items():
+            member = one.collection[name]
+            wave = one.collection.wave_of(name).name
+            found.counted[key] = Counted(one.name, wave, kept.get(name, member))
+            found.remembered[key] = {"rollout": {"name": one.name, "wave": wave}}
+            if member.granted:
+                found.remembered[key]["progress"] = items.stored_progress(member, one.target(name), one.policy)
+            wait = reasons.get(name)
+            told = wait is None or wait.reason is Reason.PROGRESSING or (member.granted and wait == member.blocked)
+            if wait and not told and plans[key].error is None:
+                found.blocked[key] = wait.blocked("Instance", reasons)
+        for names, waiting in _by_what(reasons).items():
+            others = frozenset(one.keys[name] for name in names)
+            found.awaited |= {one.keys[name]: others for name in waiting}
+        for item in kept.values():
+            one.collection.put(item)
+    return found
+
+
+def told(plan: Plan, blocked: Mapping[ObjectKey, Blocked]) -> Plan:
+    """The same plan, in which instances that are at work say why they are not moved."""
+    return Plan(
+        tuple(
+            replace(one, stays=why)
+            if (why := blocked.get(one.rendered.parent)) and not (one.error or one.untouched or _is_going(one))
+            else one
+            for one in plan.sets
+        )
+    )
+
+
+def _is_going(one: SetPlan) -> bool:
+    return one.parent is not None and is_terminating(one.parent)
+
+
+def _kept_by_gates(one: Rollout) -> dict[str, Item]:
+    """Ask the gates of all that could move but for their turn; to decide, only those are asked whose turn it is. Answers those that are kept, as
+    they were before.
+    """
+    kept: dict[str, Item] = {}
+    for name in one.keys:
+        if one.collection.standing_of(name).eligible and (shut := one.gates.wait(name)):
+            kept[name] = one.collection[name]
+            one.collection.put(replace(kept[name], blocked=shut))
+    return kept
+
+
+def _by_what(reasons: Mapping[str, Wait]) -> Mapping[tuple[str, ...], list[str]]:
+    """Items that wait for other items alone, by these; what looks again after a time waits for that as well."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, wait in reasons.items():
+        if wait.by and (wait.reason is not Reason.GATE_CLOSED or wait.not_before is None):
+            found.setdefault(wait.by, []).append(name)
+    return found

@@ -1,0 +1,174 @@
+"""What a pass knows when it decides what may move: rules, records, people's words, and how everything is. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from applier.errors import ClusterError
+from applier.plan.model import Plan, SetPlan
+from applier.state.observed import Observed
+from gitops.decisions import suspension
+from gitops.decisions.decision import Propagation
+from gitops.gates.evaluate import Change as TargetRevision
+from gitops.gates.evaluate import Fact, Facts
+from gitops.records.source_record import causes_of
+from gitops.rollouts.directives import Asked, first_seen, moment
+from gitops.rollouts.policy import DEFAULT, Policy, governing
+from gitops.rollouts.queue_position import Wait
+from gitops.rollouts.requests import Request
+from gitops.rollouts.source_rules import SourceRules
+from gitops.rollouts.state import State
+from gitops.windows.verdict import Closing, Reading, in_window, not_startable
+from gitops.windows.window import Window
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, source_parent
+from renderer.render.model import Bundle
+from renderer.render.revisions import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, and one
+    `reading` of the clock for all of it. `cluster` is the name that windows select.
+    `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
+    sources suspend which are not read. `depends_on` says after which others a source is applied for the first time, `governors` whose rules govern
+    it beside its own.
+    `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
+    rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
+    """
+
+    rules: Mapping[str, SourceRules]
+    states: Mapping[str, State]
+    reading: Reading
+    cluster: str
+    requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
+    suspended: Mapping[str, str] = field(default_factory=dict)
+    suspended_kinds: Mapping[GroupKind, Wait] = field(default_factory=dict)
+    depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    governors: Mapping[str, Collection[str]] = field(default_factory=dict)
+    externals: Mapping[str, Fact] | None = None
+    is_part: bool = False
+    unrecorded: Mapping[str, ClusterError] = field(default_factory=dict)
+
+    def governing(self, source: str) -> tuple[SourceRules, ...]:
+        """The rules that govern a source, its own first; all there are, where it is not known what the source is."""
+        if source not in self.rules:
+            return tuple(self.rules.values())
+        return tuple(self.rules[name] for name in (source, *sorted(self.governors.get(source, ()))))
+
+    def closed(self, source: str) -> str:
+        """Why nothing of a source may be started, because rules that govern it cannot be read; empty where all can."""
+        return (
+            "; ".join(rules.closed for rules in self.governing(source) if rules.closed) if source in self.rules else ""
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Situation:
+    """How everything is; `plan` is made with `before`, which is what this pass has decided so far.
+
+    It and what holds it have no repr: that would tell everything again and again, and asyncio's runner formats the results of tasks.
+    """
+
+    conditions: Conditions
+    bundle: Bundle
+    plan: Plan
+    observed: Observed
+    stored: Stored
+    before: Propagation
+
+    @property
+    def now(self) -> datetime:
+        return self.conditions.reading.now
+
+    @cached_property
+    def plans(self) -> Mapping[ObjectKey, SetPlan]:
+        """Of instances, by their key."""
+        return {one.rendered.parent: one for one in self.plan.sets if not one.rendered.is_source}
+
+    @cached_property
+    def asked(self) -> Mapping[ObjectKey, Asked]:
+        """What people ask of each instance; a break-glass of its definition counts where it has none of its own."""
+        return {
+            key: Asked.of(one.rendered.manifest, one.parent).or_glass_of(self._definitions.get(key.group_kind))
+            for key, one in self.plans.items()
+        }
+
+    @cached_property
+    def suspensions(self) -> suspension.Suspensions:
+        said, here = self.conditions, self.observed
+        configured = {**dict(suspension.not_yet(said.depends_on, here)), **suspension.configured(said.suspended)}
+        sources = suspension.sources(self.bundle, here)
+        return suspension.Suspensions(
+            sources, self._definitions, self.asked, self.plans, self.bundle, configured, said.suspended_kinds
+        )
+
+    @cached_property
+    def _definitions(self) -> Mapping[GroupKind, Asked]:
+        return suspension.definitions(self.bundle, self.observed)
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """Of rollouts by name, as this pass has decided them so far, else as they are stored."""
+        return {**self.conditions.states, **self.before.states}
+
+    @property
+    def requests(self) -> Mapping[str, tuple[Request, ...]]:
+        """Orders that this pass has not carried out yet: each is carried out once, however often it is decided again."""
+        return {} if self.before.states else self.conditions.requests
+
+    def since(self, key: ObjectKey, name: str, word: str) -> datetime:
+        """Since when this word of somebody is said of an instance, so that it can lapse. As long as it does not exist the source tells why."""
+        one = self.plans[key]
+        rows = self._told.get(one.rendered.source, ())
+        told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
+        return first_seen(one.parent, name, word) or moment(next(told, None)) or self.now
+
+    @cached_property
+    def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Why things wait outside instances, as the records of the sources said before this pass."""
+        return {name: causes_of(self.observed.objects.get(source_parent(name)) or {}) for name in self.bundle.sources}
+
+    def _rules_of(self, kind: GroupKind) -> tuple[SourceRules, ...]:
+        """The rules that govern the source which defines a kind, its own first."""
+        owner = self.bundle.owners.get(kind, "")
+        return self.conditions.governing(owner) if owner in self.conditions.rules else ()
+
+    def policy(self, kind: GroupKind, definition: str, labels: Mapping[str, str]) -> Policy | Problem:
+        """The policy of one instance: the most specific, and the source's own before one that governs all sources."""
+        own, *others = self._rules_of(kind) or (None,)
+        mine = governing(own.policies, definition, labels) if own else DEFAULT
+        common = governing([one for rules in others if rules for one in rules.policies], definition, labels)
+        if isinstance(mine, Problem) or common is DEFAULT:
+            return mine
+        if mine is DEFAULT or isinstance(common, Problem):
+            return common
+        return max(mine, common, key=lambda policy: policy.selector.rank(definition))
+
+    def wave_windows(self, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
+        """The windows that the waves of this policy name: first those of the source that says it, so that nobody replaces them by his own."""
+        rules = sorted(self._rules_of(kind), key=lambda one: all(policy is not other for other in one.policies))
+        return {name: one.windows[name] for name, one in _by_window(rules).items()}
+
+    def facts(self, kind: GroupKind) -> Facts:
+        """What the gates of a definition may read of the world."""
+        revisions = self.stored.revisions.get(kind)
+        named = _by_window(self._rules_of(kind))
+        windows = {name: in_window(rules.windows[name], self.now) for name, rules in named.items()}
+        target = TargetRevision(revisions[-1].number if revisions else 0)
+        return Facts(self.now, target, windows, self.conditions.externals)
+
+    def closings(self, kind: GroupKind) -> dict[str, Closing]:
+        """Since when `inWindow` of each window is as it is, and when it changes next."""
+        named = _by_window(self._rules_of(kind))
+        return {name: not_startable(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
+
+
+def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
+    """Whose window a name means: of two with one name that of the rules which come first."""
+    return {name: one for one in reversed(tuple(rules)) for name in one.windows}

@@ -1,0 +1,131 @@
+"""May a change start now? A person's word comes first, then the rollout, then the gates of the node, then the calendar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from typing import Final
+
+from applier.causes import Blocked, Reason
+from applier.plan.model import Change, Effect
+from gitops.decisions.inputs import Situation
+from gitops.decisions.window_verdicts import Verdicts, instance_of
+from gitops.gates.evaluate import Facts
+from gitops.gates.node_gates import NodeGates
+from gitops.rollouts.policy import DEFAULT, Policy
+from gitops.rollouts.queue_position import Wait
+from gitops.rollouts.state import Entry
+from gitops.windows.verdict import Closing, Verdict
+from gitops.windows.window import Drain
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+
+_CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+"""What a hold and a rollout hold back; healing goes on."""
+
+
+@dataclass(frozen=True, repr=False)
+class Permission:
+    """By instance: who is `suspended`, `held` by a person, `frozen` where it is, and why one `stays`; `policies` are those of instances."""
+
+    situation: Situation
+    verdicts: Verdicts
+    suspended: Mapping[ObjectKey, Blocked]
+    held: Mapping[ObjectKey, Blocked]
+    frozen: frozenset[ObjectKey]
+    stays: Mapping[ObjectKey, Blocked]
+    policies: Mapping[ObjectKey, Policy]
+    _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
+    _worlds: dict[GroupKind, tuple[Facts, Mapping[str, Closing]]] = field(default_factory=dict)
+    _closed_sources: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, change: Change) -> Blocked | None:
+        """Why not; None when it may."""
+        return next(self._hindrances(change, in_turn=True), None)
+
+    def beside(self, situation: Situation) -> Permission:
+        """The same decisions about another plan of the same instances."""
+        return replace(self, situation=situation, verdicts=Verdicts(situation), _nodes={})
+
+    def every(self, change: Change) -> Iterator[Blocked]:
+        """All that stands in the way of a change, whoever comes first; but for whether its instance has its turn, and what was begun already."""
+        return self._hindrances(change, in_turn=False)
+
+    def _hindrances(self, change: Change, *, in_turn: bool) -> Iterator[Blocked]:
+        """One after the other, each worked out when it is asked for; `in_turn`: also what a rollout has said of this very change."""
+        instance = instance_of(change)
+        if instance in self.suspended:
+            yield self.suspended[instance]
+        if change.effect is Effect.RECORD:
+            return
+        if change.effect in _CONTENT:
+            if instance in self.held:
+                yield self.held[instance]
+            if in_turn and instance in self.frozen and not change.set.is_source:
+                yield self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
+            if closed := self._closed(change.set.source):
+                yield Blocked(Reason.GATE_ERROR, closed)
+            if wait := self._at_node(change):
+                yield self._told(wait, instance)
+        verdict = self.verdicts.of(change)
+        if not verdict.open and not (in_turn and self._drains(verdict, change)):
+            yield self.verdicts.blocked(verdict, instance)
+
+    def _closed(self, source: str) -> str:
+        if source not in self._closed_sources:
+            self._closed_sources[source] = self.situation.conditions.closed(source)
+        return self._closed_sources[source]
+
+    def _at_node(self, change: Change) -> Wait | None:
+        """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
+        found = self._asked_of(change)
+        return found.wait(change.node, change.effect, change.live) if found else None
+
+    def under_glass(self, change: Change) -> Entry | None:
+        """For the record: that a change is made although windows are closed that govern it, or that its gate asks for."""
+        found = self._asked_of(change) if change.effect in _CONTENT else None
+        names = found.overridden(change.node, change.effect, change.live) if found else ()
+        return self.verdicts.under_glass(
+            change, [found.windows[name].window for name in sorted(names)] if found else ()
+        )
+
+    def _asked_of(self, change: Change) -> NodeGates | None:
+        return self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
+
+    def _told(self, wait: Wait, instance: ObjectKey) -> Blocked:
+        found = wait.blocked("Node")
+        if found.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
+            return found
+        windows = self.situation.closings(instance.group_kind)
+        return self.verdicts.refused(
+            found, instance, {windows[one.name].source for one in found.because if one.kind == "Window"}
+        )
+
+    def _gates_of(self, instance: ObjectKey) -> NodeGates | None:
+        """Those of the nodes of an instance; None where it is not one that is rendered."""
+        if instance not in self._nodes:
+            here, kind = self.situation, instance.group_kind
+            if kind not in self._worlds:
+                self._worlds[kind] = here.facts(kind), here.closings(kind)
+            is_rendered = instance in here.bundle.instances and instance in here.plans
+            policy = self.policies.get(instance, DEFAULT)
+            self._nodes[instance] = (
+                NodeGates(here.plans[instance], policy, *self._worlds[kind], self.verdicts.past(instance))
+                if is_rendered
+                else None
+            )
+        return self._nodes[instance]
+
+    def _drains(self, verdict: Verdict, change: Change) -> bool:
+        """May what was begun before the window closed be finished? Deletions are not begun anew."""
+        if change.begun is None or change.effect is Effect.PRUNE:
+            return False
+        if verdict.closed_at and change.begun.since >= verdict.closed_at:
+            return False
+        if verdict.drain is None:
+            return verdict.reason is Reason.WINDOW_CLOSED
+        if verdict.drain_until and self.situation.now >= verdict.drain_until:
+            return False
+        if verdict.drain is Drain.LEVEL:
+            return change.level is not None and change.level <= change.begun.level
+        return verdict.drain is Drain.ROLLOUT

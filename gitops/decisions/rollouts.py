@@ -1,0 +1,229 @@
+"""Which instances move to which revision, now: every rollout decides, on how its instances are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from applier.causes import Blocked, Reason
+from applier.state.observed import annotation, is_terminating
+from gitops.decisions.explanation import Rollout
+from gitops.decisions.inputs import Situation
+from gitops.decisions.window_verdicts import Verdicts
+from gitops.gates.evaluate import paced
+from gitops.gates.instance_gates import CollectionGates
+from gitops.rollouts import closed_windows, items
+from gitops.rollouts.advance import Decision, decide, reserve
+from gitops.rollouts.collection import Item, collected
+from gitops.rollouts.outlook import progress_of
+from gitops.rollouts.policy import Policy
+from gitops.rollouts.queue_position import Wait
+from gitops.rollouts.requests import carried_out, heeding_git, unanswerable
+from gitops.rollouts.state import Entry, State, Target
+from gitops.rollouts.targets import aim, bakes, newest
+from gitops.windows.verdict import Closing
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.render.instance_cache import Place
+from renderer.well_known import HALT
+
+Labels = Mapping[str, str]
+
+
+@dataclass(repr=False)
+class Moves:
+    """What the rollouts of a pass come to. `targets` were let move, `holds` which are held by a person; the `frozen` have no pair of their own to
+    be healed from. `unruled`: no rollout can be told, and why. `wake_ups` are times at which something may change, `edges` those at which gates and
+    windows do. The rest as in `Propagation`.
+    """
+
+    situation: Situation
+    verdicts: Verdicts
+    suspended: Mapping[ObjectKey, Wait]
+    places: dict[ObjectKey, Place] = field(init=False)
+    targets: dict[ObjectKey, int] = field(init=False)
+    states: dict[str, State] = field(init=False)
+    rollouts: list[Rollout] = field(default_factory=list)
+    holds: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    frozen: set[ObjectKey] = field(default_factory=set)
+    unruled: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    policies: dict[ObjectKey, Policy] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    wake_ups: set[datetime] = field(default_factory=set)
+    edges: set[datetime] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        before = self.situation.before
+        self.places = dict(before.places)
+        self.targets = dict(before.gates.targets)
+        self.states = dict(self.situation.states)
+        rollouts = self._rollouts()
+        of = {
+            name: policy.rollout_of(str(next(iter(members)).group_kind)) for name, (policy, members) in rollouts.items()
+        }
+        for name, (policy, members) in sorted(rollouts.items()):
+            if why := self.situation.conditions.unrecorded.get(name):
+                self.unruled |= dict.fromkeys(members, Blocked.by_failure(why))
+                self.frozen |= members.keys()
+            else:
+                self._rollout(name, policy, members, of[name])
+        self._forget_former(of)
+        for name, asked_of in self.situation.requests.items():
+            if name not in rollouts and not any(name == one or name.startswith(f"{one}.") for one in self._hidden):
+                self.states[name] = unanswerable(self.states[name], asked_of, now=self.situation.now)
+
+    def _remembered(self, name: str, of: str) -> State:
+        """What is remembered of a rollout. A definition is its kind (rulings, *One catalog per cluster*): one of another kind that has the same name
+        remembers nothing of this one, and one that has got another name goes on.
+        """
+        found = self.states.get(name)
+        if found and found.of in {"", of}:
+            return found
+        return next((state for _, state in sorted(self.states.items()) if state.of == of), State())
+
+    def _forget_former(self, of: Mapping[str, str]) -> None:
+        """Records under names that definitions had before, once what they said is stored under the new one."""
+        stored = self.situation.conditions.states
+        moved = {one for name, one in of.items() if name in stored and stored[name].of == one}
+        former = {name: State() for name, state in stored.items() if name not in of and state.of in moved}
+        self.states |= former
+
+    @property
+    def _hidden(self) -> Iterator[str]:
+        """Definitions of which nobody can tell how their instances are."""
+        here = self.situation
+        return (one.name for kind, one in here.bundle.definitions.items() if kind in here.observed.unreadable)
+
+    def _rollouts(self) -> Mapping[str, tuple[Policy, dict[ObjectKey, Labels]]]:
+        """Instances, with their labels, by the rollout that they are in: those of one definition under one policy."""
+        here, found = self.situation, dict[str, tuple[Policy, dict[ObjectKey, Labels]]]()
+        known: dict[tuple[GroupKind, frozenset[tuple[str, str]]], Policy | Problem] = {}
+        names = self._names
+        for key, rendered in here.bundle.instances.items():
+            kind = key.group_kind
+            definition = here.bundle.definitions.get(kind)
+            if definition is None or not here.stored.revisions.get(kind) or key not in here.plans:
+                continue
+            if here.plans[key].parent is None and kind in here.observed.unreadable:
+                continue
+            labels: Labels = rendered.manifest["metadata"].get("labels") or {}
+            alike = kind, frozenset(labels.items())
+            if alike not in known:
+                known[alike] = here.policy(kind, definition.name, labels)
+            policy = known[alike]
+            if isinstance(policy, Problem):
+                self.problems.append(policy)
+                self.unruled[key] = Blocked(Reason.GATE_ERROR, policy.message)
+                self.frozen.add(key)
+                continue
+            self.policies[key] = policy
+            found.setdefault(policy.rollout_of(names[kind]), (policy, {}))[1][key] = labels
+        return found
+
+    @property
+    def _names(self) -> Mapping[GroupKind, str]:
+        """What the rollouts of a kind are called: as its definition. Of several of one name the others have their kind after it."""
+        found, taken = dict[GroupKind, str](), set[str]()
+
+        def is_new(kind: GroupKind) -> bool:
+            return self.states.get(definitions[kind].name, State()).of != str(kind)
+
+        definitions = self.situation.bundle.definitions
+        for kind in sorted(definitions, key=lambda kind: (is_new(kind), kind)):
+            name = definitions[kind].name
+            found[kind] = f"{name}.{kind.kind.lower()}" if name in taken else name
+            taken.add(name)
+        return found
+
+    def _rollout(self, name: str, policy: Policy, members: Mapping[ObjectKey, Labels], of: str) -> None:
+        here, now = self.situation, self.situation.now
+        kind = next(iter(members)).group_kind
+        definition = here.bundle.definitions[kind]
+        written = definition.propagate_when
+        windows = here.wave_windows(kind, policy)
+        policy = paced(policy, written)
+        is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
+        state = aim(policy, replace(self._remembered(name, of), of=of), newest(here.stored.revisions[kind]), now=now)
+        baking = bakes(policy, state)
+        shut = dict(closed_windows.waves(policy, windows, now))
+        found: dict[ObjectKey, Item] = {}
+        for key, labels in members.items():
+            wave = policy.wave_of(labels)
+            found[key] = self._item(key, policy, labels, state.targets[wave], baking[wave], paced=is_paced)
+        keys = {item.key: key for key, item in found.items()}
+        salt = ",".join(map(str, state.targets.values()))
+        collection = collected(policy, baking, found.values(), now=now, salt=salt)
+        closings, past = here.closings(kind), self.verdicts.past
+        gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
+        failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
+        if here.bundle.owners[kind] in here.bundle.sources:  # of others nobody knows what Git says of a halt now
+            state = heeding_git(state, annotation(definition.document.value, HALT), now=now)
+        state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
+        decision = (
+            Decision({}, {}, state, collection.next_change)
+            if here.conditions.is_part
+            else decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
+        )
+        reserve(collection, decision, now=now)
+        passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
+        decision = replace(decision, state=decision.state.noted(*passed))
+        progress = progress_of(policy, collection, decision.state)
+        facts = here.conditions.externals or {}
+        known = {one for gate in definition.gates for one in gate.externals if one in facts and facts[one].answer}
+        self.states[name] = decision.state.telling(progress, map(str, policy.approvals), known, now)
+        self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
+        rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
+        self.rollouts.append(rollout)
+        for one, key in keys.items():
+            self._place(key, collection[one], rollout.target(one), rollout.state.completed)
+        self.edges |= {one for one in (gates.wake_at, *(wait.not_before for wait in shut.values())) if one}
+        if decision.wake_at:
+            (self.wake_ups if decision.wake_at > now else self.edges).add(decision.wake_at)
+
+    def _item(
+        self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta, *, paced: bool
+    ) -> Item:
+        """One instance as its rollout sees it, held by whatever holds it."""
+        here = self.situation
+        asked, one = here.asked[key], here.plans[key]
+        held = asked.held(policy, here.now, since=here.since(key, "hold", asked.hold)) if asked.hold else None
+        if held:
+            self.holds[key] = held.blocked("Instance")
+        unreadable = here.conditions.closed(one.rendered.source)
+        verdict = self.verdicts.of_instance(one.rendered)
+        shut = Blocked(Reason.GATE_ERROR, unreadable) if unreadable else None
+        if shut is None and not verdict.open:
+            shut = self.verdicts.blocked(verdict, key)
+        return items.item(
+            one,
+            target,
+            now=here.now,
+            bake=bake,
+            labels=labels,
+            priority=asked.priority,
+            held=self.suspended.get(key) or held,
+            blocked=Wait.of(shut) if shut else None,
+            granted=self.targets.get(key) == target.revision,
+            paced=paced,
+        )
+
+    def _past_gates(self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, Closing]) -> Entry | None:
+        """For the record: that an instance moves although a gate of its definition asks for these windows."""
+        source = self.situation.plans[key].rendered.source
+        return self.verdicts.overriding(key, f"move {key}", source, [windows[name].window for name in sorted(names)])
+
+    def _place(self, key: ObjectKey, member: Item, target: Target, completed: Target | None) -> None:
+        """Where an instance is rendered at from here on. One that was made at what had `completed` is made there to its end."""
+        rendered, one = self.situation.bundle.instances[key], self.situation.plans[key]
+        if member.updated and not one.target and rendered.applied == target.revision:
+            self.targets[key] = target.revision  # made anew by hand: it says again where it is
+        if one.target and one.parent and is_terminating(one.parent):
+            self.targets.setdefault(key, one.target)  # and that it was let move
+        own = self.targets.get(key) or one.target or rendered.applied
+        self.places[key] = Place(target.revision if member.granted else own, target.revision)
+        started = not rendered.applied and completed is not None and own == completed.revision
+        is_elsewhere = not (member.updated or started) and own not in {rendered.applied, self.targets.get(key, -1)}
+        if not member.granted and (is_elsewhere or not own):
+            self.frozen.add(key)

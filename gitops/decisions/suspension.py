@@ -1,0 +1,131 @@
+"""Of what nothing at all is written: a person has suspended it, or something wider that it belongs to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from functools import cached_property
+
+from applier.causes import Because, Reason
+from applier.plan.model import SetPlan
+from applier.state.observed import Observed, annotation, label
+from gitops.records.installation import INSTALLATION
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.directives import NOBODY, Asked
+from gitops.rollouts.queue_position import Wait
+from renderer import well_known
+from renderer.definition.crd import key_of
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, source_parent
+from renderer.kinds import defined_kind
+from renderer.render.model import Bundle, RenderedSet
+
+
+def everything(observed: Observed, now: datetime) -> Wait | None:
+    """The word that nothing is written anywhere, on the record of the installation."""
+    return Asked.of(None, observed.objects.get(INSTALLATION)).suspended(now, "everything is")
+
+
+def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
+    """What people ask of definitions, in Git or on their CRDs."""
+    written = {kind: one.crd for kind, one in bundle.definitions.items()}
+    crds = [crd for crd in observed.crds if annotation(crd, well_known.DEFINITION)]
+    live = {defined_kind(crd): crd for crd in crds}
+    return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
+
+
+def sources(bundle: Bundle, observed: Observed) -> dict[str, Asked]:
+    """What people ask of sources, on their records."""
+    return {name: Asked.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
+
+
+def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
+    """Sources that the operator's configuration suspends, each with why."""
+    return {
+        name: Wait(
+            Reason.SUSPENDED,
+            f"source {name} is suspended by the configuration: {why}",
+            because=(Because("Source", name, Reason.SUSPENDED),),
+        )
+        for name, why in suspended.items()
+    }
+
+
+def not_yet(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
+    """Sources without an inventory, so never written, that wait for others of which no commit has been brought about yet."""
+    for name, others in depends_on.items():
+        missing = [one for one in others if not _record(one, observed).applied]
+        parent = observed.objects.get(source_parent(name))
+        if missing and not (parent and label(parent, well_known.PARENT_ID)):
+            told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
+            because = tuple(Because("Source", one, Reason.PROGRESSING) for one in missing)
+            yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)
+
+
+def _record(source: str, observed: Observed) -> SourceRecord:
+    return SourceRecord.read(observed.objects.get(source_parent(source)) or {})
+
+
+@dataclass(frozen=True)
+class Suspensions:
+    """What people ask, by what they ask it of; `plans` are those of instances. `configured` is the configuration's word on sources, `elsewhere`
+    that of sources that are not read on definitions; these come first.
+    """
+
+    sources: Mapping[str, Asked]
+    definitions: Mapping[GroupKind, Asked]
+    instances: Mapping[ObjectKey, Asked]
+    plans: Mapping[ObjectKey, SetPlan]
+    bundle: Bundle
+    configured: Mapping[str, Wait] = field(default_factory=dict)
+    elsewhere: Mapping[GroupKind, Wait] = field(default_factory=dict)
+
+    @cached_property
+    def sets(self) -> Mapping[str, RenderedSet]:
+        """All sets by id, also of instances that nothing wants any more."""
+        return {one.id: one for one in (*self.bundle.sets, *(plan.rendered for plan in self.plans.values()))}
+
+    @property
+    def ends(self) -> set[datetime]:
+        """When a word of somebody may end."""
+        everyone = (*self.instances.values(), *self.definitions.values(), *self.sources.values())
+        return {end for asked in everyone if asked is not NOBODY for end in asked.ends}
+
+    def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
+        """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
+        sources = {
+            name: wait
+            for name, one in self.sources.items()
+            if (wait := self.configured.get(name) or _suspended(one, "source", name, now))
+        }
+        kinds = {
+            kind: wait
+            for kind, one in self.definitions.items()
+            if (wait := self.elsewhere.get(kind) or _suspended(one, "definition", self._name(kind), now))
+        }
+        yield from ((source_parent(name), wait) for name, wait in sources.items())
+        yield from ((key_of(kind), wait) for kind, wait in kinds.items())
+        for key, asked in self.instances.items():
+            wider = (sources and sources.get(self._source(key))) or (kinds and kinds.get(key.group_kind))
+            if wait := wider or asked.suspended(now):
+                yield key, wait
+
+    def _name(self, kind: GroupKind) -> str:
+        definition = self.bundle.definitions.get(kind)
+        return definition.name if definition else str(kind)
+
+    def _source(self, instance: ObjectKey) -> str:
+        """The source of an instance, also of one that nothing wants any more: that of the set that it is in."""
+        while (plan := self.plans.get(instance)) and not plan.rendered.source:
+            owner = self.sets.get(label(plan.parent, well_known.PART_OF)) if plan.parent else None
+            if owner is None or owner.source:
+                return owner.source if owner else ""
+            instance = owner.parent
+        return plan.rendered.source if plan else ""
+
+
+def _suspended(asked: Asked, what: str, name: str, now: datetime) -> Wait | None:
+    """The suspension of something wider than one instance."""
+    wait = asked.suspended(now, f"{what} {name} is")
+    return wait and replace(wait, because=(Because(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))

@@ -1,0 +1,141 @@
+"""What the windows say of each change of a pass, judged once for changes that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Any
+
+from applier.causes import Blocked
+from applier.plan.model import Change, Effect
+from gitops.decisions.inputs import Situation
+from gitops.rollouts import closed_windows
+from gitops.rollouts.directives import Asked
+from gitops.rollouts.state import OVERRIDDEN, Entry
+from gitops.windows.verdict import Verdict, judge
+from gitops.windows.window import Target, Window
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+from renderer.render.model import RenderedSet, id_in_definition
+
+
+@dataclass(repr=False)
+class Verdicts:
+    """`edges`: when to ask again, as the answer to something that is closed may change."""
+
+    situation: Situation
+    edges: set[datetime] = field(default_factory=set)
+    _known: dict[tuple[Any, ...], Verdict] = field(default_factory=dict)
+
+    def of_instance(self, rendered: RenderedSet) -> Verdict:
+        """May the instance be moved?"""
+        effect = Effect.UPDATE if rendered.applied else Effect.CREATE
+        key, labels = rendered.parent, rendered.manifest["metadata"].get("labels") or {}
+        cluster = self.situation.conditions.cluster
+        target = Target(key.group_kind, key.namespace, cluster, rendered.definition, "", labels)
+        return self._judged(target, effect, rendered.source, key)
+
+    def of(self, change: Change) -> Verdict:
+        """May this change be made?"""
+        plan = self.situation.plans.get(change.set.parent)
+        source = plan.source if plan else change.set.source  # that of the source that an instance goes from
+        return self._judged(self._target(change), change.effect, source, instance_of(change))
+
+    def blocked(self, verdict: Verdict, instance: ObjectKey) -> Blocked:
+        """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
+        return self.refused(closed_windows.blocked(verdict), instance, {one.source for one in verdict.closings})
+
+    def refused(self, found: Blocked, instance: ObjectKey, sources: Iterable[str]) -> Blocked:
+        """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one."""
+        asked = self.situation.asked.get(instance)
+        if asked is None or not asked.glass:
+            return found
+        refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
+        source = self.situation.plans[instance].source
+        if not refusal and not asked.glass_by and any(one != source for one in sources):
+            refusal = "said in Git it passes windows of its own source only; annotate the live object"
+        refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
+        return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
+
+    def under_glass(self, change: Change, gated: Iterable[Window]) -> Entry | None:
+        """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
+        instance = instance_of(change)
+        if change.effect is Effect.RECORD or instance not in self.situation.asked:
+            return None
+        overridden = [one.window for one in self.of(change).overridden]
+        overridden += [one for one in gated if one not in overridden]
+        return self.overriding(instance, f"{change.effect} {change.key}", change.set.source, overridden)
+
+    def overriding(self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]) -> Entry | None:
+        """For the record: what is done past these windows, because of whom and why; None where there are none."""
+        asked = self.situation.asked.get(instance)
+        if asked is None or not (named := ", ".join(map(closed_windows.named, windows))):
+            return None
+        commit = self.situation.bundle.commits.get(source, "")
+        by = asked.glass_by or f"commit {commit[:12]}"
+        return Entry(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
+
+    def past(self, instance: ObjectKey) -> frozenset[str]:
+        """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
+        until, everywhere = self._glass(instance)
+        if until is None or self.situation.now >= until:
+            return frozenset()
+        source = self.situation.plans[instance].source
+        named = self.situation.closings(instance.group_kind)
+        return frozenset(
+            name for name, one in named.items() if not one.window.final and (everywhere or one.source == source)
+        )
+
+    def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
+        glass, everywhere = self._glass(instance)
+        labels = tuple(sorted(target.labels.items())) if target.labels else ()
+        place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass, everywhere)
+        if place not in self._known:
+            conditions = self.situation.conditions
+            passes = None if everywhere or source not in conditions.rules else source
+            rules = [
+                one.for_windows(glass if passes in (None, one.source) else None) for one in conditions.governing(source)
+            ]
+            verdict = judge(rules, target, effect, conditions.reading)
+            self._known[place] = verdict
+            if not verdict.open:
+                self.edges.add(verdict.next_edge)
+        return self._known[place]
+
+    def _glass(self, instance: ObjectKey) -> tuple[datetime | None, bool]:
+        """Until when somebody lets this instance pass windows, and whether those of all sources: what is said in Git passes those of its own."""
+        asked = self.situation.asked.get(instance)
+        if not asked or not asked.glass:
+            return None, False
+        return asked.past_windows_until(self._asked_since(instance, asked)), bool(asked.glass_by)
+
+    def _asked_since(self, instance: ObjectKey, asked: Asked) -> datetime:
+        return self.situation.since(instance, "breakGlass", str(asked.glass_until))
+
+    def _target(self, change: Change) -> Target:
+        """The object of a change as windows select it."""
+        situation, rendered = self.situation, change.set
+        kind, namespace, cluster = change.key.group_kind, change.key.namespace, situation.conditions.cluster
+        definitions = situation.bundle.definitions
+        if not rendered.is_source:
+            parent = situation.observed.objects.get(rendered.parent)
+            manifest = rendered.manifest or parent or {"metadata": {}}
+            owner = definitions.get(rendered.parent.group_kind)
+            name = rendered.definition or (owner.name if owner else "")
+            node = id_in_definition(change.node)
+            return Target(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
+        if definition := definitions.get(kind):
+            instance = situation.bundle.instances.get(change.key)
+            manifest = instance.manifest if instance and instance.manifest else change.live or {"metadata": {}}
+            return Target(kind, namespace, cluster, definition.name, labels=manifest["metadata"].get("labels") or {})
+        if kind != CRD:
+            return Target(kind, namespace, cluster)
+        names = (one.name for one in definitions.values() if one.crd["metadata"]["name"] == change.key.name)
+        return Target(kind, namespace, cluster, next(names, ""))
+
+
+def instance_of(change: Change) -> ObjectKey:
+    """The instance that a change belongs to: its own parent object is one of the source's."""
+    return change.key if change.set.is_source else change.set.parent

@@ -1,0 +1,112 @@
+"""Whom an event on an object would wake, and why, found in the cluster alone (S4-5, S4-17).
+
+The daemon's index is built anew, by the same functions, from what the cluster keeps: each instance as it stands there, rendered from the stored
+revision that it is at. What only Git says, and no pass has brought to the cluster yet, has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from applier.cluster import Cluster
+from gitops.clock import Clock
+from gitops.reconcile.foreign_sources import definers, with_instances
+from gitops.reconcile.incremental.interests import (
+    Roots,
+    interests,
+    is_watched,
+    looked_at,
+    references,
+    root_of,
+    subjects,
+    woken,
+)
+from gitops.reconcile.incremental.topology import Topology, Woken
+from gitops.reconcile.observe import observe_all
+from gitops.reconcile.sources import SourceState
+from gitops.reconcile.step import Decider
+from gitops.records.installation import INSTALLATION, cluster_name
+from gitops.records.references import Ref, RefError, locate
+from gitops.records.source_record import SourceRecord, read_records
+from renderer.catalog.catalog import Catalog
+from renderer.errors import Origin
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+from renderer.render.model import RenderedSet
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A set that is woken, and the pass that looks at it: over an object of a source, or (None) over everything."""
+
+    set: RenderedSet
+    why: Woken
+    root: ObjectKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wakes:
+    """What an event on `key` does. Where it is not `watched` no event is heard of; `roots` are the objects that are looked at, None where it is
+    everything.
+    """
+
+    key: ObjectKey
+    watched: bool
+    found: tuple[Wake, ...]
+    roots: Roots
+
+
+async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: str, *, clock: Clock) -> Wakes:
+    """Of an event on the object that `event` names, alive or not; with a `subject` only what is woken of it: an instance, a node, a source, a
+    definition or its rollout. Raises RefError, ClusterError.
+    """
+    key = await locate(cluster, event, namespace)
+    about = await locate(cluster, subject, namespace) if subject and not subject.own else None
+    obj = await cluster.get(key, metadata_only=True)
+    if obj is None:
+        version = (await cluster.discover()).resources[key.group_kind].api_version
+        obj = {"apiVersion": version, "kind": key.kind, "metadata": {"name": key.name, "namespace": key.namespace}}
+    records = await read_records(cluster)
+    states = [SourceState(one) for one in await _catalogs(cluster, records)]
+    decider = Decider(cluster, clock)
+    named = cluster_name(await cluster.get(INSTALLATION))
+    known = await observe_all(cluster, states, decider.seen, clock=clock, cluster_name=named)
+    catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
+    bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
+    topology = Topology()
+    for one in plan.sets:
+        topology.put(one.rendered.parent, interests(one))
+    heard = {*subjects(known.observed), *(found for one in plan.sets for found in references(one))}
+    sets = {one.parent: one for one in bundle.sets}
+    whom = woken(bundle, topology, obj)
+    found = [Wake(sets[parent], why, root_of(bundle, key, parent)) for parent, why in whom.items()]
+    return Wakes(
+        key,
+        any(is_watched(one, obj) for one in heard),
+        tuple(one for one in found if subject is None or _concerns(one, subject, about)),
+        looked_at(bundle, key, whom),
+    )
+
+
+async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]]) -> list[Catalog]:
+    """Of each source the kinds that it defines, to be rendered from their stored revisions."""
+    defined = definers(await cluster.list(CRD), [name for name, _ in records])
+    return [
+        Catalog(name, record.target, broken={kind: Origin() for kind, source in defined.items() if source == name})
+        for name, record in records
+    ]
+
+
+def _concerns(wake: Wake, subject: Ref, about: ObjectKey | None) -> bool:
+    match subject.own:
+        case "source":
+            return wake.set.source == subject.name
+        case "rgd" | "rollout":
+            return wake.set.definition == subject.name
+        case "window":
+            raise RefError(f"no event wakes {subject}: a window is read from Git, and opens by time")
+    nodes = {node.id for node in wake.set.nodes if node.key == about}
+    if wake.set.parent == about:
+        return not subject.node or subject.node in wake.why.nodes
+    return not nodes.isdisjoint(wake.why.nodes)

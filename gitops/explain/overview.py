@@ -1,0 +1,134 @@
+"""Everything that a cluster's own records say at once: sources, rollouts, instances, and what is not as Git says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from applier.cluster import Cluster
+from applier.state.observed import label
+from gitops.records.cause_rows import Cause
+from gitops.records.installation import INSTALLATION, followed, untaken
+from gitops.records.instance_state import Standing, State, all_instances
+from gitops.records.rollout_records import Rollouts
+from gitops.records.source_record import SourceRecord, read_records
+from gitops.rollouts.state import State as Record
+from gitops.rollouts.state import WaveProgress
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey, source_parent
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded.
+
+    `revisions` counts its instances by the number of the revision that all their nodes have, as text; 0: none yet.
+    """
+
+    name: str
+    record: Record
+    state: State
+    since: datetime | None
+    revisions: Mapping[str, int]
+
+    @property
+    def waves(self) -> tuple[WaveProgress, ...]:
+        """Those that have instances."""
+        return tuple(wave for wave in self.record.waves if wave.total)
+
+    @property
+    def wave(self) -> str:
+        """Where it is: `prod 2/2`; empty where it is over or has no waves."""
+        names = [wave.name for wave in self.waves]
+        current = next((wave.name for wave in self.waves if wave.settled + wave.held + wave.failed < wave.total), "")
+        return f"{current} {names.index(current) + 1}/{len(names)}" if current and len(names) > 1 else ""
+
+    @property
+    def targets(self) -> str:
+        """`r13`; several, in a pipeline, the newest first."""
+        numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
+        return ", ".join(f"r{number}" for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`left` are those of the sources that the daemon is not configured with any more; where nothing is left of one it is none."""
+
+    sources: Mapping[str, SourceRecord]
+    rollouts: tuple[Rollout, ...]
+    instances: tuple[Standing, ...]
+    left: frozenset[str] = frozenset()
+
+    @classmethod
+    async def read(cls, cluster: Cluster, *, now: datetime) -> Overview:
+        """Raises ClusterError."""
+        records, stored, installed = await asyncio.gather(
+            read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
+        )
+        records += await untaken(cluster, installed, records)
+        states = stored.states(now)
+        instances = await all_instances(cluster, [record for _, record in records], states)
+        rollouts = [_rollout(name, state, instances) for name, state in sorted(states.items())]
+        configured = followed(installed)
+        left = frozenset(name for name, _ in records if configured is not None and name not in configured)
+        sources = {name: record for name, record in records if name not in left or record.kinds}
+        return cls(sources, tuple(rollouts), tuple(instances), left & sources.keys())
+
+    def of(self, key: ObjectKey) -> Overview:
+        """What concerns one source, rollout or instance, by the key of its object."""
+        sources = {name: one for name, one in self.sources.items() if source_parent(name) == key}
+        instances = [one for one in self.instances if one.key == key or source_parent(one.source) == key]
+        rollouts = [one for one in self.rollouts if one.name in {standing.rollout for standing in instances}]
+        return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
+
+    async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
+        """With this instance, where it exists, also if no record that may be read names it. Raises ClusterError."""
+        live = None if self.instances else await cluster.get(key)
+        if live is None or not label(live, well_known.PARENT_ID):
+            return self
+        return replace(self, instances=(Standing.of(live),))
+
+    def of_rollout(self, name: str) -> Overview:
+        mine = tuple(one for one in self.rollouts if one.name == name)
+        return replace(
+            self,
+            sources={},
+            rollouts=mine,
+            instances=tuple(one for one in self.instances if one.rollout == name),
+        )
+
+    def within(self, namespace: str) -> Overview:
+        """With the instances of one namespace only."""
+        return replace(self, instances=tuple(one for one in self.instances if one.key.namespace == namespace))
+
+    @property
+    def causes(self) -> Iterator[tuple[str, Cause]]:
+        """What waits or fails in sources, by source, beside what its own instances tell."""
+        told = {str(one.key) for one in self.instances if not one.is_settled}
+        for name, record in self.sources.items():
+            yield from ((name, cause) for cause in map(Cause.read, record.causes) if cause.object not in told)
+
+
+def _rollout(name: str, record: Record, instances: list[Standing]) -> Rollout:
+    mine = [one for one in instances if one.rollout == name]
+    turned = [entry.at for entry in record.decisions if entry.what == "target"]
+    since = (
+        max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
+    )
+    revisions = Counter(str(one.applied.revision) for one in mine)
+    return Rollout(
+        name, record, State.worst([State.of(one.reason for one in mine), *map(_state, record.waves)]), since, revisions
+    )
+
+
+def _state(wave: WaveProgress) -> State:
+    """Of instances that are not looked at: they do not exist yet, or nobody follows their source any more."""
+    if wave.failed:
+        return State.FAILED
+    if wave.held:
+        return State.HELD
+    return State.PROGRESSING if wave.moving or wave.waiting else State.SETTLED

@@ -1,0 +1,113 @@
+"""What is below a parent, from the cluster alone: members by level, and the members of those that are parents themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from applier.applyset import inventory
+from applier.applyset.inventory import ForeignSet
+from applier.applyset.member import Member
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.read.observe import refer
+from applier.state.health import health_of, rests_on
+from applier.state.observed import Observed, label
+from gitops.records.cause_rows import Cause
+from gitops.records.instance_state import Standing
+from gitops.records.source_record import causes_of
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, group_kind
+from renderer.kinds import CRD, is_built_in
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One object; `below` are its members in order of level, node and name. `health` is a word of kstatus, for a terminating one too; `cause` is what
+    keeps it from being as Git says, as its parent tells it.
+    """
+
+    key: ObjectKey
+    level: int | None
+    node: str
+    health: str
+    message: str
+    obj: Object
+    below: tuple[Branch, ...] = ()
+    cause: str = ""
+
+
+async def tree(cluster: Cluster, parent: Object, now: datetime) -> Branch:
+    """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
+    below: dict[ObjectKey, list[Object]] = {}
+    await _gather(cluster, parent, below)
+    objects = [parent, *(obj for found in below.values() for obj in found)]
+    observed = Observed(await cluster.discover(), now=now).seen(objects)
+    return _branch(parent, below, await refer(cluster, observed, _to_be_read(objects, observed)))
+
+
+async def _gather(cluster: Cluster, parent: Object, below: dict[ObjectKey, list[Object]]) -> None:
+    """The members of each object by its key."""
+    below[ObjectKey.of(parent)] = found = await members(cluster, parent)
+    await asyncio.gather(*(_gather(cluster, obj, below) for obj in found))
+
+
+def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
+    """What else health rests on: StorageClasses of claims, and the CRDs of what has no status."""
+    kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
+    custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]
+    crds = {ObjectKey(*CRD, "", f"{one.plural}.{one.group}") for one in custom if one}
+    return crds.union(filter(None, map(rests_on, objects))) - observed.objects.keys()
+
+
+def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
+    member = Member.of(obj)
+    is_instance = bool(label(obj, well_known.PARENT_ID)) and not is_built_in(member.key.group_kind)
+    health = health_of(obj, observed, is_instance=is_instance)
+    causes = _causes(obj)
+    ordered = sorted(
+        (
+            replace(_branch(one, below, observed), cause=causes.get(str(ObjectKey.of(one)), ""))
+            for one in below[member.key]
+        ),
+        key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
+    )
+    return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(ordered))
+
+
+def _causes(parent: Object) -> Mapping[str, str]:
+    """What a source or an instance says of its members, by their keys: of each the worst."""
+    if not label(parent, well_known.PARENT_ID):
+        return {}
+    told = [*map(Cause.read, causes_of(parent)), *Standing.of(parent).causes]
+    return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
+
+
+async def members(cluster: Cluster, parent: Object) -> list[Object]:
+    """What the cluster holds of the set of this parent, by its record of the kinds. Raises ClusterError."""
+    set_id = label(parent, well_known.PARENT_ID)
+    if not set_id:
+        return []
+    try:
+        kinds = sorted(inventory.read_scope(parent).kinds)
+    except ForeignSet:
+        return []
+    listed = await asyncio.gather(*(_list(cluster, kind, set_id) for kind in kinds))
+    return [obj for objects in listed for obj in objects]
+
+
+async def _list(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
+    try:
+        return await cluster.list(kind, selector=f"{well_known.PART_OF}={set_id}")
+    except KindNotServed:
+        return []
+
+
+def walk(branch: Branch, depth: int = 0) -> Iterator[tuple[int, Branch]]:
+    """Each object with its depth, a parent before its members."""
+    yield depth, branch
+    for one in branch.below:
+        yield from walk(one, depth + 1)

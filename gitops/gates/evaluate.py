@@ -1,0 +1,342 @@
+"""Is the `propagateWhen` of one item open now, and if not, why?
+
+A function of values. All gates of a list are judged and all closed ones told (S1-4); one that cannot be judged is closed (S1-5). What an
+expression says of all items alike is worked out once for all of them (S1-14): one `Judge` is for one list of gates, one target and one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from applier.applyset.adoption import LAST_APPLIED
+from applier.causes import Because, Reason
+from gitops.rollouts import closed_windows as calendar
+from gitops.rollouts.advance import Pace
+from gitops.rollouts.amounts import Amount
+from gitops.rollouts.collection import Counters, Item
+from gitops.rollouts.policy import Mode, Policy
+from gitops.rollouts.queue_position import Wait
+from gitops.rollouts.shapes import Exponential, Linear, Shape, frontier
+from gitops.windows.verdict import Closing
+from renderer.cel import NoSuchKey
+from renderer.cel.syntax_tree import walk
+from renderer.cel.why_false import Part, decisive
+from renderer.definition.conditions import as_bool
+from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, of_item
+from renderer.definition.gates import SECRET_FIELDS, Gate, key_of
+from renderer.errors import ExpressionError
+from renderer.frozen import dataclass
+from renderer.identity import group_kind
+from renderer.kinds import SECRET
+
+TICK: Final = timedelta(minutes=1)
+"""A gate that reads `now` is judged again after this: when it changes nobody can know before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What gates read as `target`: where an item would move to."""
+
+    revision: int
+    commit: str = ""
+    author: str = ""
+    message: str = ""
+
+    def as_value(self) -> dict[str, Any]:
+        return {
+            "revision": self.revision,
+            "commit": self.commit,
+            "author": self.author,
+            "message": self.message,
+            "trailers": trailers(self.message),
+        }
+
+
+class Fact(NamedTuple):
+    """What is known of an external fact: is it so? None where that is not known; then `why`."""
+
+    answer: bool | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is the same for all items in one pass. `windows`: is each open, cutoff counted; it must hold all that gates name. `externals` are all
+    that the operator declares, None where nobody knows which these are: then nothing is known of any.
+    """
+
+    now: datetime
+    target: Change
+    windows: Mapping[str, bool] = field(default_factory=dict)
+    externals: Mapping[str, Fact] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An item, or a resource that an item depends on, as gates see it: the live object, empty where there is none, and what it stands at."""
+
+    manifest: Mapping[str, Any]
+    ready: bool = False
+    updated: bool = False
+    settled: bool = False
+    revision: int = 0
+
+    def as_value(self) -> dict[str, Any]:
+        lifecycle = {"ready": self.ready, "updated": self.updated, "settled": self.settled, "revision": self.revision}
+        return {**_visible(self.manifest), **{of_item(name): value for name, value in lifecycle.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the gates of one item may read, by name, besides facts and counters. `item` is None for a single resource; `values` are `schema`
+    and the iterators, `ancestors` the resources that it depends on.
+    """
+
+    item: Subject | None = None
+    ancestors: Mapping[str, Subject | Sequence[Subject]] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """One gate that is not open. `parts`: the operands that made it so, with their values.
+
+    `reason`: WindowClosed where windows alone did, PaceReached where the pace alone did, GateError where it cannot be judged, else GateClosed.
+    `windows`: those whose change may open it; `awaits_opening`: it waits for them to open, and for nothing else.
+    """
+
+    gate: Gate
+    reason: Reason
+    parts: tuple[str, ...] = ()
+    windows: frozenset[str] = frozenset()
+    error: str = ""
+    awaits_opening: bool = False
+
+    def is_passed(self, past: Collection[str]) -> bool:
+        """Does it wait for windows alone, and somebody goes past all of these?"""
+        return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(past)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a report: the expression, where it stands, and the operands with their values, or why it cannot be judged."""
+        told: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.parts)}
+        return {"expression": self.gate.text, "at": str(self.gate.origin), **told}
+
+    def __str__(self) -> str:
+        """`${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`"""
+        told = self.error or ", ".join(self.parts)
+        where = f" ({self.gate.origin})" if self.gate.origin.file else ""
+        return f"${{{self.gate.text}}}{where}" + (f": {told}" if told else " is false")
+
+
+class Judge:
+    """Judges one list of gates. `items` gives the items of the collection; it is called once, and only if a gate reads them as a list."""
+
+    def __init__(self, gates: Sequence[Gate], facts: Facts, items: Callable[[], Iterable[Subject]] = tuple) -> None:
+        self.facts = facts
+        self.conditions = tuple(gate for gate in gates if not gate.sets_pace)
+        self.rates = tuple(gate for gate in gates if gate.sets_pace)
+        self._items = items
+        self._values: dict[tuple[Gate, str], Any] = {}
+        self._answers: dict[Gate, Closed | None] = {}
+        self._common = {
+            "now": facts.now.replace(microsecond=0),
+            "target": facts.target.as_value(),
+            WINDOWS: facts.windows,
+            EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
+        }
+
+    def closed(self, view: View, past: Collection[str] = ()) -> tuple[Closed, ...]:
+        """The conditions that keep this item where it is, where somebody goes `past` these windows; those that set the pace are not asked."""
+        return tuple(one for one in self._closed(view) if not one.is_passed(past))
+
+    def overridden(self, view: View, past: Collection[str]) -> frozenset[str]:
+        """The windows, by name, whose conditions are closed for this item and passed."""
+        found = self._closed(view) if past else ()
+        return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
+
+    def slowed(self, policy: Policy, view: View, item: Item, counters: Counters) -> tuple[Closed, ...]:
+        """The gates that set the pace and let this item not move, given the counters of its wave."""
+        return tuple(
+            filter(None, (self._judge(gate, view, _counted(gate, policy, item, counters)) for gate in self.rates))
+        )
+
+    def pace(self, policy: Policy, view_of: Callable[[str], View]) -> Pace | None:
+        """The pace of a rollout where the gates set one that no shape of a policy is; see `paced`. `view_of` an item's key."""
+        if not self.rates or plain_rate(self.rates):
+            return None
+        return lambda item, counters: not self.slowed(policy, view_of(item.key), item, counters)
+
+    @property
+    def wake_at(self) -> datetime | None:
+        """When to ask again although no event came; windows apart, which have edges of their own."""
+        reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
+        return self.facts.now + TICK if reads_time else None
+
+    def _closed(self, view: View) -> Iterator[Closed]:
+        return filter(None, (self._judge(gate, view, {}) for gate in self.conditions))
+
+    def _judge(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
+        if not gate.is_fixed:
+            return self._judged(gate, view, counted)
+        if gate not in self._answers:
+            self._answers[gate] = self._judged(gate, view, counted)
+        return self._answers[gate]
+
+    def _judged(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
+        if told := _unanswerable(gate, self.facts):
+            return Closed(gate, Reason.GATE_ERROR, error=told)
+        variables = {**self._common, **counted, **dict(self._variables(gate, view))}
+        try:
+            if as_bool(gate.program, self._value(gate, variables)):
+                return None
+        except ExpressionError as error:
+            if not _is_unknown_fact(error):
+                return Closed(gate, Reason.GATE_ERROR, error=error.message)
+        parts = decisive(gate.program, variables)
+        windows = frozenset(name for part in parts for node in walk(part.node) if (name := key_of(node, WINDOWS)))
+        reason = _reason(parts)
+        awaits_opening = reason is Reason.WINDOW_CLOSED and not any(part.value for part in parts)
+        return Closed(gate, reason, tuple(map(self._told, parts)), windows, awaits_opening=awaits_opening)
+
+    def _told(self, part: Part) -> str:
+        if not (part.error and _is_unknown_fact(part.error)):
+            return str(part)
+        fact = (self.facts.externals or {}).get(key_of(part.node, EXTERNALS) or "")
+        return f"{part.text} = unknown" + (f" ({fact.why})" if fact and fact.why else "")
+
+    def _value(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
+        """Where a part that is the same for all fails, the whole is evaluated, because what stands around it may not need it."""
+        if gate.fixed:
+            try:
+                return gate.reduced.evaluate({**variables, **self._fixed(gate, variables)})
+            except ExpressionError:
+                pass
+        return gate.program.evaluate(variables)
+
+    def _fixed(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
+        for name, program in gate.fixed.items():
+            if (gate, name) not in self._values:
+                self._values[gate, name] = program.evaluate(variables)
+        return {name: self._values[gate, name] for name in gate.fixed}
+
+    def _variables(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
+        for name, value in self._raw(gate, view):
+            yield name, gate.views[name](value) if name in gate.views else value
+
+    def _raw(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
+        for name in gate.names:
+            if name in gate.scope.items and view.item:
+                yield name, view.item.as_value()
+            elif name == gate.scope.collection:
+                yield name, self._collection
+            elif name in view.ancestors:
+                found = view.ancestors[name]
+                yield name, found.as_value() if isinstance(found, Subject) else [one.as_value() for one in found]
+            elif name in view.values:
+                yield name, view.values[name]
+
+    @cached_property
+    def _collection(self) -> list[dict[str, Any]]:
+        return [item.as_value() for item in self._items()]
+
+
+def _unanswerable(gate: Gate, facts: Facts) -> str:
+    """Why it cannot be judged whatever the item; empty where it can."""
+    if missing := sorted(gate.windows - facts.windows.keys()):
+        return f"there is no window {missing[0]}"
+    if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
+        return f"there is no external fact {missing[0]!r}; declare it under `externals` in levelgate.yaml"
+    return ""
+
+
+def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
+    """The policy with what a definition says about the pace: nothing (None, or conditions only), no pace at all (an empty list), or a rate.
+
+    A list that sets another pace leaves the policy as it is; `Judge.pace` takes its place.
+    """
+    if gates is None:
+        return policy
+    if not gates:
+        return policy.unpaced()
+    rate = plain_rate([gate for gate in gates if gate.sets_pace])
+    return policy.paced(shape_of(rate)) if rate else policy
+
+
+def plain_rate(gates: Sequence[Gate]) -> Rate | None:
+    """The one rate that these gates ask for, where there is one and they ask for nothing else."""
+    return gates[0].rate if len(gates) == 1 else None
+
+
+def shape_of(rate: Rate) -> Shape:
+    match rate.argument:
+        case int() as factor if rate.shape == "exponential":
+            return Exponential(factor)
+        case argument:
+            return Linear(Amount.read(argument))
+
+
+def as_wait(closed: Sequence[Closed], windows: Mapping[str, Closing]) -> Wait | None:
+    """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
+    if not closed:
+        return None
+    never = [one for one in closed if one.reason is Reason.WINDOW_CLOSED and not _moments(one, windows)]
+    reason = Reason.NEVER_OPENS if never else closed[0].reason
+    starts = [min(found) for one in closed if one.reason is Reason.WINDOW_CLOSED and (found := _moments(one, windows))]
+    not_before = None if never else max(starts, default=None)
+    asked = [windows[name] for name in sorted({name for one in closed for name in one.windows} & windows.keys())]
+    gates = [Because("Gate", one.gate.text, one.reason) for one in closed if one.reason is not Reason.WINDOW_CLOSED]
+    plain = len(asked) == 1 and all(one.awaits_opening for one in closed)
+    message = calendar.message(asked, not_before) if plain else "; ".join(map(str, closed))
+    because = (*map(calendar.because, asked), *gates)
+    return Wait(reason, message, not_before, because=because, details={"gates": [one.as_json() for one in closed]})
+
+
+def trailers(message: str) -> dict[str, str]:
+    """The trailers of a commit message, as Git understands them: lines `Key: value` in its last paragraph, which is not its first."""
+    paragraphs = re.split(r"\n\s*\n", message.strip())
+    found = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
+    return {key: value.strip() for key, value in found}
+
+
+def _visible(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the data of a Secret, and without the copy of it that kubectl keeps."""
+    if not manifest or group_kind(manifest) != SECRET:
+        return manifest
+    metadata = manifest["metadata"]
+    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
+    kept = {name: value for name, value in manifest.items() if name not in SECRET_FIELDS}
+    return {**kept, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _counted(gate: Gate, policy: Policy, item: Item, counters: Counters) -> dict[str, Any]:
+    """Counters, and whether each rate lets the item move: it did already, or fewer are updated than the shape allows."""
+    done = counters.settled + counters.failed
+    sliding = policy.mode is Mode.SLIDING
+    return {
+        COUNTERS: {"inFlight": counters.in_flight, "settled": counters.settled, "failed": counters.failed},
+        RATES: {
+            str(rate): item.moved or counters.updated < frontier(shape_of(rate), done, counters.total, sliding=sliding)
+            for rate in gate.rates
+        },
+    }
+
+
+def _reason(parts: Sequence[Part]) -> Reason:
+    if parts and all(key_of(part.node, WINDOWS) for part in parts):
+        return Reason.WINDOW_CLOSED
+    if parts and all(key_of(part.node, RATES) or key_of(part.node, COUNTERS) for part in parts):
+        return Reason.PACE_REACHED
+    return Reason.GATE_CLOSED
+
+
+def _is_unknown_fact(error: ExpressionError) -> bool:
+    return isinstance(error, NoSuchKey) and error.path[0] == EXTERNALS
+
+
+def _moments(closed: Closed, windows: Mapping[str, Closing]) -> list[datetime]:
+    return [moment for name in closed.windows if name in windows and (moment := windows[name].until)]

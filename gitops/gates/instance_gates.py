@@ -1,0 +1,105 @@
+"""The gates that a definition puts across its instances, put to the collection of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from functools import cached_property, partial
+
+from applier.causes import Reason
+from applier.plan.model import SetPlan
+from gitops.gates.evaluate import Facts, Judge, Subject, View, as_wait
+from gitops.rollouts.advance import Pace
+from gitops.rollouts.collection import Collection
+from gitops.rollouts.policy import Policy
+from gitops.rollouts.queue_position import Wait
+from gitops.windows.verdict import Closing
+from renderer.definition.gates import Gate
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.render.resolve import laid_over, schema_value
+
+
+@dataclass(repr=False)
+class CollectionGates:
+    """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next, `past` which of them somebody
+    lets an instance pass.
+    """
+
+    gates: Sequence[Gate]
+    facts: Facts
+    collection: Collection
+    keys: Mapping[str, ObjectKey]
+    plans: Mapping[ObjectKey, SetPlan]
+    windows: Mapping[str, Closing]
+    past: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
+    _judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
+        self._judge = Judge(self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans))
+
+    def wait(self, item: str) -> Wait | None:
+        """Why the conditions keep this item where it is."""
+        if not self.gates:
+            return None
+        closed = self._judge.closed(self._view(item), self.past(self.keys[item]))
+        wait = as_wait(closed, self.windows)
+        return replace(wait, by=self._unsettled) if wait and any(_is_for_items(one.gate) for one in closed) else wait
+
+    def overridden(self, item: str) -> frozenset[str]:
+        """The windows, by name, whose gates are closed for this item and passed."""
+        return self._judge.overridden(self._view(item), self.past(self.keys[item]))
+
+    def pace(self, policy: Policy) -> Pace | None:
+        """The pace that the gates set, where it is none that a policy can have."""
+        return self._judge.pace(policy, self._view)
+
+    def told(self, policy: Policy, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
+        """The waits of a rollout, in the words of the gates for those that wait because of their pace."""
+        if self.pace(policy) is None:
+            return waits
+        return {
+            name: self._slowed(policy, name, wait) if wait.reason is Reason.PACE_REACHED else wait
+            for name, wait in waits.items()
+        }
+
+    @property
+    def wake_at(self) -> datetime | None:
+        return self._judge.wake_at
+
+    def _slowed(self, policy: Policy, name: str, paced: Wait) -> Wait:
+        counters = self.collection.wave_of(name).counters
+        slowed = as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.windows)
+        return replace(slowed, by=paced.by) if slowed else paced
+
+    @cached_property
+    def _unsettled(self) -> tuple[str, ...]:
+        return tuple(item.key for item in self.collection if not self.collection.standing_of(item.key).settled)
+
+    def _view(self, item: str) -> View:
+        plan = self.plans[self.keys[item]]
+        read = any("schema" in gate.names for gate in self.gates)
+        return View(
+            _subject(self.collection, item, plan),
+            values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {},
+        )
+
+
+def _subjects(
+    collection: Collection, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, SetPlan]
+) -> list[Subject]:
+    return [_subject(collection, item.key, plans[keys[item.key]]) for item in collection]
+
+
+def _subject(collection: Collection, name: str, plan: SetPlan) -> Subject:
+    ready = plan.parent is not None and all(node.ready for node in plan.nodes)
+    settled = collection.standing_of(name).settled
+    wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
+    return Subject(wanted, ready, collection[name].moved, settled, plan.rendered.revision)
+
+
+def _is_for_items(gate: Gate) -> bool:
+    """Does it wait for items of the collection, and for nothing that comes from elsewhere?"""
+    return gate.waits_for_items and not (gate.externals or gate.windows or gate.reads_time)

@@ -1,0 +1,65 @@
+"""What is wrong with gates beyond their definition: names that nothing has, and times that never come together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from applier.plan.model import Effect
+from gitops.windows.lint import meeting
+from gitops.windows.window import Kind, Target, Window
+from renderer.definition.compile import Definition
+from renderer.definition.gates import Gate
+from renderer.definition.variables import suggestion
+from renderer.errors import Problem
+
+
+def unknown_names(
+    definitions: Iterable[Definition], windows: Collection[str], externals: Collection[str] | None
+) -> Iterator[Problem]:
+    """Windows and external facts that gates ask for and that nobody declares. `externals` is None where it is not known which there are."""
+    for gate in (gate for definition in definitions for gate in definition.gates):
+        for name in sorted(gate.windows - set(windows)):
+            yield _problem(gate, f"there is no window {name!r}{suggestion(name, windows)}")
+        if externals is None:
+            continue
+        for name in sorted(gate.externals - set(externals)):
+            told = suggestion(name, externals) or "; external facts are declared under `externals` in levelgate.yaml"
+            yield _problem(gate, f"there is no external fact {name!r}{told}")
+
+
+def never_open(
+    definitions: Mapping[str, Definition], windows: Iterable[Window], targets: Iterable[Target], now: datetime
+) -> Iterator[Problem]:
+    """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
+    by_name = {window.name: window for window in windows}
+    gates = by_target(definitions)
+    told = set()
+    for target in targets:
+        allows = tuple(w.name for w in by_name.values() if w.kind is Kind.ALLOW and w.governs(target, Effect.UPDATE))
+        of_target = gates(target)
+        needed = sorted({name for gate in of_target for name in gate.needed_windows} & by_name.keys())
+        if not needed or (target.rgd, target.node, allows) in told:
+            continue
+        told.add((target.rgd, target.node, allows))
+        asked = [by_name[name] for name in needed]
+        if any(meeting([*asked, *also], now) for also in [[by_name[name]] for name in allows] or [[]]):
+            continue
+        others = f", and those that govern it: {', '.join(allows)}" if allows else ""
+        gate = next(gate for gate in of_target if gate.needed_windows)
+        yield _problem(gate, f"asks for {' and '.join(needed)}{others}; these are never open together")
+
+
+def by_target(definitions: Mapping[str, Definition]) -> Callable[[Target], tuple[Gate, ...]]:
+    """The gates of a target; the definitions are by their names."""
+    gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
+    return lambda target: gates.get(target.rgd, {}).get(target.node, ())
+
+
+def _gates_by_node(definition: Definition) -> dict[str, tuple[Gate, ...]]:
+    """The gates of each resource by its id; those across instances under the empty id."""
+    return {"": definition.propagate_when or (), **{node.id: node.propagate_when or () for node in definition.nodes}}
+
+
+def _problem(gate: Gate, message: str) -> Problem:
+    return Problem(gate.origin.file, gate.origin.line, gate.path, f"${{{gate.text}}}: {message}")

@@ -1,0 +1,185 @@
+"""Leave a cluster: everything of ours goes, what is deployed stays as it is, unless it is to go as well.
+
+What there is to do is read from the objects themselves. So what was broken off is repeated from where it stopped, and what no inventory names is
+found too. Our records go last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+
+from applier.cluster import PARENT, PEOPLE, STATUS, Cluster, Object
+from applier.errors import ClusterError, StaleWrite
+from applier.read.contents import inside
+from applier.read.leftovers import Survey, is_ours, our_sets, survey
+from applier.read.release import released
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import Observed, is_terminating, label
+from gitops.clock import Clock
+from gitops.reconcile.context import Pass
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK, in_flight
+from gitops.reconcile.sources import SourceState
+from gitops.records.installation import INSTALLATION, cluster_name
+from gitops.records.source_record import SourceRecord
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
+from renderer.kinds import NAMESPACE
+
+ROUNDS = 5
+"""What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""
+
+_COMMIT = "uninstall"
+"""Stands for a commit that holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """What is to be done: objects to `release`, `records` to delete, and our own namespace, where we made it.
+
+    `sets` are the ids of our sets; `unseen` are kinds that could not be looked through, with the reason.
+    """
+
+    release: tuple[Object, ...]
+    records: tuple[Object, ...]
+    namespace: Object | None
+    sets: frozenset[str]
+    unseen: Mapping[str, str]
+
+    @classmethod
+    def of(cls, found: Survey) -> Departure:
+        """Pure. Records are what is ours in our namespace and not put there by Git."""
+        sets = our_sets(found)
+        left = [
+            (key, obj)
+            for key, obj in sorted(found.objects.items())
+            if is_ours(obj) or label(obj, well_known.PART_OF) in sets
+        ]
+        namespace = next((obj for key, obj in left if _is_own_namespace(key) and _made_by_us(obj)), None)
+        records = [key for key, obj in left if key.namespace == OWN_NAMESPACE and not label(obj, well_known.PART_OF)]
+        return cls(
+            release=tuple(obj for key, obj in left if key not in records and obj is not namespace),
+            records=tuple(obj for key, obj in left if key in records),
+            namespace=None if namespace and is_terminating(namespace) else namespace,
+            sets=sets,
+            unseen={str(kind): str(error) for kind, error in found.refused.items()},
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.release or self.records or self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    """Takes everything of ours off one cluster."""
+
+    cluster: Cluster
+
+    async def look(self) -> Departure:
+        return Departure.of(await survey(self.cluster))
+
+    async def company(self, todo: Departure) -> str:
+        """What of others is in our own namespace, which then stays; empty where nothing is, or that cannot be told."""
+        ours = set(map(ObjectKey.of, todo.records))
+        with suppress(ClusterError):
+            if todo.namespace:
+                key, observed = ObjectKey.of(todo.namespace), Observed(await self.cluster.discover())
+                return await inside(self.cluster, key, observed, ours)
+        return ""
+
+    async def release(self, todo: Departure) -> None:
+        """Only what takes long: everything but our records. What of it cannot be done `leave` finds, and says."""
+        await asyncio.gather(*(_failure(self._release(obj, todo.sets)) for obj in todo.release))
+
+    async def leave(self) -> tuple[Departure, list[ClusterError]]:
+        """Until nothing is left to be done, or something cannot be: what is left, and why."""
+        for _ in range(ROUNDS):
+            todo = await self.look()
+            if todo.is_empty:
+                break
+            if errors := await self._round(todo):
+                return todo, errors
+        return todo, []
+
+    async def remove(self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta) -> Pass:
+        """Prune what the sources hold, as a commit that holds nothing would: against dependencies, each wave gone before the next.
+
+        Until nothing is on its way any more, or until that has lasted for `wait`; what is still there says why.
+        """
+        for source in records:
+            agreed = {"metadata": {"annotations": {well_known.APPROVED: _COMMIT}}}
+            await self.cluster.merge(source_parent(source), agreed, manager=PEOPLE)
+        states = [
+            SourceState(Catalog(source, _COMMIT), record.ref, record.url, record.path)
+            for source, record in records.items()
+        ]
+        named = cluster_name(await self.cluster.get(INSTALLATION))
+        reconciler = Reconciler(self.cluster, version, clock, named)
+        waited, delay = 0.0, FIRST_LOOK
+        while True:
+            found = await reconciler.reconcile(states)
+            if found.changed:
+                waited, delay = 0.0, FIRST_LOOK
+            elif not any(map(in_flight, found.plan.sets)) or waited >= wait.total_seconds():
+                return found
+            await clock.sleep(delay)
+            waited, delay = waited + delay, min(delay * 2, LAST_LOOK)
+
+    async def _round(self, todo: Departure) -> list[ClusterError]:
+        """One step after the other, each only once the one before is done. What somebody changed meanwhile waits for the next look."""
+        for acts in self._steps(todo):
+            if failed := [error for error in await asyncio.gather(*map(_failure, acts)) if error]:
+                return [error for error in failed if not isinstance(error, StaleWrite)]
+        return []
+
+    def _steps(self, todo: Departure) -> Iterator[list[Coroutine[None, None, None]]]:
+        yield [self._release(obj, todo.sets) for obj in todo.release]
+        yield [self._delete(obj) for obj in todo.records]
+        yield [self._leave_namespace(obj) for obj in (todo.namespace,) if obj]
+
+    async def _release(self, obj: Object, sets: Collection[str]) -> None:
+        """Take our status off, which nobody keeps up any more, then everything else in one write."""
+        if any(entry.get("manager") == STATUS and entry.get("subresource") for entry in _entries(obj)):
+            place = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
+            body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": place}
+            obj = await self.cluster.apply(body, manager=STATUS, force=True, subresource="status")
+        if patch := released(obj, sets):
+            await self.cluster.merge(ObjectKey.of(obj), patch, manager=PEOPLE)
+
+    async def _delete(self, obj: Object) -> None:
+        await self.cluster.delete(ObjectKey.of(obj), uid=obj["metadata"]["uid"], resource_version=None)
+
+    async def _leave_namespace(self, obj: Object) -> None:
+        """Delete it if nothing of anybody else's is in it."""
+        key = ObjectKey.of(obj)
+        if await inside(self.cluster, key, Observed(await self.cluster.discover())):
+            await self._release(obj, ())
+        else:
+            await self._delete(obj)
+
+
+async def _failure(act: Awaitable[None]) -> ClusterError | None:
+    try:
+        await act
+    except ClusterError as error:
+        return error
+    return None
+
+
+def _is_own_namespace(key: ObjectKey) -> bool:
+    return key == ObjectKey(*NAMESPACE, "", OWN_NAMESPACE)
+
+
+def _made_by_us(obj: Object) -> bool:
+    """The label that we give it is still our word. Where Git holds it too it is a member of a set, and stays."""
+    return apply_entry(obj, PARENT) is not None and not label(obj, well_known.PART_OF)
+
+
+def _entries(obj: Object) -> list[Object]:
+    return obj["metadata"].get("managedFields") or []

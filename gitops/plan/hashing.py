@@ -1,0 +1,47 @@
+"""The hash of a plan: equal for plans that do the same, wherever and whenever they are made.
+
+It covers what changes and how, the order, and the rules that say when. It leaves out times, what people say and how far a rollout is: these change
+while a plan waits to be carried out. Values of Secrets are masked before they come here; where one is part of a change, the content of its file
+stands for it, which whoever may read the repository knows already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from gitops.plan.report import Change, Move
+from renderer.catalog.catalog import Catalog
+from renderer.errors import Problem
+from renderer.identity import digest
+from renderer.kinds import SECRET
+
+DIGITS = 16
+
+
+def plan_hash(head: Catalog, changes: Sequence[Change], moves: Iterable[Move], problems: Iterable[Problem]) -> str:
+    """DIGITS hexadecimal digits."""
+    listed = [_told(change) for change in changes if not change.is_undone]
+    files = sorted(set(_secret_files(head, changes)))
+    rules = sorted(digest(rule.manifest) for rule in head.rules)
+    moved = [[move.name, move.old, move.new] for move in moves]
+    wrong = [[one.path, one.message] for one in problems]
+    return digest([head.source, listed, files, rules, moved, wrong])[:DIGITS]
+
+
+def is_same(asked: str, found: str) -> bool:
+    """Is the plan that somebody agreed to this one? Fewer digits than all would be easy to meet by chance, or on purpose."""
+    return asked.strip().lower() == found
+
+
+def _told(change: Change) -> list[Any]:
+    diff = [[one.path, one.old, one.new] for one in change.diff]
+    return [change.action, change.ref, str(change.instance or ""), change.node, change.level, diff, change.immutable]
+
+
+def _secret_files(head: Catalog, changes: Iterable[Change]) -> Iterator[str]:
+    """What stands in them, as a digest; not where they lie."""
+    for change in changes:
+        if change.kind == str(SECRET) and (found := head.contents.get(change.file)):
+            yield hashlib.sha256(found.data).hexdigest()

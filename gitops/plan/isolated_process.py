@@ -1,0 +1,245 @@
+"""Plan what others wrote in a process of its own, which has so much time and memory and no more.
+
+What a commit holds may be as costly as its author likes: instances by the thousand, each of which stays below every limit. Only its own plan pays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final, NoReturn
+
+from applier.errors import ApplierError
+from gitops import source_config
+from gitops.clock import Clock
+from gitops.errors import GitopsError
+from gitops.gates.evaluate import Fact
+from gitops.plan import planner
+from gitops.plan.report import Report
+from gitops.reconcile.sources import state_of
+from gitops.source import Snapshot, Target
+from gitops.windows.window import LOCAL
+from renderer.errors import RendererError
+from renderer.frozen import dataclass
+
+CPU_SECONDS: Final = 120
+SECONDS: Final = 600
+"""By the clock: also what only waits comes to an end."""
+MEMORY: Final = 4 << 30
+"""Bytes of address space."""
+OUT_OF_MEMORY: Final = 77
+"""Exit code of a process that reached its limit of memory: all it can still say then."""
+RESERVE: Final = 64 << 20
+"""Bytes of address space that a process keeps for its end."""
+RESERVE_SECONDS: Final = 5
+"""CPU time between SIGXCPU, which says why a process ends, and SIGKILL, which does not."""
+SAMPLED: Final = 0.1
+"""Seconds between two looks at the memory of a process: the kernel forgets its peak when it ends."""
+
+
+class Unplannable(GitopsError):
+    """There is no plan; the text says why."""
+
+
+class Defect(Unplannable):
+    """There is no plan, by a fault of Levelgate itself or for want of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What `head` changes of what is as `base` says."""
+
+    source: str
+    target: Target
+    base: Snapshot
+    head: Snapshot
+    clock: Clock
+    version: str
+
+
+async def planned(asked: Question) -> Report:
+    """The answer, worked out here. Raises Unplannable."""
+    try:
+        base = source_config.catalog_of(asked.base, source=asked.source)
+        head = state_of(asked.source, asked.target, asked.head, base)
+        names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
+        facts = {name: Fact(None, "a review does not ask") for name in names}
+        return await planner.between(
+            base, head, clock=asked.clock, version=asked.version, cluster_name=LOCAL, facts=facts
+        )
+    except (GitopsError, ApplierError, RendererError, RecursionError) as error:
+        raise Unplannable(str(error) or type(error).__name__) from None
+    except Exception as error:  # whatever others wrote, it ends no more than its own plan
+        raise Defect(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
+
+
+async def planned_apart(
+    asked: Question, *, cpu_seconds: int = CPU_SECONDS, seconds: float = SECONDS, memory: int = MEMORY
+) -> Report:
+    """The answer, worked out by another process. Raises Unplannable, also where that takes too much."""
+    sent = replace(asked, base=_plain(asked.base), head=_plain(asked.head))
+    clean = multiprocessing.get_context("spawn")
+    here, there = clean.Pipe(duplex=False)
+    child = clean.Process(target=_answer, args=(there, sent, cpu_seconds, memory), daemon=True)
+    watched = Watched(child, here)
+    try:
+        try:
+            await asyncio.to_thread(child.start)
+        except Exception as error:  # no memory or no room for a process, or a question that cannot be sent
+            why = f"its process cannot be started ({type(error).__name__}: {error})"
+            raise Unplannable(f"{why}; if the machine has memory and processes left, please report it") from error
+        there.close()
+        async with asyncio.timeout(seconds):
+            answer = await asyncio.to_thread(watched.received)
+    except TimeoutError:
+        raise Unplannable(f"there is no plan after {seconds:g} s; make smaller pull requests") from None
+    except (EOFError, OSError):
+        await asyncio.to_thread(child.join)  # before it is killed below: its own end says why
+        raise Unplannable(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
+    finally:
+        if child.pid:
+            child.kill()  # Which ends the thread that waits for its answer, too.
+            child.join()
+    if isinstance(answer, Unplannable):
+        raise answer
+    return answer
+
+
+class Watched:
+    """The process that works out an answer, and the most memory that it was seen to have."""
+
+    def __init__(self, child: BaseProcess, here: Connection) -> None:
+        self.child, self.here, self.peak = child, here, 0
+
+    def received(self) -> Report | Unplannable:
+        """Return the answer when it comes. Raises EOFError or OSError where the process ends without one."""
+        while not self.here.poll(SAMPLED):
+            self.peak = max(self.peak, peak_of(self.child.pid or 0))
+        sent = self.here.recv_bytes()
+        try:
+            answer: Report | Unplannable = pickle.loads(sent)  # from a process of our own
+        except Exception as error:
+            return Defect(
+                f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"
+            )
+        return answer
+
+
+def ending(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str:
+    """Return why a process gave no answer, by its exit code and the peak of its memory."""
+    died = f"exit code {code}" if code is None or code >= 0 else _signal(-code)
+    if code == -signal.SIGXCPU:
+        return f"it takes more than the {cpu_seconds} s of CPU time that a plan may take; make smaller pull requests"
+    if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near(peak, memory)):
+        return f"it takes more than the {memory >> 20} MiB of memory that a plan may take; make smaller pull requests"
+    if code == -signal.SIGKILL:  # nothing of Levelgate has sent it by then
+        why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
+        return f"{why}; make smaller pull requests or give Levelgate more memory"
+    return f"Levelgate itself failed (its process ended with {died}): please report it"
+
+
+def is_near(peak: int, memory: int) -> bool:
+    """Return whether so much memory is so close to the limit that a failure is most likely for want of it."""
+    return peak >= memory // 8 * 7
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether a MemoryError is among what led to an exception."""
+    return any(isinstance(each, MemoryError) for each in _chain(error, set()))
+
+
+def peak_of(pid: int | str) -> int:
+    """Return the most bytes of address space that a process has had; 0 where it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmPeak:")), 0)
+
+
+def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """An exception and all that it came from."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    yield error
+    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for source in (error.__cause__, error.__context__, *parts):
+        if source is not None:
+            yield from _chain(source, seen)
+
+
+def _signal(number: int) -> str:
+    """The name of a signal, where it has one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _plain(snapshot: Snapshot) -> Snapshot:
+    """As it can be sent to another process."""
+    return replace(snapshot, files=dict(snapshot.files))
+
+
+def _answer(there: Connection, asked: Question, cpu_seconds: int, memory: int) -> None:
+    """Send the answer, in the other process, or end with an exit code or a signal that says why there is none.
+
+    Only the soft limit of memory is what the plan may take. At its end the process lifts it to the hard one, and so has memory for that.
+    """
+    reserve = _room(resource.RLIMIT_AS, max(memory, peak_of("self")) + RESERVE)
+    room = (reserve, reserve)
+    try:
+        limits = (
+            (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + RESERVE_SECONDS),
+            (resource.RLIMIT_CORE, 0, 0),
+            (resource.RLIMIT_AS, memory, reserve),
+        )
+        for limit, soft, hard in limits:
+            most = _room(limit, hard)
+            resource.setrlimit(limit, (min(soft, most), most))
+        asyncio.run(_sent(there, asked, room, memory))
+    except BaseException as error:
+        _end(there, error, room, memory)
+
+
+async def _sent(there: Connection, asked: Question, room: tuple[int, int], memory: int) -> None:
+    """Send the answer. A failure ends the process here, before asyncio has to clean up without memory."""
+    try:
+        there.send(await planned(asked))
+    except BaseException as error:
+        _end(there, error, room, memory)
+
+
+def _end(there: Connection, error: BaseException, room: tuple[int, int], memory: int) -> NoReturn:
+    """End the process and say why, without any cleaning up, for which there may be no memory."""
+    code = OUT_OF_MEMORY
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, room)
+        is_clear = isinstance(error, Unplannable) and not isinstance(error, Defect)
+        if not lacks_memory(error) and (is_clear or not is_near(peak_of("self"), memory)):
+            code = 1
+            text = (
+                str(error)
+                if isinstance(error, Unplannable)
+                else f"Levelgate itself failed ({type(error).__name__}): please report it"
+            )
+            there.send(Unplannable(text))
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def _room(limit: int, wanted: int) -> int:
+    """Return as much as is wanted of a resource, or what the hard limit that is there leaves of it."""
+    most = resource.getrlimit(limit)[1]
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)

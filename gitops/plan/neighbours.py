@@ -1,0 +1,42 @@
+"""Sources of the cluster that a plan does not read: what their records, and the marks of their sets, tell of the source that it does.
+
+Invariant: nothing is guessed. What another source wants is known once a pass has found that it wants it, and as far as its record has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gitops.plan.report import Action, Caution, Change, Hazard
+from gitops.reconcile.context import Preview
+from gitops.records.source_record import MOST_CLAIMS
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.phrasing import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """`hides` are the kinds that others define and of which nothing is recorded that can be read, `claims` the objects that others wait for; each
+    with the name of the source. Of those in `silent` the records had no room to tell all that they wait for.
+    """
+
+    hides: Mapping[GroupKind, str]
+    claims: Mapping[ObjectKey, str]
+    silent: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, preview: Preview) -> Neighbours:
+        found, bundle = preview.neighbours, preview.due.bundle
+        return cls(
+            {kind: name for kind, name in bundle.owners.items() if name in found and kind not in bundle.definitions},
+            {key: name for name in sorted(found) for key in found[name].claims},
+            tuple(name for name in sorted(found) if len(found[name].claims) >= MOST_CLAIMS),
+        )
+
+    def cautions(self, changes: tuple[Change, ...]) -> tuple[Caution, ...]:
+        """What may be handed over although it is told to be deleted."""
+        if not self.silent or all(change.action is not Action.DELETE for change in changes):
+            return ()
+        said = f"{listed(self.silent)} may want what is told to be deleted here: more waits there than its record holds"
+        return (Caution(Hazard.NOT_COMPARED, f"source {said}; what it wants is handed over"),)

@@ -1,0 +1,94 @@
+"""Privileges that grow: rules of roles that allow more than before, roles that gather those of more others, and bindings that are new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gitops.plan.field_diff import written
+from renderer.identity import GroupKind, group_kind
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = frozenset({GroupKind(RBAC, "Role"), GroupKind(RBAC, "ClusterRole")})
+BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterRoleBinding")})
+
+_AGGREGATES: Final = f"{RBAC}/aggregate-to-"
+"""By a label that begins so the roles `admin`, `edit` and `view` of Kubernetes gather the rules of others."""
+
+Rule = tuple[str, str, str, str]
+"""API group, resource (or URL), name or `*` for all, verb."""
+
+
+def growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
+    """What `new` allows and `old`, the same object before, did not, in words."""
+    kind = group_kind(new)
+    if kind in ROLES:
+        before = set(_rules(old)) if old else set()
+        more: dict[tuple[str, str, str], list[str]] = {}
+        for rule in sorted(set(_rules(new))):
+            if not any(_covers(known, rule) for known in before):
+                more.setdefault(rule[:3], []).append(rule[3])
+        yield from (_written(place, verbs) for place, verbs in more.items())
+        known_selectors = _gathered(old)
+        yield from (f"all that roles with {_labels(one)} allow" for one in _gathered(new) if one not in known_selectors)
+        yield from (f"its rules become part of {name}" for name in sorted(_aggregates_to(new) - _aggregates_to(old)))
+    elif kind in BINDINGS:
+        role = new.get("roleRef") or {}
+        known = _subjects(old) if old and old.get("roleRef") == role else frozenset()
+        for subject in sorted(_subjects(new) - known):
+            yield f"{subject} gets {role.get('kind')} {role.get('name')}"
+
+
+def _rules(role: Mapping[str, Any]) -> Iterator[Rule]:
+    for rule in _dicts(role.get("rules")):
+        names = _texts(rule.get("resourceNames")) or ["*"]
+        for verb in _texts(rule.get("verbs")):
+            for url in _texts(rule.get("nonResourceURLs")):
+                yield "", url, "*", verb
+            for group in _texts(rule.get("apiGroups")):
+                for resource in _texts(rule.get("resources")):
+                    yield from ((group, resource, name, verb) for name in names)
+
+
+def _gathered(role: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The selectors of other roles whose rules it gets."""
+    rule = (role or {}).get("aggregationRule")
+    return _dicts(rule.get("clusterRoleSelectors")) if isinstance(rule, dict) else []
+
+
+def _labels(selector: Mapping[str, Any]) -> str:
+    """`team=shop`; the requirements of a selector that has others as they are written."""
+    equal = selector.get("matchLabels")
+    pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
+    return " and ".join([*pairs, *(written(one) for one in _dicts(selector.get("matchExpressions")))]) or "any labels"
+
+
+def _aggregates_to(role: Mapping[str, Any] | None) -> set[str]:
+    labels = ((role or {}).get("metadata") or {}).get("labels")
+    found = labels.items() if isinstance(labels, dict) else ()
+    return {name.removeprefix(_AGGREGATES) for name, value in found if name.startswith(_AGGREGATES) and value == "true"}
+
+
+def _covers(known: Rule, asked: Rule) -> bool:
+    return all(one in {"*", other} for one, other in zip(known, asked, strict=True))
+
+
+def _written(place: tuple[str, str, str], verbs: Sequence[str]) -> str:
+    group, resource, name = place
+    what = f"{resource}.{group}" if group else resource
+    return f"{', '.join(verbs)} {what}{'' if name == '*' else f' named {name}'}"
+
+
+def _subjects(binding: Mapping[str, Any] | None) -> frozenset[str]:
+    return frozenset(
+        f"{one.get('kind')} {'/'.join(filter(None, (str(one.get('namespace') or ''), str(one.get('name')))))}"
+        for one in _dicts((binding or {}).get("subjects"))
+    )
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

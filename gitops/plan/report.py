@@ -1,0 +1,261 @@
+"""What a plan tells its reviewers. Everything in a report may be shown in public: values of Secrets were masked before they came here.
+
+Invariant: two plans of the same content against the same state are equal but for times, and have the same `hash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from applier.causes import Reason
+from gitops.times import length
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.phrasing import counted
+
+
+class Action(StrEnum):
+    """What becomes of an object. `release` takes our mark off and leaves it; `keep` is no longer in Git, and stays as it is; `unknown` cannot be told
+    before an earlier level exists; `failed` cannot be done as the commit says.
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    ADOPT = "adopt"
+    RELEASE = "release"
+    KEEP = "keep"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+    @property
+    def is_change(self) -> bool:
+        """Would the cluster be another afterwards, as far as can be told?"""
+        return self not in {Action.KEEP, Action.UNKNOWN, Action.FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field as JSON values; None where it is absent on that side. `path` is as in `spec.template.spec.containers[web].image`."""
+
+    path: str
+    old: Any = None
+    new: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
+    open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances; `is_unplanned`: it waits for
+    nothing that the plan does, but for what the cluster has to become.
+    """
+
+    reason: Reason
+    message: str
+    name: str = ""
+    until: datetime | None = None
+    is_of_items: bool = False
+    is_unplanned: bool = False
+
+    @property
+    def is_turn(self) -> bool:
+        """That its instance does not have its turn, which is one for all of the instance."""
+        return self.reason.is_turn or self.reason in {Reason.PROGRESSING, Reason.BAKING}
+
+
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What becomes of an object at a `revision` that its instance has, before what the commit wants of it: what differs then, what holds even that,
+    and `why` as of a change. It is so until the instance has its turn to move; where it `heals`, until nothing holds the change any more.
+    """
+
+    revision: int
+    action: Action
+    diff: tuple[Difference, ...]
+    gates: tuple[Gate, ...] = ()
+    why: str = ""
+    heals: bool = False
+
+    @property
+    def what(self) -> str:
+        return f"healed at r{self.revision}" if self.heals else f"at r{self.revision} until its turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
+    none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
+    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is kept, unknown or fails. `meanwhile` is
+    what comes before it, in order, of which nothing is counted; `then` is what is left to be done afterwards (None: nothing) and `rest` what differs
+    then; `is_undone` where the object then is as it was before.
+    """
+
+    action: Action
+    key: ObjectKey | None
+    kind: str
+    instance: ObjectKey | None = None
+    node: str = ""
+    level: int | None = None
+    file: str = ""
+    line: int = 0
+    diff: tuple[Difference, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    immutable: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    why: str = ""
+    meanwhile: tuple[Meanwhile, ...] = ()
+    then: Action | None = None
+    rest: tuple[Difference, ...] = ()
+    is_undone: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """Would the cluster be another afterwards, or meanwhile? What is not knowable yet is, where the commit changes what it is made from."""
+        changes = self.action.is_change or (self.action is Action.UNKNOWN and bool(self.diff))
+        return changes or any(one.action.is_change for one in self.meanwhile)
+
+    @property
+    def parts(self) -> tuple[Change, ...]:
+        """In the order in which they happen: what comes at once, and the rest in its turn."""
+        if not self.meanwhile:
+            return (self,)
+        first = tuple(
+            replace(
+                self,
+                action=one.action,
+                diff=one.diff,
+                gates=one.gates,
+                why="; ".join(filter(None, (one.what, one.why))),
+                users=(),
+            )
+            for one in self.meanwhile
+        )
+        return (*first, replace(self, action=self.then, diff=self.rest)) if self.then else first
+
+    @property
+    def ref(self) -> str:
+        """`Deployment.apps/prod/cart`; the kind alone where the name is not known yet."""
+        return str(self.key) if self.key else self.kind
+
+    @property
+    def until(self) -> datetime | None:
+        """The earliest time at which all its gates can be open, as far as that is known."""
+        return max((gate.until for gate in self.gates if gate.until), default=None)
+
+
+class Hazard(StrEnum):
+    """What a reviewer is warned of."""
+
+    OPERATOR_FIRST = "OperatorGoesFirst"
+    MASS_DELETION = "MassDeletion"
+    HISTORY = "HistoryRewritten"
+    BREAKING_SCHEMA = "BreakingSchema"
+    FOREIGN_OBJECT = "ForeignObject"
+    NAMESPACE_GOES = "NamespaceGoes"
+    PRIVILEGES = "PrivilegesGrow"
+    HOLDS_BACK = "HoldsBack"
+    RULES = "RulesChange"
+    NOT_COMPARED = "NotCompared"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Caution:
+    """One hazard, in a sentence, and where it comes from."""
+
+    hazard: Hazard
+    message: str
+    ref: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A definition that changes: `name`, the revisions, 0 for none before, how many instances it has, and the policy that paces them."""
+
+    name: str
+    old: int
+    new: int
+    instances: int
+    policy: str = ""
+
+    @property
+    def over(self) -> str:
+        return counted(self.instances, "instance")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """For how long after its start a step may go on before a window closes, and how long it `needs`: as long as it took last, where that
+    `is_recorded`, else as long as its policies let it take.
+    """
+
+    open_for: timedelta
+    needs: timedelta
+    is_recorded: bool = False
+
+    @property
+    def is_enough(self) -> bool:
+        return self.needs <= self.open_for
+
+    def __str__(self) -> str:
+        about = f"about {length(self.needs)}, as it took last" if self.is_recorded else f"{length(self.needs)} at most"
+        verdict = "long enough" if self.is_enough else "too short, what is left goes on when it opens again"
+        return f"open for {length(self.open_for)}, needs {about}: {verdict}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
+    a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
+    """
+
+    what: str
+    refs: tuple[str, ...]
+    at: datetime | None = None
+    after: str = ""
+    room: Room | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`base` and `head` are commits (empty where the cluster, or a working tree without a commit, is meant); `against` names what the head was
+    compared with: `cluster prod-eu`, `git`, `snapshot FILE`. `hash` is over everything that matters, and never over times. `knows_deletions` is
+    False where nobody said which source of the cluster this is.
+    """
+
+    source: str
+    head: str
+    at: datetime
+    base: str = ""
+    against: str = "git"
+    hash: str = ""
+    changes: tuple[Change, ...] = ()
+    warnings: tuple[Caution, ...] = ()
+    moves: tuple[Move, ...] = ()
+    steps: tuple[Step, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unchanged: int = 0
+    knows_deletions: bool = True
+    summary: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(map(str, Action), 0)
+        for change in self.changes:
+            counts[change.action] += 1
+        object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})
+
+    @property
+    def wrong(self) -> int:
+        """How many mistakes it names: what no reader of the repository could read, and what cannot be done."""
+        return len(self.problems) + self.summary["failed"]
+
+    @property
+    def has_changes(self) -> bool:
+        return any(change.is_change for change in self.changes)

@@ -1,0 +1,183 @@
+"""Problems, what cannot be done and warnings of a plan, in the forms that forges and CI systems show beside the lines of a file."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
+
+from gitops.plan.report import Action, Hazard, Report
+from gitops.text import one_line
+from renderer.frozen import dataclass
+
+_RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "Problem": (
+        "A file cannot be read as what it is.",
+        "Mend it at the line that is named; `levelgate lint` shows all mistakes at once.",
+    ),
+    "Failed": (
+        "An object cannot be brought about as the commit says it.",
+        "The message says who would refuse it, and why.",
+    ),
+    Hazard.OPERATOR_FIRST: (
+        "An operator goes before the custom objects that it looks after, or while they stay.",
+        "Take these objects out in a commit before: nobody would be there to clean up after them.",
+    ),
+    Hazard.MASS_DELETION: (
+        "More is deleted than the brake lets through.",
+        "If it is meant, a person approves the commit once it is merged: levelgate approve source/NAME --commit SHA.",
+    ),
+    Hazard.HISTORY: (
+        "The commit does not follow from the one that the source is at.",
+        "Merge or rebase it. If it is meant, a person approves it: levelgate approve source/NAME --commit SHA.",
+    ),
+    Hazard.BREAKING_SCHEMA: (
+        "A definition would break instances that are stored.",
+        'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition lets it through.',
+    ),
+    Hazard.FOREIGN_OBJECT: (
+        "An object belongs to somebody else, or is taken over from them.",
+        "Keep it in one place. What may be taken over says `adopt` of the source.",
+    ),
+    Hazard.NAMESPACE_GOES: (
+        "A namespace is deleted, with everything in it.",
+        "levelgate.dev/prune: disabled on the live object keeps it.",
+    ),
+    Hazard.PRIVILEGES: (
+        "A role allows more than before, or somebody gets a role.",
+        "The message says what is new; have it read by who looks after access.",
+    ),
+    Hazard.HOLDS_BACK: (
+        "An instance gets its turn and stops at a gate of one of its nodes, while others of its rollout wait.",
+        "Open the gate first, or let a window or policy hold the whole instance.",
+    ),
+    Hazard.RULES: (
+        "A window, a policy or a calendar changes.",
+        "Nothing changes in the cluster by that, but when and how it may.",
+    ),
+    Hazard.NOT_COMPARED: (
+        "Something was not compared with what is there.",
+        "The message says what, and why; who may read and try more can plan it anew.",
+    ),
+}
+"""What a finding means, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on. The message is one line without letters that are
+    not seen: XML has no place for some of them, and others turn round what stands beside them.
+    """
+
+    rule: str
+    message: str
+    file: str
+    line: int
+    is_warning: bool = False
+
+    @property
+    def level(self) -> str:
+        """As SARIF calls it."""
+        return "warning" if self.is_warning else "error"
+
+
+def findings(report: Report) -> Iterator[Finding]:
+    for one in report.problems:
+        said = one_line(f"{one.path}: {one.message}" if one.path else one.message)
+        yield Finding("Problem", said, one.file, one.line)
+    for change in report.changes:
+        if change.action is Action.FAILED:
+            yield Finding("Failed", one_line(f"{change.ref}: {change.why}"), change.file, change.line)
+    for warning in report.warnings:
+        yield Finding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
+
+
+def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
+    """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it: files are named from the root of the repository, in which the source has this `path`,
+    and what several sources of one repository say stands side by side.
+    """
+    found = list(findings(report))
+    rules = [_rule(one) for one in {one.rule: one for one in found}.values()]
+    driver = {"name": "levelgate", "version": version, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "automationDetails": {"id": f"levelgate/{report.source}/"},
+                "results": [_result(one, path) for one in found],
+            }
+        ],
+    }
+
+
+def _rule(one: Finding) -> dict[str, Any]:
+    what, advice = _RULES[one.rule]
+    return {
+        "id": one.rule,
+        "shortDescription": {"text": what},
+        "fullDescription": {"text": what},
+        "help": {"text": advice},
+        "defaultConfiguration": {"level": one.level},
+    }
+
+
+def _result(one: Finding, path: str) -> dict[str, Any]:
+    uri = quote(str(PurePosixPath(path, one.file)))
+    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(one.line, 1)}}
+    return {
+        "ruleId": one.rule,
+        "level": one.level,
+        "message": {"text": _unlinked(one.message)},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _unlinked(message: str) -> str:
+    """In a message square brackets make a link (SARIF 2.1.0, 3.11.6), unless they are escaped."""
+    return re.sub(r"([\\\[\]])", r"\\\1", message)
+
+
+def as_junit(report: Report) -> str:
+    """JUnit's XML: the plan is one test that passes, every problem and all that cannot be done one that fails; warnings are their output.
+
+    All that the schemas of Jenkins (junit-10.xsd) and of Apache Ant (JUnit.xsd) ask for is there, in their order.
+    """
+    found = list(findings(report))
+    failures = [one for one in found if not one.is_warning]
+    cases = [_case(one, name) for one, name in zip(failures, _names(failures), strict=True)] or [
+        f"  <testcase classname={quoteattr(report.source)} name='plan' time='0'/>"
+    ]
+    warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
+    counts = f'tests="{len(cases)}" failures="{len(failures)}" errors="0" time="0"'
+    made = f'id="0" package="levelgate" hostname="localhost" timestamp="{report.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"'
+    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts} {made}>\n  <properties/>'
+    output = f"  <system-out>{escape(warnings)}</system-out>\n  <system-err/>"
+    return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
+
+
+def _names(found: Iterable[Finding]) -> Iterator[str]:
+    """Each once in its file: of cases with one name GitLab shows the first alone."""
+    counts = Counter[tuple[str, str]]()
+    for one in found:
+        name = one.message[:200]
+        counts[one.file, name] += 1
+        count = counts[one.file, name]
+        yield f"{name} ({count})" if count > 1 else name
+
+
+def _case(one: Finding, name: str) -> str:
+    failure = f"<failure type={quoteattr(one.rule)} message={quoteattr(one.message)}>{escape(_place(one) + one.message)}</failure>"
+    return (
+        f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
+    )
+
+
+def _place(one: Finding) -> str:
+    return "".join(f"{part}:" for part in (one.file, one.line) if part) + " " if one.file else ""

@@ -1,0 +1,190 @@
+"""The end of a pass: the status of every instance, the record of every source, applied pairs. Written only where something differs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from applier.cluster import Object
+from applier.errors import ClusterError
+from applier.execute.results import Answer, Result
+from applier.plan.model import Plan
+from applier.state.observed import Observed, annotation
+from gitops.decisions.decision import Propagation
+from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.sources import SourceState, revisions_of
+from gitops.reconcile.statuses import passes_with, source_record, statuses, strays, vanished
+from gitops.reconcile.write_records import Due, RecordWriter, dropped, is_too_late, stored, told
+from gitops.records import window_calendar
+from gitops.records.cause_rows import timestamp
+from gitops.records.installation import INSTALLATION, installation
+from gitops.records.instance_status import not_in_git
+from gitops.records.revisions import KIND, Archive
+from gitops.records.source_record import SourceRecord
+from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey, source_parent
+from renderer.render.model import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """What was written at the end of a pass, what could not be, the objects as they are stored now, and what is to be told of them."""
+
+    results: tuple[Result, ...] = ()
+    errors: tuple[ClusterError, ...] = ()
+    objects: tuple[Object, ...] = ()
+    transitions: tuple[Transition, ...] = ()
+
+    @property
+    def live(self) -> Iterator[Object]:
+        """The objects without the archived revisions, which no pass looks at."""
+        return (obj for obj in self.objects if obj["kind"] != KIND.kind)
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], due: Sequence[Due] = (), known: Iterable[Transition] = ()) -> Concluded:
+        """`known` are transitions that the records say already."""
+        done = {result.key for _, result in answers if result.error is None}
+        news = [one for record in due if record.result.key in done for one in record.transitions]
+        return cls(
+            tuple(result for _, result in answers if result.error is None),
+            tuple(error for _, result in answers if (error := result.error) and not is_too_late(error)),
+            tuple(obj for obj, _ in answers if obj is not None),
+            bounded([*known, *news]),
+        )
+
+
+async def conclude(
+    records: RecordWriter,
+    bundle: Bundle,
+    plan: Plan,
+    ledger: Ledger,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    archive: Archive,
+    propagation: Propagation,
+    windows: Object | None = None,
+    *,
+    version: str,
+    cluster_name: str,
+    now: datetime,
+    results: Sequence[Result] = (),
+    earlier: Sequence[Result] = (),
+    follows: Collection[str] | None = None,
+) -> Concluded:
+    """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
+    and is not in the records yet. `follows`: see `installation`.
+    """
+    due, known = _statuses(plan, sources, propagation, results, now)
+    for stray in strays(bundle, observed):
+        status = not_in_git(stray, now=timestamp(now))
+        news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
+        due.append(told(_body(stray, status=status), news))
+    installed = observed.objects.get(INSTALLATION)
+    install = installation(version, cluster_name, follows, installed)
+    if install["data"] != (installed or {}).get("data"):
+        due.append(told(install))
+    if published := window_calendar.due(propagation.rules, windows):
+        due.append(stored(published, force=True))
+    due += map(stored, archive.due(plan, propagation.rules))
+    answers = await records.write(due)
+    # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
+    archive = archive.storing(Concluded.of(answers).objects)
+    last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
+    last += map(dropped, archive.superfluous(plan, vanished(plan, sources, observed, archive)))
+    return Concluded.of([*answers, *await records.write(last)], [*due, *last], known)
+
+
+async def conclude_part(
+    records: RecordWriter,
+    plan: Plan,
+    sources: Sequence[SourceState],
+    archive: Archive,
+    propagation: Propagation,
+    now: datetime,
+    *,
+    results: Sequence[Result] = (),
+) -> Concluded:
+    """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
+    due, known = _statuses(plan, sources, propagation, results, now)
+    due += map(stored, archive.due(plan, {}))
+    answers = await records.write(due)
+    replaced = archive.storing(Concluded.of(answers).objects).replaced()
+    return Concluded.of([*answers, *await records.write([*map(dropped, replaced)])], due, known)
+
+
+async def tell(
+    records: RecordWriter,
+    ledger: Ledger,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> Concluded:
+    """Write the records of sources where they differ."""
+    due = [*_source_records(ledger, sources, observed, propagation, results, now)]
+    return Concluded.of(await records.write(due), due)
+
+
+def _by_set(results: Sequence[Result]) -> Mapping[ObjectKey, list[Result]]:
+    found: dict[ObjectKey, list[Result]] = {}
+    for one in results:
+        found.setdefault(one.set, []).append(one)
+    return found
+
+
+def _statuses(
+    plan: Plan,
+    sources: Sequence[SourceState],
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> tuple[list[Due], list[Transition]]:
+    """Statuses that have to say something else; and what is told of instances that were worked on and say the same."""
+    revisions = revisions_of(sources)
+    done = _by_set(results)
+    due: list[Due] = []
+    known: list[Transition] = []
+    for rendered, parent, status in statuses(plan, sources, propagation, now):
+        before, own = parent.get("status") or {}, done.get(rendered.parent)
+        if status != before or own is not None:
+            about = About(parent, rendered.source, revisions.get(rendered.source, ""))
+            news = of_instance(about, before, status, own or ())
+            if status != before:
+                due.append(told(_body(parent, status=status), news))
+            else:
+                known += news
+    return due, known
+
+
+def _source_records(
+    ledger: Ledger,
+    sources: Sequence[SourceState],
+    observed: Observed,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> Iterator[Due]:
+    done = _by_set(results)
+    for state in sources:
+        if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
+            before = SourceRecord.read(parent)
+            record = source_record(state, ledger, before, now=timestamp(now))
+            record = replace(
+                record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
+            )
+            if (data := record.data()) != (parent.get("data") or {}):
+                about = About(parent, state.catalog.source, record.target, record.state)
+                news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
+                is_other = record.path != before.path or (before.keeps and not record.keeps)
+                lapsed = [well_known.APPROVED] if annotation(parent, well_known.APPROVED) and is_other else []
+                yield told(_body(parent, data=data), news, lapsed=lapsed)
+
+
+def _body(parent: Object, **fields: Any) -> Object:
+    metadata = {name: parent["metadata"][name] for name in ("name", "namespace", "uid") if name in parent["metadata"]}
+    return {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata, **fields}

@@ -1,0 +1,185 @@
+"""What a pass knows, from its first look at the cluster to its end, and what one pass leaves for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Any
+
+from applier.causes import Blocked
+from applier.cluster import Object
+from applier.errors import ClusterError, Denied
+from applier.execute.results import Result
+from applier.plan.model import Change, Plan, Records, SetPlan
+from applier.state.observed import Observed
+from gitops.clock import Clock
+from gitops.decisions.decision import Propagation
+from gitops.decisions.inputs import Conditions, Situation
+from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.reconcile.sources import SourceState
+from gitops.records.installation import INSTALLATION
+from gitops.records.revisions import Archive
+from gitops.records.rollout_records import Rollouts
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.source_rules import SourceRules, Stored, in_force
+from gitops.windows.verdict import Reading, steady
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import ObjectTypes
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey, source_parent
+from renderer.render.model import Bundle
+
+Moved = Mapping[ObjectKey, tuple[Account | None, Account]]
+"""The accounts of sets, before and after something has happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass found, decided and did. `changed` counts writes of content, parents and status.
+
+    `bundle` and `plan` are what it looked at; `observed`, `propagation` and the `ledger` are of everything, also after a pass over a part, and follow
+    the parts that come later. Of such a pass `touched` are the sets that it looked at, and `moved` their accounts before and after; `latest` gives
+    everything as it is known since. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
+    where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts of which passes
+    over parts kept a wrong count, which is a fault of this program.
+    """
+
+    bundle: Bundle
+    plan: Plan
+    observed: Observed
+    results: tuple[Result, ...]
+    propagation: Propagation = field(default_factory=Propagation)
+    status_errors: tuple[ClusterError, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    touched: tuple[SetPlan, ...] | None = None
+    moved: Moved = field(default_factory=dict)
+    latest: Callable[[], Pass] | None = None
+    sources: tuple[SourceState, ...] = ()
+    now: datetime | None = None
+    holds_pruning: bool = False
+    miscounted: tuple[str, ...] = ()
+
+    @property
+    def sets(self) -> tuple[SetPlan, ...]:
+        """What it looked at itself."""
+        return self.plan.sets if self.touched is None else self.touched
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with what Git says."""
+        return (*self.bundle.problems, *self.propagation.problems)
+
+    @property
+    def changed(self) -> int:
+        return sum(1 for result in self.results if result.error is None)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Would another pass find what this one knows? It wrote nothing, or it is complete and what it wrote at its end are the records of sources
+        and of the installation, on which nothing else rests.
+        """
+        told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
+        is_told = all(one.key in told for one in self.results if one.is_concluding)
+        return not self.changed or (self.is_complete and is_told)
+
+    @property
+    def is_complete(self) -> bool:
+        """It went on until nothing more was allowed, by what the server answered, and nothing failed or was kept from deletion."""
+        return self.plan.is_idle and not self.holds_pruning and not any(result.error for result in self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """All that is to be done in the end, whatever holds it now: the plan in `situation`.
+
+    `hindrances` are what holds a change of it, but for whether its instance has its turn. `answers` are what the server says to each change of a live
+    object: as it is, and as it would be. `denied` are those to which it says nothing else than that it may not be asked.
+    """
+
+    situation: Situation
+    hindrances: Callable[[Change], tuple[Blocked, ...]]
+    answers: Mapping[ObjectKey, tuple[Object, Object]]
+    denied: Mapping[ObjectKey, Denied]
+
+    @property
+    def bundle(self) -> Bundle:
+        return self.situation.bundle
+
+    @property
+    def plan(self) -> Plan:
+        return self.situation.plan
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a pass would do `first`, and all that is `due`.
+
+    `staying` is all that is to be done while every instance is where `first` lets it be; None where that is where it is to go. `accepted` are the
+    rules of each source that were in force before. `neighbours` are the records of sources of the cluster that are not looked at, by name.
+    """
+
+    first: Pass
+    due: Prospect
+    staying: Prospect | None
+    accepted: Mapping[str, Stored]
+    neighbours: Mapping[str, SourceRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
+    are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
+    rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit makes them, where all is decided to the end.
+    A preview, which reads one source alone, knows its `neighbours` by their records, by name, and `elsewhere`, as catalogs, what the cluster has of
+    those that matter to it (`gitops.reconcile.foreign_sources`).
+    """
+
+    observed: Observed
+    archive: Archive
+    rollouts: Rollouts
+    calendar: Object | None
+    conditions: Conditions
+    propagation: Propagation
+    records: Records
+    settled: frozenset[str] = frozenset()
+    gated: frozenset[ObjectKey] = frozenset()
+    foretold: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
+    neighbours: Mapping[str, SourceRecord] = field(default_factory=dict)
+    elsewhere: tuple[Catalog, ...] = ()
+
+    def hearing(self, rollouts: Rollouts) -> Known:
+        """With these records of rollouts, and what people ask there."""
+        states = rollouts.states(self.now)
+        conditions = replace(self.conditions, states=states, requests=rollouts.requests)
+        return replace(self, rollouts=rollouts, conditions=conditions)
+
+    @property
+    def now(self) -> datetime:
+        return self.conditions.reading.now
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, how the cluster's CRDs describe
+    their kinds, the rules of each source with what they were read from, and objects: what has not changed since is told by its identity.
+    """
+
+    archive: Archive = field(default_factory=Archive)
+    objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
+    types: ObjectTypes = field(default_factory=ObjectTypes)
+    reading: Reading | None = None
+    rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
+
+    def read(self, clock: Clock, server_time: datetime | None) -> Reading:
+        """The time by which to judge now."""
+        self.reading = steady(clock.now(), self.reading and self.reading.now, server_time)
+        return self.reading
+
+    def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:
+        """Those in force. To read a window costs more than to judge by it, so that is done once for each commit."""
+        known = self.rules.get(catalog.source)
+        if known is None or known[0] is not catalog or known[1] != stored:
+            known = self.rules[catalog.source] = catalog, stored, in_force(catalog, stored)
+        return known[2]

@@ -1,0 +1,424 @@
+"""What the last pass over everything knew, kept up by passes over parts: what a part rests on for all that is outside of it.
+
+Invariant: a pass over a part changes here what it looked at itself, and nothing else. It is the memory of one process; a restart, and whatever
+cannot be told from here, begins with a pass over everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Any
+
+from applier.cluster import Object
+from applier.plan.model import NodePlan, Plan, SetPlan
+from applier.state.managed_fields import metadata_beside_status
+from applier.state.observed import Observed
+from applier.status import Health, health, is_fresh
+from gitops.decisions.decision import Propagation, earliest
+from gitops.decisions.explanation import Counted, Rollout
+from gitops.reconcile.context import Known, Pass
+from gitops.reconcile.incremental.interests import root_in
+from gitops.reconcile.set_summaries import Account
+from gitops.reconcile.sources import SourceState
+from gitops.reconcile.statuses import statuses
+from gitops.reconcile.write_records import about
+from gitops.records.revisions import Archive
+from gitops.records.rollout_records import Rollouts
+from gitops.rollouts.outlook import progress_of
+from gitops.rollouts.state import State
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared, located
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey, applyset_id
+from renderer.kinds import CRD, is_namespaced
+from renderer.render.model import RenderedNode, RenderedSet
+
+Place = tuple[str, ObjectKey]
+"""A source, and an object that it declares."""
+
+
+@dataclass
+class Whole:
+    """`sources` as they were accepted last, `begun` what that pass planned and observed of everything, `known` the rest of what it knew.
+
+    `objects`, `instances`, `plans` (without the nodes of sources, see `plan_of`), `propagation` and the `ledger` follow what parts find, at a
+    cost that the rest does not add to; `found` is all of it as one value, made where somebody asks.
+
+    `due` are instances that the sources want otherwise than they were last brought to; `granted` those that their rollouts have let move since, with
+    the revision, and that no part has looked at yet. `moved`: rollouts in which something counts otherwise since they were asked. `is_untold`: the
+    records of sources and rollouts say something else than passes over parts have found since; `is_outdated`: those that wait for their turn do.
+    """
+
+    sources: Sequence[SourceState]
+    begun: Pass
+    known: Known
+    due: dict[ObjectKey, Declared] = field(default_factory=dict)
+    granted: dict[ObjectKey, int] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    is_untold: bool = False
+    is_outdated: bool = False
+    _stored: dict[ObjectKey, Object] = field(default_factory=dict)
+    _late: set[ObjectKey] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        bundle, observed = self.begun.bundle, self.begun.observed
+        self.instances = dict(bundle.instances)
+        self.bundle = replace(bundle, instances=self.instances)
+        self.objects = dict(observed.objects)
+        self.observed = replace(observed, objects=self.objects)
+        self.absent_crds = frozenset(key for key in observed.absent if key.group_kind == CRD)
+        self._remembered = dict(self.begun.propagation.remembered)
+        self.propagation = replace(self.begun.propagation, remembered=self._remembered)
+        self.plans: dict[ObjectKey, SetPlan] = {one.rendered.parent: one for one in self.begun.plan.sets}
+        self.ledger = self.begun.ledger
+        self.now = self.begun.now
+        self._found: Pass | None = self.begun
+        self.wanted: dict[ObjectKey, frozenset[str]] = {}
+        for rendered in bundle.sets:
+            self._want(rendered)
+        self._roots = {key: root for key in bundle.instances if (root := root_in(bundle, key))}
+        self._families: dict[ObjectKey, set[ObjectKey]] = {}
+        for key, root in self._roots.items():
+            self._families.setdefault(root, set()).add(key)
+        self._nodes = {name: {node.id: node for node in one.nodes} for name, one in bundle.sources.items()}
+        self._members = dict(observed.members)
+        self._used = {
+            name for rendered in bundle.sources.values() for node in rendered.nodes for name in node.depends_on
+        }
+        self._own_plans = {
+            parent: {node.node.id: node for node in one.nodes}
+            for parent, one in self.plans.items()
+            if one.rendered.is_source
+        }
+        self._order = {parent: {name: at for at, name in enumerate(own)} for parent, own in self._own_plans.items()}
+        self._restless = {
+            parent: {node.node.id: node for node in self.ledger.accounts[parent].restless} for parent in self._own_plans
+        }
+        scopes = {kind: one.namespaced for kind, one in observed.discovery.resources.items()}
+        self._declared: dict[Place, Declared] = {}
+        self._places: dict[int, ObjectKey] = {}
+        for state in self.sources:
+            for one in state.catalog.objects:
+                key = located(one, namespaced=is_namespaced(one.group_kind, scopes))
+                if self._declared.setdefault((state.catalog.source, key), one) is one:
+                    self._places[id(one)] = key
+        self._crds = [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
+
+    def _want(self, rendered: RenderedSet, before: RenderedSet | None = None) -> None:
+        own = frozenset({rendered.id})
+        for key in _own(before) if before else ():
+            self.wanted[key] -= own
+        for key in _own(rendered):
+            self.wanted[key] = self.wanted[key] | own if self.wanted.get(key) else own
+
+    @property
+    def found(self) -> Pass:
+        """Everything as it is known now."""
+        if self._found is None:
+            sources = {
+                name: replace(one, nodes=tuple(self._nodes[name].values())) for name, one in self.bundle.sources.items()
+            }
+            plans = tuple(
+                replace(
+                    one,
+                    rendered=sources.get(one.rendered.source, one.rendered),
+                    nodes=tuple(self._own_plans[key].values()),
+                )
+                if one.rendered.is_source
+                else one
+                for key, one in self.plans.items()
+            )
+            self._found = replace(
+                self.begun,
+                bundle=replace(self.bundle, sources=sources, instances=self.instances.copy()),
+                plan=Plan(plans),
+                observed=replace(self.observed, objects=self.objects.copy()),
+                propagation=replace(self.propagation, remembered=self._remembered.copy()),
+                sources=tuple(self.sources),
+                now=self.now,
+            )
+        return self._found
+
+    def _wake_at(self, edges: datetime | None) -> datetime | None:
+        """When time alone may change something: not when it would have, before parts found otherwise."""
+        return earliest(edges, *(one.collection.next_change for one in self.rollouts.values()))
+
+    @property
+    def crds(self) -> Sequence[Object]:
+        """All that were seen. One that changes wakes a pass over everything."""
+        return self._crds
+
+    def root_of(self, key: ObjectKey) -> ObjectKey | None:
+        """The instance of a source that the instance of this key belongs to; None for what is no instance."""
+        return self._roots.get(key)
+
+    def source_of(self, key: ObjectKey) -> str:
+        """The one source that declares the object of this key; empty where there is none, or more than one."""
+        found = [name for name in self.bundle.sources if (name, key) in self._declared]
+        return found[0] if len(found) == 1 else ""
+
+    def is_said_otherwise(self, place: Place, declared: Declared) -> bool:
+        """Does this say something else than what was declared there? Where it stands in its file is nothing that it says."""
+        before = self._declared[place]
+        return (before.manifest, before.refused) != (declared.manifest, declared.refused)
+
+    def place_of(self, source: str, declared: Declared) -> ObjectKey | None:
+        """The key of an object as this source declares it; None if it counts for nothing, because another one stands in its place."""
+        key = self._places.get(id(declared))
+        return key if key and self._declared.get((source, key)) is declared else None
+
+    def family(self, roots: Iterable[ObjectKey]) -> frozenset[ObjectKey]:
+        """These instances and all that are nested in them."""
+        return frozenset().union(*(self._families.get(root, ()) for root in roots))
+
+    def is_used(self, node: str) -> bool:
+        """Does another object of a source depend on this one?"""
+        return node in self._used
+
+    def plan_of(self, parent: ObjectKey, node: str) -> NodePlan | None:
+        """What was planned for an object of a source."""
+        return self._own_plans[parent].get(node)
+
+    def ancestors(self, source: str, roots: Collection[ObjectKey]) -> Iterator[RenderedNode]:
+        """What these objects of a source depend on there, themselves left out."""
+        nodes, seen = self._nodes[source], set(map(str, roots))
+        pending = [nodes[name] for name in seen if name in nodes]
+        while pending:
+            for name in pending.pop().depends_on:
+                if name not in seen:
+                    seen.add(name)
+                    pending.append(nodes[name])
+                    yield nodes[name]
+
+    def catalogs(self, around: Mapping[str, Collection[ObjectKey]]) -> list[Catalog]:
+        """The catalogs of all sources with these objects alone, and with all definitions."""
+        return [
+            replace(
+                state.catalog,
+                objects=tuple(
+                    one
+                    for key in sorted(around.get(state.catalog.source, ()))
+                    if (one := self._declared.get((state.catalog.source, key)))
+                ),
+                contents={},
+                problems=(),
+            )
+            for state in self.sources
+        ]
+
+    def archive(self, instances: Collection[ObjectKey]) -> Archive:
+        """What is stored of definitions and rules, and the applied pairs of these instances."""
+        return self.known.archive.part(instances, {key: self._stored[key] for key in instances if key in self._stored})
+
+    def accept(
+        self, sources: Sequence[SourceState], changed: Mapping[Place, Declared], *, due: Mapping[Place, Declared]
+    ) -> None:
+        """The sources have moved, by these objects alone; those that are `due` have to be looked at."""
+        self.sources = sources
+        self._declared |= changed
+        self._places |= {id(declared): key for (_, key), declared in changed.items()}
+        self.due |= {key: declared for (_, key), declared in due.items()}
+        self.is_untold, self._found = True, None
+
+    @property
+    def rollouts(self) -> Mapping[str, Rollout]:
+        """As they were decided last; their collections follow what parts find."""
+        return self.propagation.rollouts
+
+    def counts(self, one: Counted) -> bool:
+        """Does a rollout count this item, and in this wave?"""
+        rollout, name = self.rollouts.get(one.rollout), one.item.key
+        return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name).name == one.wave
+
+    def elapse(self, now: datetime) -> frozenset[ObjectKey] | None:
+        """Time has passed: the instances whose bake has ended or whose deadline has passed, which count otherwise from now on and have to be looked
+        at; None where it may have changed more than that.
+        """
+        self._advance(now)
+        late, self._late = frozenset(self._late), set()
+        return None if self.propagation.edges and self.propagation.edges <= now else late
+
+    def _advance(self, now: datetime) -> None:
+        due = {name: one.collection.advance(now) for name, one in self.rollouts.items()}
+        moved = {name for name, items in due.items() if items}
+        self._moved(moved, moved)
+        roots = (self.root_of(self.rollouts[name].keys[item]) for name in moved for item in due[name])
+        self._late |= set(filter(None, roots))
+
+    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State]) -> None:
+        """These instances may move: their rollouts have counted and stored it."""
+        self.granted |= targets
+        before, self._found = self.propagation, None
+        stored = {name: self._with_waves(name, state) for name, state in states.items()}
+        self.propagation = replace(before, states={**before.states, **stored}, wake_at=self._wake_at(before.edges))
+
+    def foresaw(self, obj: Object) -> bool:
+        """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
+        it? Then a pass over it would find nothing new.
+        """
+        key = ObjectKey.of(obj)
+        one, counted = self.plans.get(key), self.propagation.counted.get(key)
+        if one is None or one.parent is None or self.now is None or "status" not in obj or self.root_of(key) != key:
+            return False
+        if _beside_status(one.parent) != _beside_status(obj) or _health(one.parent) != _health(obj):
+            return False
+        if counted and self._is_read_by_gates(counted):
+            return False
+        due = statuses(Plan((replace(one, parent=obj),)), self.sources, self.propagation, self.now)
+        return all(_said_in(status) == _said_in(obj["status"]) for _, _, status in due)
+
+    def miscounted(self) -> list[str]:
+        """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
+        return [name for name, one in self.rollouts.items() if not one.collection.recount()]
+
+    def retell(self, plans: Iterable[SetPlan]) -> None:
+        """Instances say now why they stay where they are."""
+        for one in plans:
+            self.plans[one.rendered.parent] = one
+            self.ledger.put(Account.of(one))
+        self.is_outdated, self._found = False, None
+
+    def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
+        """The records of sources and rollouts are stored like this now."""
+        self.known, self._found = replace(self.known, rollouts=rollouts), None
+        self.objects |= {ObjectKey.of(obj): obj for obj in (*rollouts.records.values(), *objects)}
+
+    def stored(self, obj: Object) -> None:
+        """A record of an archive, after the pass that began it: if it is an applied pair, that of its instance."""
+        if (key := about(obj)) in self.instances:
+            self._stored[key] = obj
+
+    def put(
+        self,
+        part: Pass,
+        instances: frozenset[ObjectKey],
+        archive: Archive,
+        looked_at: Mapping[ObjectKey, Declared],
+    ) -> Pass:
+        """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Of those that are
+        due `looked_at` is what it was made from. Answers that pass, with the accounts that it changed.
+        """
+        for key in instances:
+            self._want(part.bundle.instances[key], self.instances[key])
+        self._observe(part.observed, {applyset_id(key) for key in instances})
+        self.instances |= part.bundle.instances
+        for name, rendered in part.bundle.sources.items():
+            self._nodes[name] |= {node.id: node for node in rendered.nodes}
+        moved = {one.rendered.parent: self._plan(one) for one in part.plan.sets}
+        self.is_untold |= any(before is None or _said(before) != _said(after) for before, after in moved.values())
+        self.is_untold |= any(not result.is_bookkeeping for result in part.results)
+        if part.now:
+            self._advance(part.now)
+        self._late -= instances
+        self._count(part.propagation)
+        self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
+        self.granted = {key: number for key, number in self.granted.items() if key not in instances}
+        self.due = {key: it for key, it in self.due.items() if looked_at.get(key) is not it}
+        self.now, self._found = part.now, None
+        return replace(
+            part,
+            bundle=replace(part.bundle, problems=self.bundle.problems),
+            observed=self.observed,
+            propagation=self.propagation,
+            ledger=self.ledger,
+            moved=moved,
+            sources=tuple(self.sources),
+            touched=part.plan.sets,
+            latest=self.latest,
+        )
+
+    def latest(self) -> Pass:
+        return self.found
+
+    def _observe(self, seen: Observed, ids: Iterable[str]) -> None:
+        for set_id in ids:
+            for key in self._members.get(set_id, ()):
+                if key not in seen.objects:
+                    self.objects.pop(key, None)
+            self._members[set_id] = seen.members.get(set_id, ())
+        for key in seen.absent:
+            self.objects.pop(key, None)
+        self.objects |= seen.objects
+
+    def _plan(self, one: SetPlan) -> tuple[Account | None, Account]:
+        """What was planned for a set, of that of a source for some nodes of it; its account before and after."""
+        key = one.rendered.parent
+        if not one.rendered.is_source:
+            self.plans[key] = one
+            account = Account.of(one)
+            return self.ledger.put(account), account
+        own, restless = self._own_plans[key], self._restless[key]
+        for node in one.nodes:
+            self.is_untold |= _said_of(own.get(node.node.id)) != _said_of(node)
+            own[node.node.id] = node
+            restless.pop(node.node.id, None)
+        self.plans[key] = replace(self.plans[key], parent=one.parent)
+        restless |= {node.node.id: node for node in Account.of(one).restless}
+        order = sorted(restless, key=self._order[key].__getitem__)
+        account = Account.of(replace(self.plans[key], nodes=tuple(restless[name] for name in order)))
+        return self.ledger.put(account), account
+
+    def _count(self, found: Propagation) -> None:
+        counted = found.counted.values()
+        moved = {one.rollout for one in counted if self._counts_otherwise(one)}
+        self._moved(moved, moved | {one.rollout for one in counted if self._is_read_by_gates(one)})
+        self._remembered |= found.remembered
+        edges = earliest(self.propagation.edges, found.edges)
+        self.propagation = replace(self.propagation, edges=edges, wake_at=self._wake_at(edges))
+
+    def _moved(self, counting: Collection[str], asked: Collection[str]) -> None:
+        """Something counts otherwise in these rollouts; those that are to be `asked` are these and more."""
+        before = self.propagation
+        states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in counting}}
+        self.moved |= set(asked)
+        self.is_untold |= bool(counting)
+        self.is_outdated |= any(wave.waiting for name in asked for wave in states[name].waves)
+        self.propagation = replace(before, states=states, wake_at=self._wake_at(before.edges))
+        self._found = None
+
+    def _counts_otherwise(self, one: Counted) -> bool:
+        """Count it as it is now; does that make a difference?"""
+        if not self.counts(one):
+            return False
+        collection = self.rollouts[one.rollout].collection
+        before = collection.counted(one.item.key)
+        collection.put(one.item)
+        return before != collection.counted(one.item.key)
+
+    def _is_read_by_gates(self, one: Counted) -> bool:
+        """May something else of it than what it counts as open a gate?"""
+        return self.counts(one) and any(gate.reads_collection for gate in self.rollouts[one.rollout].gates.gates)
+
+    def _with_waves(self, name: str, state: State) -> State:
+        rollout = self.rollouts[name]
+        return replace(state, waves=progress_of(rollout.policy, rollout.collection, state))
+
+
+def _beside_status(obj: Object) -> Object:
+    return {**obj, "metadata": metadata_beside_status(obj), "status": None}
+
+
+def _said_in(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """It is remembered as it was seen first since when an instance is healthy; who did not see that wrote down sees it later."""
+    own = status["levelgate"]
+    progress = own.get("progress", {})
+    return {**status, "levelgate": {**own, "progress": {**progress, "readySince": "readySince" in progress}}}
+
+
+def _health(instance: Object) -> tuple[bool, Health]:
+    return is_fresh(instance), health(instance, is_instance=True)
+
+
+def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
+    return (node.key for node in rendered.nodes if node.key and not node.external)
+
+
+def _said(one: Account) -> tuple[object, ...]:
+    """What the record of its source tells of a set."""
+    return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current, one.holds
+
+
+def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:
+    return (one.verb, one.ready, one.healthy, one.blocked) if one else None

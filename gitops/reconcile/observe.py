@@ -1,0 +1,192 @@
+"""The first look of a pass: all members of our sets, what is stored, and what governs now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from applier.applyset import kro
+from applier.applyset.inventory import TOOL, Scope, is_intact, tool_of
+from applier.cluster import Object, Reader
+from applier.errors import ClusterError
+from applier.plan.model import Records
+from applier.read import observe
+from applier.state.observed import Observed, label
+from gitops.clock import Clock
+from gitops.decisions import decide
+from gitops.decisions.inputs import Conditions
+from gitops.gates.evaluate import Fact
+from gitops.reconcile.context import Known, Seen
+from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.reconcile.incremental.scope import Part
+from gitops.reconcile.sources import SourceState
+from gitops.records import window_calendar
+from gitops.records.installation import INSTALLATION, check_format
+from gitops.records.revisions import Archive
+from gitops.records.rollout_records import Rollouts
+from gitops.records.source_record import SourceRecord, is_approved, records_of
+from gitops.rollouts.source_rules import restored, unread
+from renderer import well_known
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.kinds import CRD
+
+FactsAt = Callable[[datetime], Mapping[str, Fact]]
+"""The external facts that are declared, as they are at a time, without asking anybody."""
+
+
+async def observe_all(
+    cluster: Reader,
+    sources: Sequence[SourceState],
+    seen: Seen,
+    *,
+    clock: Clock,
+    cluster_name: str,
+    facts: FactsAt | None = None,
+    own: Sequence[Object] | None = None,
+) -> Known:
+    """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds. What the
+    cluster's other sources have on record counts where `own`, all ConfigMaps of our namespace, were read already.
+    """
+    named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
+    archive = await Archive.observe(cluster, seen.archive)
+    archive = await archive.read_rules(cluster, sorted(named))
+    others = records_of(own or ())
+    if own is None:
+        own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD)
+    rollouts, windows = Rollouts.of(own), window_calendar.of(own)
+    catalogs = [state.catalog for state in sources]
+    read = {catalog.source for catalog in catalogs}
+    neighbours = {name: one for name, one in others.items() if name not in read}
+    parents = [source_parent(catalog.source) for catalog in catalogs]
+    instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
+    observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
+    used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
+    observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
+    missing = [parent for parent in parents if _is_lost(observed.objects.get(parent))]
+    lost = await observe.scan(cluster, observed, missing) if missing else {}
+    reading = seen.read(clock, cluster.server_time)
+    observed = replace(observed.recalling(seen.objects), now=reading.now)
+    rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
+    governors = {state.catalog.source: state.governors for state in sources}
+    rules |= {
+        name: (restored if name in neighbours and neighbours[name].target else unread)(name, archive.rules(name))
+        for name in set().union(*governors.values()) - rules.keys()
+    }
+    conditions = Conditions(
+        rules,
+        {},
+        reading,
+        cluster_name,
+        suspended={state.catalog.source: state.suspend for state in sources if state.suspend},
+        governors=governors,
+        externals=facts(reading.now) if facts else None,
+        depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
+    )
+    begun = decide.begin(observed, archive.stored)
+    names = (catalog.source for catalog in catalogs)
+    live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
+    said = {name: SourceRecord.read(obj) for name, obj in live.items()}
+    records = _beside(_records(sources, live, said, lost), neighbours)
+    # What differs in a source whose own objects were brought to this commit before is drift.
+    settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
+    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled, neighbours=neighbours)
+    return known.hearing(rollouts)
+
+
+async def observe_part(
+    cluster: Reader, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
+) -> Known:
+    """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
+    before, known = whole.observed, whole.known
+    parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
+    rest = parents.union(*part.around.values()) - part.roots
+    objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
+        ObjectKey.of(obj): obj for obj in whole.crds
+    }
+    observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
+    observed = await observe.complete(cluster, await observe.examine(cluster, observed, part.roots), ())
+    reading = seen.read(clock, cluster.server_time)
+    observed = replace(observed.recalling(before.objects), now=reading.now)
+    conditions = replace(
+        known.conditions,
+        reading=reading,
+        states=whole.propagation.states,
+        requests={},
+        externals=facts(reading.now) if facts else None,
+        is_part=True,
+    )
+    archive = whole.archive(part.instances)
+    targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
+    begun = decide.begin(observed, archive.stored, targets)
+    records = replace(known.records, scopes={}, partial=parents)
+    # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
+    before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
+    settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
+    return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
+
+
+async def heeding(cluster: Reader, known: Known) -> Known:
+    """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
+    observed = await observe.look(cluster, known.observed, {INSTALLATION})
+    check_format(observed.objects.get(INSTALLATION))
+    return replace(known, observed=observed)
+
+
+async def heeding_kro(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
+    """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
+    if not any(state.adoption.heirs_of for state in sources):
+        return sources
+    try:
+        runs = await kro.running(cluster, now)
+    except ClusterError as error:
+        runs = f"perhaps: {error}"
+    return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
+
+
+def _is_lost(parent: Object | None) -> bool:
+    """Does the inventory of a source not say any more where its members are? That of another tool is not ours to find."""
+    if parent is None or not label(parent, well_known.PARENT_ID):
+        return True
+    return tool_of(parent) == TOOL and not is_intact(parent)
+
+
+def _records(
+    sources: Sequence[SourceState],
+    live: Mapping[str, Object],
+    said: Mapping[str, SourceRecord],
+    lost: Mapping[ObjectKey, Scope],
+) -> Records:
+    """`live` are the ConfigMaps of the sources, `said` what stands in them."""
+    scopes: dict[ObjectKey, Scope] = dict(lost)
+    for record in said.values():
+        scopes |= record.scopes
+    approved = {
+        name
+        for state in sources
+        if (name := state.catalog.source) in live and is_approved(live[name], state.catalog.revision, state.path)
+        if not (state.prunes and said[name].keeps)  # it was no word on deletions while nothing was deleted
+    }
+    holds = {
+        state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
+    }
+    found_again = "the inventory of this source was lost or changed by others; nothing is deleted in the pass that finds its members again"
+    return Records(
+        scopes=scopes,
+        unreadable={state.catalog.source: state.catalog.protection for state in sources},
+        hold_pruning=holds
+        | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
+        approved=frozenset(approved),
+        adoption={state.catalog.source: state.adoption for state in sources},
+        brakes={state.catalog.source: state.brake for state in sources},
+        keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
+    )
+
+
+def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
+    """With what is known of sources that are not looked at: which sets are theirs, what they wait for, and what leaves them."""
+    parents = {name: source_parent(name) for name in neighbours}
+    claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
+    left = frozenset(key for record in neighbours.values() for key in record.leaves)
+    ids = {applyset_id(one): name for name, one in parents.items()}
+    return replace(records, neighbours=ids, claims=claims, left=left, left_sets=frozenset(map(applyset_id, left)))

@@ -1,0 +1,436 @@
+"""One pass: observe, then render, plan and execute until nothing more is allowed, then conclude.
+
+A pass may be called again at any time; it does what is possible and says what it left and why. It never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from applier.applyset.inventory import epoch_of
+from applier.cluster import CONTENT, Cluster, Object
+from applier.errors import ClusterError, StaleWrite
+from applier.execute.executor import Executor
+from applier.execute.pending_writes import Underway
+from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT
+from applier.execute.results import Result
+from applier.plan.model import Plan, SetPlan
+from applier.read.pending_reads import Reads
+from applier.state.observed import Observed
+from gitops.clock import Clock
+from gitops.decisions.inputs import Conditions
+from gitops.instrumentation import Stage, untold
+from gitops.reconcile import beforehand, conclude
+from gitops.reconcile.context import Known, Pass
+from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.reconcile.incremental.grants import granted, retold
+from gitops.reconcile.incremental.interests import Roots
+from gitops.reconcile.incremental.scope import Wider, admitted, changed, exceeded, is_much, ripples
+from gitops.reconcile.observe import FactsAt, heeding, heeding_kro, observe_all, observe_part
+from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.sources import SourceState, revisions_of
+from gitops.reconcile.step import Decider
+from gitops.reconcile.write_content import ContentWriter
+from gitops.reconcile.write_records import RecordWriter
+from gitops.records.installation import INSTALLATION, ensure_namespace
+from gitops.records.revisions import KIND, Archive
+from gitops.records.source_record import untaken_body
+from gitops.records.transitions import Transition
+from renderer.catalog.catalog import Catalog, written_versions
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, source_parent
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, Issued
+
+MAX_ROUNDS = 200
+"""A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
+
+
+class Lead(Protocol):
+    """In whose name a process writes: see `gitops.leadership.Leadership`."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    async def outdo(self, epoch: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Brings one cluster to what its sources say.
+
+    `name` is what the configuration calls the cluster.
+
+    `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
+    they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
+    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
+    what was rendered last. One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
+    hears of passes and what they consist of, `announced` of what has changed by them.
+    """
+
+    cluster: Cluster
+    version: str
+    clock: Clock
+    name: str
+    report: Callable[[Result], None] = lambda _: None
+    stopping: Callable[[], bool] = lambda: False
+    facts: FactsAt | None = None
+    lead: Lead | None = None
+    stage: Stage = untold
+    announced: Callable[[Sequence[Transition]], None] = lambda _: None
+    follows: Collection[str] | None = None
+    whole: Whole | None = None
+    memo: Memo = field(default_factory=Memo)
+    insists: bool = True
+    reads: Reads = field(init=False)
+    content: ContentWriter = field(init=False)
+    records: RecordWriter = field(init=False)
+    decider: Decider = field(init=False)
+    ledger: Ledger = field(init=False, default_factory=Ledger)
+    _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
+
+    def __post_init__(self) -> None:
+        underway = Underway()
+        self.reads = Reads(self.cluster, lambda: self.insists, underway.has_written, sleep=self.clock.sleep)
+        self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
+        self.decider.refusals.first_wait = timedelta() if self.insists else FIRST_WAIT
+        self.content = ContentWriter(
+            self.cluster,
+            self.reads,
+            self.version,
+            self.clock,
+            lambda: self.insists,
+            self._reported,
+            self.stage,
+            self.decider.fights,
+            self.decider.refusals,
+            self.decider.comparisons,
+            underway,
+        )
+        self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)
+
+    def leave_open(
+        self,
+        again: Callable[[Result, float], None],
+        readable: Callable[[GroupKind], None],
+        answered: Callable[[Object], bool],
+    ) -> None:
+        """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
+        that answer again, `answered` of records that were written after their pass; it says whether those who care about it hear of it that way.
+        """
+        self.insists, self.reads.heard, self._answered = False, readable, answered
+        self.decider.refusals.first_wait = FIRST_WAIT
+        self.content.underway.again = self.records.underway.again = again
+
+    def try_once(self) -> None:
+        """Passes send again what was refused only where something of it has changed, or after minutes."""
+        self.decider.refusals.first_wait = LONGEST_WAIT
+
+    @property
+    def pending(self) -> list[tuple[Result, float]]:
+        """Writes that were put off, and in how many seconds they are worth another look."""
+        return [*self.content.underway.pending, *self.records.underway.pending]
+
+    async def idle(self) -> None:
+        """Until the writes that are open now are answered."""
+        await asyncio.gather(self.content.underway.idle(), self.records.underway.idle())
+
+    async def end(self, seconds: float) -> None:
+        """Wait at most so long for writes that are open, then break them off."""
+        await self.reads.end()
+        await asyncio.gather(self.content.underway.end(seconds), self.records.underway.end(seconds))
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
+        NewerRecords where a later version keeps the records.
+        """
+        with self.stage("pass", **revisions_of(sources)):
+            return await self._whole(sources)
+
+    async def _whole(self, sources: Sequence[SourceState]) -> Pass:
+        miscounted = tuple(self.whole.miscounted()) if self.whole else ()
+        self.whole, given = None, sources
+        sources = await heeding_kro(self.reads, sources, self.clock.now())
+        catalogs, known = await self._observe(sources)
+        self.content.heed(sources, known.observed)
+        known = self.content.hindered(await self._in_term(known))
+        with self.content.executor(sources, known) as executor:
+            bundle, decided, known, results = await self._rounds(executor, catalogs, known)
+        self.ledger = Ledger.of(decided, self.ledger)
+        self.decider.refusals.heed(known.observed)
+        if known.propagation.stopped:
+            return Pass(
+                bundle,
+                decided,
+                known.observed,
+                tuple(results),
+                known.propagation,
+                ledger=self.ledger,
+                sources=tuple(sources),
+                now=known.now,
+            )
+        found = await self._conclude(sources, bundle, decided, known, results)
+        found = replace(found, miscounted=miscounted)
+        if not (known.records.hold_pruning or self.stopping()):
+            self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
+            return replace(found, observed=self.whole.observed, latest=self.whole.latest)
+        return found
+
+    async def _rounds(
+        self, executor: Executor, catalogs: Sequence[Catalog], known: Known
+    ) -> tuple[Bundle, Plan, Known, list[Result]]:
+        """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
+        results: list[Result] = []
+        for _ in range(MAX_ROUNDS):
+            bundle, decided, known = await self.decider.decide(catalogs, await heeding(self.reads, known))
+            if known.propagation.stopped or self.stopping():
+                break
+            if bundle.issued:
+                known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.revisions))
+                continue
+            asked, states = known.rollouts.requests, known.propagation.states
+            known, is_stored = await beforehand.keep(self.records, known, states, is_told=decided.is_idle)
+            if asked or not is_stored:
+                continue  # decide anew, on what is stored
+            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
+            if new and (refused := await self._own_namespace_refused()):
+                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
+                continue
+            if (outcome := await self.content.act(executor, decided, known.observed)) is None:
+                break
+            known = replace(known, observed=outcome.observed)
+            results += outcome.results
+        return bundle, decided, known, results
+
+    async def _conclude(
+        self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
+    ) -> Pass:
+        earlier = tuple(self.content.deeds)
+        with self.stage("conclude"):
+            known = await self._introduced(sources, known)
+            end = await conclude.conclude(
+                self.records,
+                bundle,
+                decided,
+                self.ledger,
+                sources,
+                known.observed,
+                known.archive,
+                known.propagation,
+                known.calendar,
+                version=self.version,
+                cluster_name=self.name,
+                now=known.now,
+                results=results,
+                earlier=earlier,
+                follows=self.follows,
+            )
+        del self.content.deeds[: len(earlier)]
+        await self.records.announce(end.transitions, known.now)
+        observed = known.observed.seen([*known.rollouts.records.values(), *end.live])
+        self.decider.seen.archive = known.archive.storing(end.objects)
+        self.decider.seen.objects = observed.objects
+        return Pass(
+            bundle,
+            decided,
+            observed,
+            (*results, *end.results),
+            known.propagation,
+            end.errors,
+            self.ledger,
+            sources=tuple(sources),
+            now=known.now,
+            holds_pruning=bool(known.records.hold_pruning),
+        )
+
+    def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:
+        """The sources say this from now on: the objects that they want otherwise, or why only a whole pass can tell what that means."""
+        if self.whole is None:
+            return Wider("not everything has been looked at yet")
+        found = changed(self.whole, sources)
+        if isinstance(found, Wider):
+            return found
+        due = {place: declared for place, declared in found.items() if self.whole.is_said_otherwise(place, declared)}
+        if is_much(len(due), sources):
+            return Wider(f"{len(due)} objects change, which is less work all at once")
+        self.whole.accept(sources, found, due=due)
+        return frozenset(key for _, key in due)
+
+    async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        """One pass over these objects of sources, at most `FEW`, with all that is nested in instances; or why a whole pass has to follow. Raises
+        ClusterError. Parts of different objects may run side by side, but beside no whole pass.
+        """
+        with self.stage("part"):
+            return await self._part(roots)
+
+    async def _part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        whole = self.whole
+        if whole is None:
+            return Wider("not everything has been looked at yet")
+        part = admitted(whole, roots)
+        if isinstance(part, Wider):
+            return part
+        catalogs, decider = whole.catalogs(part.around), self.decider.part()
+        sources, due = whole.sources, dict(whole.due)
+        with self.stage("observe"):
+            known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+        known = self.content.hindered(await self._in_term(known), part.instances | part.roots)
+        results: list[Result] = []
+        with self.content.executor(sources, known) as executor:
+            for _ in range(MAX_ROUNDS):
+                bundle, decided, known = await decider.decide(catalogs, await heeding(self.reads, known))
+                if why := exceeded(whole, part, bundle, decided, known):
+                    return Wider(why)
+                if self.stopping() or ((outcome := await self.content.act(executor, decided, known.observed)) is None):
+                    break
+                known = replace(known, observed=outcome.observed)
+                self.content.deeds += outcome.results
+                results += outcome.results
+        end = await conclude.conclude_part(
+            self.records,
+            decided,
+            sources,
+            known.archive,
+            known.propagation,
+            known.now,
+            results=results,
+        )
+        await self.records.announce(end.transitions, known.now)
+        done = (*results, *end.results)
+        observed = known.observed.seen(end.live)
+        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
+        why = ripples(whole, found)
+        merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
+        return Wider(why) if why else merged
+
+    async def grant(self) -> frozenset[ObjectKey] | Wider:
+        """Let instances move, where parts found that others have come further: those to look at now, or why a whole pass has to tell. One at a
+        time, and beside no whole pass. Raises ClusterError.
+        """
+        whole = self.whole
+        if whole is None or not whole.moved:
+            return frozenset()
+        nothing = Observed(whole.observed.discovery, {}, frozenset())
+        known = await heeding(self.reads, replace(whole.known, observed=nothing))
+        late, conditions = self.elapse(), self._conditions(whole)
+        if late is None:
+            return Wider("time may have changed more than what parts looked at")
+        found = granted(whole, conditions, known.observed)
+        whole.moved.clear()
+        if isinstance(found, Wider):
+            return found
+        try:
+            rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states, is_told=False)
+        except StaleWrite as error:
+            return Wider(f"what was let move is not on record: {error}")
+        whole.told(rollouts, ())
+        if failed:
+            return Wider(f"what was let move is not on record: {next(iter(failed.values()))}")
+        whole.grant(found.targets, found.states)
+        return frozenset(late).union(root for key in found.targets if (root := whole.root_of(key)))
+
+    def elapse(self) -> Roots:
+        """Time has passed: whom to look at because of that alone, such as those whose bake has ended."""
+        whole = self.whole
+        if whole is None:
+            return None
+        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
+        return None if reading.skewed else whole.elapse(reading.now)
+
+    def retold(self) -> Sequence[SetPlan]:
+        """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
+        return retold(self.whole, self._conditions(self.whole)) if self.whole else ()
+
+    def _conditions(self, whole: Whole) -> Conditions:
+        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
+        facts = self.facts(reading.now) if self.facts else None
+        return replace(whole.known.conditions, reading=reading, externals=facts)
+
+    async def tell(self) -> None:
+        """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""
+        whole = self.whole
+        if whole is None or whole.due or not whole.is_untold:
+            return
+        now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
+        rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, told.states)
+        deeds, self.content.deeds, whole.is_untold = self.content.deeds, [], False
+        end = await conclude.tell(self.records, whole.ledger, whole.sources, whole.observed, told, deeds, now.now)
+        whole.told(rollouts, end.objects)
+        await self.records.announce(end.transitions, now.now)
+
+    @property
+    def refused(self) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
+        """When what was refused is tried again although nothing has changed: by the parent of the set, by object."""
+        return self.content.refused
+
+    def _reported(self, result: Result) -> None:
+        self.report(result)
+
+    def _announced(self, transitions: Sequence[Transition]) -> None:
+        self.announced(transitions)
+
+    def _stored(self, obj: Object) -> bool:
+        """A record that was written after the pass that began it. Is it worth another look at its instance, whatever it says?"""
+        is_heard = self._answered(obj)
+        if self.whole and obj["kind"] == KIND.kind:
+            self.whole.stored(obj)
+        elif self.whole:
+            self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
+        return not is_heard
+
+    def is_writing(self, key: ObjectKey) -> bool:
+        """Is what is told of this object being written, so that its answer is still to come?"""
+        return self.records.underway.is_open(key)
+
+    def foresaw(self, obj: Object) -> bool:
+        """Would a pass over this instance find nothing new, though it is not as the last one saw it? See `Whole.foresaw`."""
+        return self.whole is not None and self.whole.foresaw(obj)
+
+    async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
+        self.reads.show(written_versions([state.catalog for state in sources]))
+        with self.stage("observe"):
+            known = await observe_all(
+                self.reads, sources, self.decider.seen, clock=self.clock, cluster_name=self.name, facts=self.facts
+            )
+        return [state.catalog for state in sources], known
+
+    async def _in_term(self, known: Known) -> Known:
+        """With the term in which it writes, which is the last in which anybody has written."""
+        if self.lead is None:
+            return known
+        last = max(map(epoch_of, known.observed.objects.values()), default=0)
+        if last > self.lead.epoch:
+            await self.lead.outdo(last)
+        return replace(known, records=replace(known.records, epoch=self.lead.epoch))
+
+    async def _introduced(self, sources: Sequence[SourceState], known: Known) -> Known:
+        """There is an object to tell of each source that waits before anything of it is written, and a place for what is told of all."""
+        waiting = known.propagation.gates.suspended.keys() - known.observed.objects.keys()
+        names = [state.catalog.source for state in sources]
+        new = [name for name in names if source_parent(name) in waiting]
+        if not (new or (self.follows and INSTALLATION not in known.observed.objects)):
+            return known
+        if await self._own_namespace_refused():
+            return known
+        with suppress(ClusterError):  # the next pass tries again
+            told = [await self.cluster.apply(untaken_body(name), manager=CONTENT) for name in new]
+            return replace(known, observed=known.observed.seen(told))
+        return known
+
+    async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
+        if refused := await self._own_namespace_refused():
+            return replace(archive, refused=dict.fromkeys((one.kind for one in issued), str(refused)))
+        return await beforehand.issue(self.records, issued, archive, commits)
+
+    async def _own_namespace_refused(self) -> ClusterError | None:
+        """Make sure that the namespace of our own records exists; the error if it cannot be made."""
+        try:
+            await ensure_namespace(self.cluster)
+        except ClusterError as error:
+            return error
+        return None

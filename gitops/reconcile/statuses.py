@@ -1,0 +1,195 @@
+"""What a pass is to say at its end: the status of each instance, the record of each source. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from applier.causes import Blocked, Reason
+from applier.cluster import Object
+from applier.execute.results import Result
+from applier.plan.model import Plan
+from applier.state.observed import Observed, annotation, label
+from gitops.decisions.decision import Propagation
+from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.reconcile.sources import SourceState, revisions_of
+from gitops.reconcile.tally import Tally
+from gitops.records import cause_rows, pass_history
+from gitops.records.cause_rows import Row, timestamp
+from gitops.records.instance_state import State
+from gitops.records.instance_status import instance_status, is_told
+from gitops.records.revisions import Archive
+from gitops.records.source_record import MOST_CLAIMS, SourceRecord, is_approval
+from gitops.rollouts.directives import asked_by
+from gitops.rollouts.state import Entry
+from renderer import well_known
+from renderer.definition.crd import key_of
+from renderer.errors import Problem
+from renderer.identity import ObjectKey, source_parent
+from renderer.render.model import Bundle, RenderedSet
+
+
+def statuses(
+    plan: Plan, sources: Sequence[SourceState], propagation: Propagation, now: datetime
+) -> Iterator[tuple[RenderedSet, Object, dict[str, Any]]]:
+    """Each instance that exists and was looked at, as it is stored, with what its status is to be."""
+    revisions = revisions_of(sources)
+    synced = {key: value for state in sources for key, value in state.synced.items()}
+    for one in plan.sets:
+        if one.parent is not None and not one.rendered.is_source and not one.untouched:
+            key, commit = one.rendered.parent, revisions.get(one.rendered.source, "")
+            remembered, asked = propagation.remembered.get(key, {}), synced.get(key, "")
+            status = instance_status(one, revision=commit, now=timestamp(now), remembered=remembered, synced=asked)
+            yield one.rendered, one.parent, status
+
+
+def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, now: str) -> SourceRecord:
+    """What the source's ConfigMap is to say after this pass."""
+    name = state.catalog.source
+    restless = [*ledger.restless(name)]
+    instances = [one for one in restless if not one.plan.rendered.is_source]
+    own = [one for one in restless if one.plan.rendered.is_source]
+    existing, missing = Tally.of(instances), _missing(restless)
+    target = state.catalog.revision
+    problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
+    scopes = ledger.scopes(name, before.scopes)
+    excess = scopes.excess
+    return SourceRecord(
+        url=state.url,
+        path=state.path,
+        ref=state.ref,
+        target=target,
+        offered=state.offer.commit if state.offer else "",
+        applied=target if all(one.is_brought_about for one in restless) else before.applied,
+        own=target if all(one.is_brought_about for one in own) else before.own,
+        since=before.since if before.target == target and before.since else now,
+        state=State.FAILED if excess or problems else _state(ledger, state, own),
+        counts={
+            "instances": len(ledger.of_source(name)) - len(own),
+            "missing": missing.total(),
+            "failed": existing.failed + missing["failed"],
+            "held": existing.held + missing["held"],
+        },
+        causes=_source_causes(state, problems, excess, own, before.causes, now),
+        scopes=before.scopes if excess else scopes,
+        claims=tuple(islice(_claims(restless), MOST_CLAIMS)),
+        leaves=tuple(islice((orphan.member.key for one in restless for orphan in one.plan.orphans), MOST_CLAIMS)),
+        passes=before.passes,
+        unpinned=state.unpinned,
+        version=state.version,
+        keeps=not state.prunes,
+        synced=state.synced.get(source_parent(state.catalog.source), before.synced),
+    )
+
+
+def _claims(accounts: Iterable[Account]) -> Iterator[ObjectKey]:
+    """What these want and another set has."""
+    for one in accounts:
+        for node in one.restless:
+            if node.node.key and node.holder not in {"", one.plan.rendered.id}:
+                yield node.node.key
+
+
+def passes_with(
+    state: SourceState,
+    ledger: Ledger,
+    parent: Object,
+    before: SourceRecord,
+    record: SourceRecord,
+    propagation: Propagation,
+    results: Sequence[Result],
+    now: datetime,
+) -> str:
+    """The passes of the source with this one. Decisions are those of the rollouts that its instances are in."""
+    source = state.catalog.source
+    definitions = ledger.definitions(source)
+    states = {
+        name: rollout
+        for name, rollout in propagation.states.items()
+        if any(name == one or name.startswith(f"{one}.") for one in definitions)
+    }
+    mine = ledger.of_source(source)
+    words = []
+    if is_approval(annotation(parent, well_known.APPROVED), record.target):
+        by = asked_by(parent, well_known.APPROVED)
+        words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
+    if state.pin:
+        words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
+    happened = pass_history.Happened(
+        results,
+        lambda key: key in mine or key in before.scopes,
+        [(one.plan.rendered.parent, node, cause) for one in ledger.restless(source) for node, cause, _ in one.holds],
+        words,
+        states,
+    )
+    room = record.room
+    return pass_history.noted(before.passes, happened, commit=record.target, state=record.state, now=now, room=room)
+
+
+def _state(ledger: Ledger, state: SourceState, own: Sequence[Account]) -> str:
+    if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
+        return State.SUSPENDED
+    return Tally.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
+
+
+def _missing(restless: Sequence[Account]) -> Counter[str]:
+    """Instances that do not exist yet, by how that is: what they are rendered to has failed, or whoever is to write them says so."""
+    missing = {one.plan.rendered.parent: one.plan for one in restless if not one.exists}
+    said = {node.node.key: node for one in restless for node in one.restless if node.node.key in missing}
+    found = Counter[str]()
+    for key, one in missing.items():
+        blocked = one.error or (said[key].blocked if key in said else None)
+        found[
+            "failed" if blocked and blocked.reason.is_failure else "held" if blocked and blocked.reason.is_hold else ""
+        ] += 1
+    return found
+
+
+def _source_causes(
+    state: SourceState,
+    problems: Sequence[Problem],
+    excess: str,
+    own: Sequence[Account],
+    before: Sequence[Mapping[str, Any]],
+    now: str,
+) -> tuple[Mapping[str, Any], ...]:
+    """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
+    rows: list[Row] = [
+        ("", Blocked(Reason.RENDER_FAILED, str(one), at=kind and key_of(kind)), ())
+        for one, kind in ((problem, state.catalog.definition_at(problem)) for problem in problems)
+    ]
+    rows += [("", Blocked(Reason.APPLY_FAILED, excess), ())] if excess else []
+    rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
+    rows += [("", state.pin.blocked, ())] if state.pin else []
+    rows += [row for one in own for row in one.rows]
+    objects = {node.node.id: node.node.key for one in own for node in one.restless}
+    return tuple(cause_rows.as_json(rows, objects, before, now))
+
+
+def vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive) -> frozenset[ObjectKey]:
+    """Instances with an applied pair that are certainly gone and that no source may want: not while one has files that cannot be read."""
+    wanted = {one.rendered.parent for one in plan.sets}
+    read = {state.catalog.source for state in sources if not state.catalog.unreadable and not state.hold}
+    return frozenset(
+        key
+        for key, pair in archive.stored.applied.items()
+        if key not in wanted
+        and pair.source in read
+        and key not in observed.objects
+        and (observed.is_known(key) or observed.has_none_of(key.group_kind))
+    )
+
+
+def strays(bundle: Bundle, observed: Observed) -> list[Object]:
+    """Instances of our kinds that no source and no parent wants and that never were ours; those told so already are left out."""
+    return [
+        obj
+        for key, obj in observed.objects.items()
+        if key.group_kind in observed.whole
+        and key not in bundle.instances
+        and not label(obj, well_known.PART_OF)
+        and not is_told(obj)
+    ]

@@ -1,0 +1,221 @@
+"""The pure part of a pass, with the reads that it asks for: render, plan, let move, again until no more may move and nothing is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from applier.causes import Reason
+from applier.cluster import Reader
+from applier.execute.fights import Fights
+from applier.execute.refusals import Refusals
+from applier.plan.comparison_cache import Comparisons
+from applier.plan.model import Answered, Plan
+from applier.plan.planner import plan
+from applier.read import observe
+from applier.state.observed import Observed, annotation, label
+from gitops.clock import Clock
+from gitops.decisions import deadlock, explanation
+from gitops.decisions import decide as governor
+from gitops.decisions.inputs import Situation
+from gitops.instrumentation import Stage, untold
+from gitops.reconcile.context import Known, Seen
+from gitops.records.source_record import read_sets
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import ObjectTypes, of_crds
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.kinds import CRD, defined_kind
+from renderer.manifest_hash import carries
+from renderer.render.cache import Memo
+from renderer.render.model import Bundle, Live, RenderedSet
+from renderer.render.render import render
+from renderer.render.resolve import laid_over
+from renderer.render.world import World
+
+MOST_ROUNDS = 8
+"""So often what is referred to is foretold again: it may refer to something else itself, and in a circle for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """Decides for one cluster; `memo`, `comparisons`, `fights`, `refusals` and `seen` remember from pass to pass. `stage` hears of renderings and
+    plans.
+    """
+
+    cluster: Reader
+    clock: Clock
+    memo: Memo = field(default_factory=Memo)
+    comparisons: Comparisons = field(default_factory=Comparisons)
+    fights: Fights = field(default_factory=Fights)
+    refusals: Refusals = field(default_factory=Refusals)
+    seen: Seen = field(default_factory=Seen)
+    stage: Stage = untold
+
+    def part(self) -> Decider:
+        """For passes over parts of what was decided last; it forgets nothing of the rest."""
+        return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
+
+    async def decide(
+        self, catalogs: Sequence[Catalog], known: Known, *, to_the_end: bool = False
+    ) -> tuple[Bundle, Plan, Known]:
+        """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again.
+
+        `to_the_end` nothing is held back, and nobody is asked what may move.
+        """
+        rounds = 0
+        while True:
+            observed = known.observed.served(await self.cluster.discover())
+            known = replace(known, observed=observed)
+            self.seen.types = of_crds(observed.crds, self.seen.types)
+            with self.stage("render"):
+                bundle = _rendered(catalogs, known, self.seen.types, self.memo)
+            crds = _crds_to_look_at(bundle, observed)
+            if bundle.unread or crds:
+                archive = await known.archive.read(self.cluster, bundle.unread)
+                known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
+                continue
+            now = self.clock.now()
+            records = replace(known.records, fights=self.fights.held_back(now), refused=self.refusals.standing(now))
+            wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+            scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
+            complete = await observe.complete(self.cluster, observed, scoped)
+            if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
+                known = replace(known, observed=complete)
+                continue
+            gates, answers = known.propagation.gates, list[Answered]()
+            asked = gates.noting(answers)
+            with self.stage("plan"):
+                decided = plan(bundle, observed, records, asked, self.comparisons, to_the_end=to_the_end)
+            unknown = {key for one in decided.sets for key in one.unknown}
+            references = {key for one in decided.sets for key in one.references}
+            references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
+            selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
+            selections -= observed.selected.keys()
+            if unknown or references or selections:
+                observed = await observe.select(self.cluster, observed, selections)
+                observed = await observe.examine(self.cluster, observed, unknown)
+                observed = await observe.refer(self.cluster, observed, references)
+                known = replace(known, observed=observed.recalling(self.seen.objects))
+                continue
+            known = replace(known, observed=observed)
+            if to_the_end:
+                coming = foretold(bundle, observed.objects)
+                if coming == known.foretold or rounds == MOST_ROUNDS:
+                    return bundle, decided, known
+                known, rounds = replace(known, foretold=coming), rounds + 1
+                continue
+            if still := governor.standing_still(bundle, observed, known.now):
+                found = plan(bundle, observed, records, still.gates, self.comparisons)
+                return bundle, found, replace(known, propagation=still)
+            if bundle.issued:
+                return bundle, decided, known
+            stored = known.archive.stored
+            here = Situation(known.conditions, bundle, decided, observed, stored, known.propagation)
+            moved = governor.decide(here)
+            gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
+            is_final = gated == known.gated and (
+                moved.decides_as(known.propagation) or governor.repeats(moved, here, answers)
+            )
+            known = replace(known, propagation=moved, gated=gated)
+            if not is_final:
+                continue
+            if strangers := _strangers(decided) - known.records.neighbours.keys():
+                names = {**dict.fromkeys(strangers, ""), **await read_sets(self.cluster)}
+                known = replace(known, records=replace(known.records, neighbours=names))
+                continue
+            moved = moved.explain(moved)
+            stands = moved.gates.answer_as(gates, answers)
+            final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
+            final = deadlock.told(explanation.told(final, moved.stays), moved.awaited)
+            return bundle, final, replace(known, propagation=moved.after(final))
+
+
+def _rendered(catalogs: Sequence[Catalog], known: Known, types: ObjectTypes, memo: Memo) -> Bundle:
+    """What these sources want, beside what is known of others: their instances, and nothing else of them is planned, and nothing is wrong there."""
+    whole = (*catalogs, *known.elsewhere)
+    bundle = render(whole, _world(known, whole, types), memo)
+    if not known.elsewhere:
+        return bundle
+    own = {catalog.source for catalog in catalogs}
+    theirs = {"", *(one.origin.file for catalog in known.elsewhere for one in catalog.definitions.values())}
+    return replace(
+        bundle,
+        sources={name: one for name, one in bundle.sources.items() if name in own},
+        issued=tuple(one for one in bundle.issued if one.source in own),
+        problems=tuple(one for one in bundle.problems if one.file not in theirs),
+    )
+
+
+def foretold(bundle: Bundle, live: Live) -> Live:
+    """Of the objects that are only referred to, those that the commit itself writes, as they will be, each with a version of its own. What
+    controllers make of them is not known.
+    """
+    referred = {node.key for one in bundle.sets for node in one.nodes if node.external and node.key}
+    nodes = (node for one in bundle.sets if referred for node in one.nodes if node.key in referred and node.writable)
+    found: dict[ObjectKey, Mapping[str, Any]] = {}
+    for node in nodes:
+        there = live.get(node.key) if node.key else None
+        if node.key and not (there and carries(there, node.manifest, node.hash)):
+            coming = laid_over(node.manifest, there) if there else node.manifest
+            found[node.key] = {**coming, "metadata": {**coming["metadata"], "resourceVersion": node.hash}}
+    return found
+
+
+def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
+    """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
+    is missing now.
+    """
+    kinds = _kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
+    used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
+    found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
+    return {key for key in found if not observed.is_known(key)}
+
+
+def _strangers(decided: Plan) -> set[str]:
+    """The ids of sets that are not planned here and have what is wanted here."""
+    nodes = (node for one in decided.sets for node in one.nodes)
+    refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
+    holders = {node.holder for node in refused}
+    return holders - {"", *(one.rendered.id for one in decided.sets)}
+
+
+def _is_custom(kind: GroupKind) -> bool:
+    return "." in kind.group and not kind.group.endswith(".k8s.io")
+
+
+def _kinds_of(bundle: Bundle) -> set[GroupKind]:
+    return {CRD} | kinds_in(bundle.sets)
+
+
+def kinds_in(sets: Iterable[RenderedSet]) -> set[GroupKind]:
+    """The kinds of what these sets own."""
+    return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
+
+
+def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> World:
+    observed = known.observed
+    by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
+    defined: dict[GroupKind, str] = {}
+    owners: dict[GroupKind, str] = {}
+    for crd in observed.crds:
+        if name := annotation(crd, well_known.DEFINITION):
+            kind = defined_kind(crd)
+            defined[kind] = name
+            if source := by_set.get(label(crd, well_known.PART_OF)):
+                owners[kind] = source
+    scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
+    return World(
+        live={**observed.objects, **known.foretold} if known.foretold else observed.objects,
+        scopes=scopes,
+        defined=defined,
+        owners=owners,
+        selected=observed.selections,
+        stored=known.archive.stored,
+        places=known.propagation.places,
+        gated=known.gated,
+        settled=known.settled,
+        types=types,
+    )

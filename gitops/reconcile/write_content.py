@@ -1,0 +1,112 @@
+"""What passes write of content: what is begun stays under way when its pass ends, and what was refused is remembered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field, replace
+from datetime import datetime
+
+from applier.cluster import Cluster, Reader
+from applier.execute.executor import Executor, Outcome
+from applier.execute.fights import Fights
+from applier.execute.pending_writes import Batch, Underway
+from applier.execute.refusals import Refusals
+from applier.execute.results import Answer, Result
+from applier.plan.comparison_cache import Comparisons
+from applier.plan.model import Plan
+from applier.state.observed import Observed
+from gitops.clock import Clock
+from gitops.instrumentation import Stage
+from gitops.reconcile.context import Known
+from gitops.reconcile.sources import SourceState, revisions_of, users_of
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+
+
+@dataclass(slots=True)
+class ContentWriter:
+    """Of one process and one cluster, for all its passes. `report` hears of every action as it is done. One that `insists` waits at the end of a pass
+    until all is answered. `deeds` are what was done since the records of sources were written, outside of whole passes; `_conflicts` are of
+    deletions, see Executor.
+    """
+
+    cluster: Cluster
+    reads: Reader
+    version: str
+    clock: Clock
+    insists: Callable[[], bool]
+    report: Callable[[Result], None]
+    stage: Stage
+    fights: Fights
+    refusals: Refusals
+    comparisons: Comparisons
+    underway: Underway = field(default_factory=Underway)
+    deeds: list[Result] = field(default_factory=list)
+    _conflicts: Counter[str] = field(default_factory=Counter)
+    _synced: Sequence[Mapping[ObjectKey, str]] = ()
+
+    def __post_init__(self) -> None:
+        self.underway.heard = self._heard
+
+    @contextmanager
+    def executor(self, sources: Sequence[SourceState], known: Known) -> Iterator[Executor]:
+        """For one pass. What it has begun and nobody has answered at the end stays under way."""
+        batch = Batch(self.underway, self.clock.sleep, self.insists())
+        try:
+            yield Executor(
+                self.cluster.at_once(),
+                self.reads,
+                self.version,
+                revisions_of(sources),
+                batch,
+                known.records.epoch,
+                users_of(sources),
+                self._conflicts,
+                self.comparisons,
+            )
+        finally:
+            batch.leave()
+
+    def hindered(self, known: Known, part: Collection[ObjectKey] | None = None) -> Known:
+        """With what may not be written now because of what earlier passes have begun."""
+        return replace(known, observed=known.observed.failed(self.underway.hindrances(part)))
+
+    async def act(self, executor: Executor, due: Plan, observed: Observed) -> Outcome | None:
+        """One round of what the plan allows; where it allows nothing, what comes of what is open. None where nothing does."""
+        with self.stage("apply"):
+            outcome = await (executor.rest(observed) if due.is_idle else executor.execute(due, observed))
+        if outcome is not None:
+            self._note(outcome.results)
+            self.refusals.note(due, observed, outcome.results, self.clock.now())
+        return outcome
+
+    def heed(self, sources: Sequence[SourceState], observed: Observed) -> None:
+        """What was refused is tried at once where that may have changed; so is that, and what was put off, where a person wants everything to be
+        looked at.
+        """
+        self.refusals.heed(observed)
+        synced = [state.synced for state in sources]
+        if synced != self._synced:
+            self.refusals.forget()
+            self.underway.hurry()
+        self._synced = synced
+
+    @property
+    def refused(self) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
+        """When what was refused is tried again although nothing has changed: by the parent of the set, by object."""
+        return self.refusals.due(self.clock.now())
+
+    def _note(self, results: Sequence[Result]) -> None:
+        self.fights.note(results, self.clock.now())
+        for result in results:
+            self.report(result)
+
+    def _heard(self, answer: Answer) -> bool:
+        """What was answered after the pass that began it: what rests on it may go on."""
+        result = answer[1]
+        self._note((result,))
+        self.refusals.heard(result)
+        self.deeds.append(result)
+        return True

@@ -1,0 +1,158 @@
+"""Writes of what passes tell and record: statuses, records of sources, rollouts and revisions, Events.
+
+Nobody waits long for one, as for every write (`applier.execute.pending_writes`), but with places of its own: an
+instance whose status is being written is worked on
+all the same. While a record is being written, or was put off, nothing else is written there; who looks afterwards says what holds then. So the newest
+word wins, and there are never two at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import field
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from applier.cluster import PARENT, STATUS, Cluster, Object
+from applier.errors import ClusterError, NotFound, StaleWrite
+from applier.execute.pending_writes import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.execute.results import Answer, Result
+from applier.state.observed import annotation
+from gitops.clock import Clock
+from gitops.reconcile import events
+from gitops.records.transitions import MOST, Transition
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+
+MOST_EVENTS: Final = 2 * MOST
+"""So many Events wait to be written at most; the rest is left out."""
+
+EVENTS_AT_ONCE: Final = 2
+"""Of the requests in flight; they are the least important ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A record that is to say something else: who writes it, with what result, and what is to be told once that is done."""
+
+    result: Result
+    write: Callable[[Cluster], Awaitable[Object | None]]
+    transitions: tuple[Transition, ...] = ()
+
+
+def told(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterable[str] = ()) -> Due:
+    """A status, or what a record tells; no other manager may say otherwise. Annotations that have `lapsed` with it are taken off before."""
+    key, subresource = ObjectKey.of(body), "status" if "status" in body else ""
+
+    async def write(cluster: Cluster) -> Object:
+        if gone := dict.fromkeys(lapsed):
+            await cluster.merge(key, {"metadata": {"annotations": gone}}, manager=STATUS)
+        return await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
+
+    return Due(Result(key, key, "status"), write, tuple(transitions))
+
+
+def stored(body: Object, *, force: bool = False) -> Due:
+    """A record of its own, perhaps of an instance."""
+    key = ObjectKey.of(body)
+
+    async def write(cluster: Cluster) -> Object:
+        return await cluster.apply(body, manager=PARENT, force=force)
+
+    return Due(Result(about(body), key, "stored"), write)
+
+
+def dropped(obj: Object) -> Due:
+    """A record that nothing needs any more."""
+    key = ObjectKey.of(obj)
+
+    async def write(cluster: Cluster) -> None:
+        await cluster.delete(key, uid=obj["metadata"]["uid"], resource_version=None)
+
+    return Due(Result(about(obj), key, "dropped"), write)
+
+
+def about(record: Object) -> ObjectKey:
+    """The instance that a record is of; the record itself where it is of none."""
+    key, of = ObjectKey.of(record), annotation(record, well_known.RECORD_OF).split("/")
+    return ObjectKey(*of) if len(of) == len(key) else key
+
+
+@dataclass(eq=False)
+class RecordWriter:
+    """Of one process and one cluster, for all its passes. `announced` hears of what has changed, `stored` of what was written when no pass waited for
+    it any more, and says whether that is worth another look. One that `insists` waits until all is answered.
+    """
+
+    cluster: Cluster
+    clock: Clock
+    insists: Callable[[], bool]
+    announced: Callable[[Sequence[Transition]], None]
+    stored: Callable[[Object], bool]
+    underway: Underway = field(default_factory=Underway)
+    _untold: dict[ObjectKey, tuple[Transition, ...]] = field(default_factory=dict)
+    _events: int = 0
+    _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(EVENTS_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self.underway.heard = self._heard
+
+    async def write(self, due: Sequence[Due]) -> list[Answer]:
+        """The answers that came while it was worth to wait; what is missing there is being written, or waits for its time."""
+        waiting, batch = self.underway.waiting, Batch(self.underway, self.clock.sleep, self.insists())
+        begun = [one for one in due if one.result.key not in waiting]
+        try:
+            answers = await batch.take(Act(one.result.key, partial(self._attempt, batch, one)) for one in begun)
+            while more := await batch.rest():
+                answers += more
+        finally:
+            batch.leave()
+        answered = {result.key for _, result in answers}
+        self._untold |= {one.result.key: one.transitions for one in begun if one.result.key not in answered}
+        return answers
+
+    async def announce(self, transitions: Sequence[Transition], now: datetime) -> None:
+        """Tell what has changed, now that the records say it."""
+        self.announced(transitions)
+        if self.insists():
+            await events.tell(self.cluster, transitions, now, asyncio.Semaphore(EVENTS_AT_ONCE))
+        else:
+            self._begin_events(transitions, now)
+
+    def _begin_events(self, transitions: Sequence[Transition], now: datetime) -> None:
+        if fitting := transitions[: max(0, MOST_EVENTS - self._events)]:
+            self._events += len(fitting)
+            self.underway.begin(self._tell(fitting, now))
+
+    async def _tell(self, transitions: Sequence[Transition], now: datetime) -> None:
+        try:
+            await events.tell(self.cluster, transitions, now, self._limit)
+        except Exception as error:
+            self.underway.broke(error)
+        finally:
+            self._events -= len(transitions)
+
+    async def _attempt(self, batch: Batch, one: Due) -> Answer:
+        """Write it; what fails is put off, ever longer."""
+        times = self.underway.tries(one.result.key)
+        answer = await batch.attempt(one.result, partial(one.write, self.cluster.at_once()))
+        error = answer[1].error
+        if error and not is_too_late(error) and not (batch.insists or self.underway.tries(one.result.key)):
+            self.underway.put_off(answer[1], error, min(LONGEST_WAIT, FIRST_WAIT * 2.0**times), times + 1)
+        return answer
+
+    def _heard(self, answer: Answer) -> bool:
+        obj, result = answer
+        untold = self._untold.pop(result.key, ())
+        if result.error is None:
+            self.announced(untold)
+            self._begin_events(untold, self.clock.now())
+        return obj is None or self.stored(obj)
+
+
+def is_too_late(error: ClusterError) -> bool:
+    """The object is gone, or another one by now: there is nothing to be told of it."""
+    return isinstance(error, NotFound | StaleWrite)

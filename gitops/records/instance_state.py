@@ -1,0 +1,183 @@
+"""An instance as its own status tells it: where it is, where it is to go, and every cause of waiting. For whoever asks the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from applier.causes import Reason
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.state.observed import annotation, is_terminating
+from gitops.records.cause_rows import Cause
+from gitops.records.installation import INSTALLATION
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.directives import Asked, moment
+from gitops.rollouts.state import State as Rollout
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.levelgate_status import OwnStatus
+
+_NONE: Final[Mapping[str, Rollout]] = {}
+
+
+class State(StrEnum):
+    """One word for a source, a rollout or an instance, the worst first. Held: only gates, people and the calendar stand in the way; waiting: for
+    readiness or data.
+    """
+
+    FAILED = "Failed"
+    HALTED = "Halted"
+    SUSPENDED = "Suspended"
+    WAITING = "Waiting"
+    HELD = "Held"
+    PROGRESSING = "Progressing"
+    SETTLED = "Settled"
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason]) -> State:
+        """The worst of these; nothing at all is settled."""
+        return cls.worst(map(_state, reasons))
+
+    @classmethod
+    def worst(cls, states: Iterable[State]) -> State:
+        return min(states, key=list(cls).index, default=cls.SETTLED)
+
+
+def _told_once(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
+    of_nodes = {(one.reason, one.message) for one in causes if one.node and one.reason.is_failure}
+    return tuple(one for one in causes if one.node or (one.reason, one.message) not in of_nodes)
+
+
+def _state(reason: Reason) -> State:
+    match reason:
+        case Reason.HALTED:
+            return State.HALTED
+        case Reason.SUSPENDED:
+            return State.SUSPENDED
+        case Reason.WAITING_FOR_DATA | Reason.DEPENDENCY_NOT_READY | Reason.DELETION_BLOCKED:
+            return State.WAITING
+        case Reason.SETTLED:
+            return State.SETTLED
+    if reason.is_failure or reason is Reason.NOT_IN_GIT:
+        return State.FAILED
+    return State.HELD if reason.is_hold else State.PROGRESSING
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A definition revision (0: none), and the commit that it was rendered from, shortened."""
+
+    revision: int = 0
+    commit: str = ""
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Pair:
+        return cls(int(told.get("revision") or 0), told.get("commit") or "")
+
+    def __str__(self) -> str:
+        """`r13 (9c1d2e7)`"""
+        return f"r{self.revision} ({self.commit[:7]})" if self.commit else f"r{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`since`: when the condition `Propagated` last changed between true and false. `deadline`: when it will have failed, while it moves.
+    `kro_state` is kro's `ACTIVE` and so on, `conditions` the status of each by type. `file` is where it stands in Git, with the line, as it was
+    written last.
+    """
+
+    key: ObjectKey
+    reason: Reason
+    message: str = ""
+    since: datetime | None = None
+    target: Pair = Pair()
+    applied: Pair = Pair()
+    settled: Pair = Pair()
+    source: str = ""
+    rollout: str = ""
+    wave: str = ""
+    deadline: datetime | None = None
+    nodes: Mapping[str, int] | None = None
+    labels: Mapping[str, str] | None = None
+    kro_state: str = ""
+    conditions: Mapping[str, str] | None = None
+    causes: tuple[Cause, ...] = ()
+    is_leaving: bool = False
+    file: str = ""
+
+    @classmethod
+    def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
+        """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
+        status, ours = instance.get("status") or {}, OwnStatus.of(instance)
+        told = {one.get("type"): one for one in status.get("conditions") or ()}
+        propagated = told.get("Propagated") or told.get("InstanceManaged") or {}
+        cause = Cause.read(propagated)
+        name, wave = ours.rollout.get("name", ""), ours.rollout.get("wave", "")
+        there = rollouts[name].waves if name in rollouts else ()
+        shared = next((one for one in there if one.name == wave), None)
+        return cls(
+            key=ObjectKey.of(instance),
+            reason=cause.reason,
+            message=cause.message,
+            since=moment(propagated.get("lastTransitionTime")),
+            target=Pair.read(ours.target),
+            applied=Pair.read(ours.applied),
+            settled=Pair.read(ours.settled),
+            source=ours.source,
+            rollout=name,
+            wave=wave,
+            deadline=moment(ours.progress.get("deadline")),
+            nodes=ours.nodes or None,
+            labels=instance["metadata"].get("labels") or {},
+            kro_state=status.get("state", ""),
+            conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
+            causes=_told_once([Cause.read(row).within(shared) for row in ours.blocked]),
+            is_leaving=is_terminating(instance),
+            file=annotation(instance, well_known.FILE),
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        return self.reason is Reason.SETTLED
+
+    @property
+    def reasons(self) -> tuple[Cause, ...]:
+        """Its causes, the worst first; of one that waits for nothing in particular, how it is; none of one that has settled."""
+        if self.is_settled:
+            return ()
+        return self.causes or (Cause(self.reason, self.message, since=self.since),)
+
+    @property
+    def state(self) -> State:
+        return State.of(cause.reason for cause in self.reasons)
+
+
+async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[Standing]:
+    """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
+    try:
+        found = await cluster.list(kind, selector=well_known.PARENT_ID)
+    except KindNotServed:
+        return []
+    return sorted((Standing.of(one, rollouts) for one in found), key=lambda one: one.key)
+
+
+async def everything_suspended(cluster: Cluster, now: datetime) -> str:
+    """The word that nothing at all is written; then statuses are as they were before. Empty where nobody said so. Raises ClusterError."""
+    wait = Asked.of(None, await cluster.get(INSTALLATION)).suspended(now, "Everything is")
+    return f"{wait.message}. What follows is as it was before." if wait else ""
+
+
+async def all_instances(
+    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NONE
+) -> list[Standing]:
+    """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
+    kinds = sorted({key.group_kind for record in records for key in record.scopes})
+    return [
+        one for found in await asyncio.gather(*(instances(cluster, kind, rollouts) for kind in kinds)) for one in found
+    ]

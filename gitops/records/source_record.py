@@ -1,0 +1,323 @@
+"""What a source's ConfigMap says beyond its ApplySet keys: the commit, the state, and the scope of every instance.
+
+The scopes outlive the instances' own objects, so that a set is found again when somebody deleted its parent by hand. Data is text; a record that
+cannot be read counts as empty, because everything in it can be found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from applier.applyset.inventory import TOOL, Scope
+from applier.cluster import Object, Reader
+from applier.state.observed import annotation, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
+
+SHORTEST_COMMIT: Final = 7
+"""So many characters of a commit's id are needed to approve it."""
+
+LARGEST: Final = 1 << 20
+"""Bytes that the API server takes as the data of one ConfigMap."""
+
+MOST_SCOPES: Final = 832 * 1024
+"""Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
+
+MOST_CLAIMS: Final = 100
+"""Objects that a record tells of those that a source wants and another set has."""
+
+_CONFIG_MAP: Final = GroupKind("", "ConfigMap")
+_UNTAKEN: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
+
+_TOO_MANY: Final = (
+    "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
+    f"{MOST_SCOPES}; nothing is lost, but an instance that is deleted by hand stays until it is recorded; divide the source into several, by `path`"
+)
+
+
+class Unreadable(NamedTuple):
+    """A source that cannot be read from Git: since when (RFC 3339), and what Git said last. It stands in an annotation of the record, since it is
+    told where no pass is run."""
+
+    since: str
+    why: str
+
+    @classmethod
+    def of(cls, parent: Object) -> Unreadable | None:
+        """As the record tells it; None where the source can be read."""
+        found = _mapping(annotation(parent, well_known.UNREADABLE))
+        return cls(str(found.get("since", "")), str(found["why"])) if found.get("why") else None
+
+    def text(self) -> str:
+        """As stored."""
+        return _dumps(self._asdict())
+
+
+class Scopes(Mapping[ObjectKey, Scope]):
+    """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form.
+
+    Nearly all instances of a kind have the same one, so the text tells each scope once, with the names of those that have it:
+    `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
+    """
+
+    def __init__(self, known: Mapping[ObjectKey, Scope] | str = "") -> None:
+        self._known: Mapping[ObjectKey, Scope] | None = None if isinstance(known, str) else known
+        self._text: str | None = known if isinstance(known, str) else None
+
+    @property
+    def text(self) -> str:
+        """As stored; equal scopes give equal text."""
+        if self._text is None:
+            rows = map(_row, _alike(self).items())
+            self._text = _dumps(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
+        return self._text
+
+    @property
+    def excess(self) -> str:
+        """Why a record cannot hold them; empty where it can."""
+        size = len(self.text.encode())
+        return "" if size <= MOST_SCOPES else _TOO_MANY.format(number=len(self), size=size)
+
+    @property
+    def _scopes(self) -> Mapping[ObjectKey, Scope]:
+        if self._known is None:
+            self._known = dict(_scopes(_rows(self._text or "")))
+        return self._known
+
+    def __getitem__(self, key: ObjectKey) -> Scope:
+        return self._scopes[key]
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._scopes)
+
+    def __len__(self) -> int:
+        return len(self._scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
+    wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word, `version`
+    the tag that `target` was taken by, where a range of versions is followed.
+
+    `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
+    set has, `leaves` what Git no longer wants of them and is still there, each at most `MOST_CLAIMS`; `passes` is the text of `passes.py`, `synced`
+    the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. It `keeps` everything
+    where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
+    """
+
+    url: str = ""
+    path: str = ""
+    ref: str = ""
+    target: str = ""
+    offered: str = ""
+    applied: str = ""
+    own: str = ""
+    since: str = ""
+    state: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    causes: tuple[Mapping[str, Any], ...] = ()
+    scopes: Scopes = field(default_factory=Scopes)
+    passes: str = ""
+    claims: tuple[ObjectKey, ...] = ()
+    leaves: tuple[ObjectKey, ...] = ()
+    synced: str = ""
+    unpinned: str = ""
+    version: str = ""
+    keeps: bool = False
+    unreadable: Unreadable | None = None
+    kinds: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, parent: Object) -> SourceRecord:
+        data = parent.get("data") or {}
+        return cls(
+            url=data.get("url", ""),
+            path=data.get("path", ""),
+            ref=data.get("ref", ""),
+            target=data.get("target", ""),
+            offered=data.get("offered", ""),
+            applied=data.get("applied", ""),
+            own=data.get("own", ""),
+            since=data.get("since", ""),
+            state=data.get("state", ""),
+            counts=_mapping(data.get("counts", "")),
+            causes=causes_of(parent),
+            scopes=Scopes(data.get("instances", "")),
+            passes=data.get("passes", ""),
+            claims=_keys(data.get("claims", "")),
+            leaves=_keys(data.get("leaves", "")),
+            synced=data.get("synced", ""),
+            unpinned=data.get("unpinned", ""),
+            version=data.get("version", ""),
+            keeps=bool(data.get("keeps")),
+            unreadable=Unreadable.of(parent),
+            kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
+        )
+
+    def data(self) -> dict[str, str]:
+        """As stored; equal records give equal text. `unreadable` and `kinds` stand beside it."""
+        return {
+            "url": self.url,
+            "path": self.path,
+            "ref": self.ref,
+            "target": self.target,
+            "offered": self.offered,
+            "applied": self.applied,
+            "own": self.own,
+            "since": self.since,
+            "state": self.state,
+            "counts": _dumps(self.counts),
+            "causes": _dumps(self.causes),
+            "passes": self.passes,
+            "claims": "\n".join(map(str, self.claims)),
+            "leaves": "\n".join(map(str, self.leaves)),
+            "synced": self.synced,
+            "unpinned": self.unpinned,
+            "version": self.version,
+            "keeps": "true" if self.keeps else "",
+            "instances": self.scopes.text,
+        }
+
+    @property
+    def room(self) -> int:
+        """Bytes that are left for passes."""
+        return LARGEST - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
+
+
+def _keys(text: str) -> tuple[ObjectKey, ...]:
+    return tuple(filter(None, map(ObjectKey.parse, text.splitlines())))
+
+
+def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
+    """The rows of a record, alone: the scopes in it may be long."""
+    return tuple(_rows((parent.get("data") or {}).get("causes", "")))
+
+
+def is_approval(said: str, commit: str) -> bool:
+    """Does this annotation of a source approve the commit? By its id, or by at least so much of it that no other can be meant."""
+    return len(said) >= SHORTEST_COMMIT and commit.startswith(said.lower())
+
+
+def is_approved(record: Object | None, commit: str, path: str) -> bool:
+    """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one,
+    and where nothing was taken yet there is no other.
+    """
+    if record is None or not is_approval(annotation(record, well_known.APPROVED), commit):
+        return False
+    known = SourceRecord.read(record)
+    return not known.target or known.path == path
+
+
+async def read_own(cluster: Reader) -> list[Object]:
+    """All ConfigMaps of our namespace: records of sources and rollouts, and the calendar."""
+    return await cluster.list(_CONFIG_MAP, OWN_NAMESPACE)
+
+
+async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
+    """The sources that this cluster knows, by name."""
+    return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
+
+
+def records_of(found: Iterable[Object]) -> dict[str, SourceRecord]:
+    """The same, by name, among these ConfigMaps of our namespace."""
+    parents = _parents(found)
+    return {name: SourceRecord.read(parents[name]) for name in sorted(parents)}
+
+
+async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
+    """Sources of which nothing was ever written, by name: they could not be read, or wait for others."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_UNTAKEN)
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.read(obj) for obj in found}
+
+
+async def source_names(cluster: Reader) -> list[str]:
+    """Sources that have an object here which tells of them, whether anything was written of them or not."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
+    names = sorted(obj["metadata"]["name"] for obj in found)
+    return [name.removeprefix(SOURCE_PREFIX) for name in names if name.startswith(SOURCE_PREFIX)]
+
+
+def untaken_body(source: str) -> Object:
+    """The object that tells of a source before it has an inventory."""
+    key = source_parent(source)
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.MANAGED_BY: TOOL}}
+    return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
+
+
+async def read_sets(cluster: Reader) -> dict[str, str]:
+    """The same sources, by the ids of their sets."""
+    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
+    return {label(obj, well_known.PARENT_ID): name for name, obj in _parents(found).items()}
+
+
+def _parents(found: Iterable[Object]) -> dict[str, Object]:
+    ours = (
+        obj
+        for obj in found
+        if label(obj, well_known.PARENT_ID) and annotation(obj, well_known.TOOLING).startswith(f"{TOOL}/")
+    )
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _loads(text: str) -> Any:
+    try:
+        return orjson.loads(text) if text else None
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    found = _loads(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(text: str) -> Iterator[Mapping[str, Any]]:
+    found = _loads(text)
+    return (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
+
+
+def _alike(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[ObjectKey]]:
+    found: dict[Scope, list[ObjectKey]] = {}
+    for key, scope in scopes.items():
+        found.setdefault(scope, []).append(key)
+    return found
+
+
+def _row(having: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
+    """A scope with the names of those that have it, by kind and namespace."""
+    scope, instances = having
+    of: dict[str, dict[str, list[str]]] = {}
+    for key in sorted(instances):
+        of.setdefault(f"{key.group}/{key.kind}", {}).setdefault(key.namespace, []).append(key.name)
+    return {"kinds": sorted(map(str, scope.kinds)), "namespaces": sorted(scope.namespaces), "of": of}
+
+
+def _scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
+    """Scopes by instance; what cannot be read of them is left out, since everything in a record can be found again."""
+    for row in rows:
+        match row:
+            case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:
+                scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
+                yield from ((key, scope) for key in _instances(of))
+
+
+def _instances(of: Mapping[str, Any]) -> Iterator[ObjectKey]:
+    for kind, places in of.items():
+        match kind.split("/"), places:
+            case [group, name], dict():
+                yield from (
+                    ObjectKey(group, name, namespace, instance)
+                    for namespace, names in places.items()
+                    for instance in (names if isinstance(names, list) else ())
+                    if isinstance(instance, str)
+                )

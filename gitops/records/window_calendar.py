@@ -1,0 +1,150 @@
+"""The calendar in force as the cluster holds it: the ConfigMap `windows`, for people to read and for whoever asks without the repository.
+
+For each source one YAML stream of its windows, as in Git, each with the file and line where it stands; with them the policy that says how windows
+are read. The iCalendar files that windows name lie beside it, as one JSON object by path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from applier.applyset.inventory import Scope, read_scope
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.state.observed import annotation, label
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.source_rules import SourceRules, Stored, restored
+from gitops.windows.window import Target
+from renderer import documents, well_known
+from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
+from renderer.kinds import CRD, RULES, WINDOW
+from renderer.render.model import id_in_definition
+
+KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
+_STREAM, _CALENDARS = ".yaml", ".calendars.json"
+"""After the name of the source."""
+
+
+def published(rules: Mapping[str, Stored]) -> dict[str, str]:
+    """The data of the ConfigMap for the rules in force, by source; a source without windows is left out."""
+    return {name: text for source, stored in sorted(rules.items()) for name, text in _published(source, stored)}
+
+
+def _published(source: str, stored: Stored) -> Iterator[tuple[str, str]]:
+    shown = [_placed(rule) for rule in stored.get("rules") or () if _is_shown(rule["manifest"])]
+    if shown:
+        yield f"{source}{_STREAM}", documents.dump(shown)
+        if files := stored.get("calendars"):
+            told = {file: base64.b64decode(data).decode(errors="replace") for file, data in files.items()}
+            yield f"{source}{_CALENDARS}", orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _is_shown(manifest: Manifest) -> bool:
+    return manifest["kind"] == WINDOW or "windows" in (manifest.get("spec") or {})
+
+
+def _placed(rule: Mapping[str, Any]) -> Manifest:
+    metadata = rule["manifest"]["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), well_known.FILE: f"{rule['file']}:{rule['line']}"}
+    return {**rule["manifest"], "metadata": {**metadata, "annotations": annotations}}
+
+
+def of(records: Iterable[Object]) -> Object | None:
+    """The ConfigMap among our own records."""
+    return next((obj for obj in records if ObjectKey.of(obj) == KEY), None)
+
+
+def due(rules: Mapping[str, Stored], live: Object | None) -> Object | None:
+    """The ConfigMap that is to be applied, None where it says so already. What it says of sources that this pass has not read stays."""
+    told = (live or {}).get("data") or {}
+    ours = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
+    data = {**{name: text for name, text in told.items() if name not in ours}, **published(rules)}
+    metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": {well_known.RECORD: KEY.name}}
+    return None if data == told else {"apiVersion": "v1", "kind": KEY.kind, "metadata": metadata, "data": data}
+
+
+async def read(cluster: Cluster) -> list[SourceRules]:
+    """The windows in force, by source in the order of names; those of a source that says none are not there. Raises ClusterError."""
+    live = await cluster.get(KEY)
+    return list(rules_in((live or {}).get("data") or {}))
+
+
+def rules_in(data: Mapping[str, str]) -> Iterator[SourceRules]:
+    """Inverse of `published`."""
+    for name, text in sorted(data.items()):
+        if name.endswith(_STREAM):
+            source = name.removesuffix(_STREAM)
+            found, _ = documents.load(name, text.encode())
+            files = orjson.loads(data.get(f"{source}{_CALENDARS}", "{}"))
+            calendars = {file: base64.b64encode(text.encode()).decode() for file, text in files.items()}
+            rules = [_rule(one.value) for one in found if _is_rule(one.value)]
+            yield restored(source, {"rules": rules, "calendars": calendars})
+
+
+def _is_rule(document: Mapping[str, Any]) -> bool:
+    """Somebody may have edited the ConfigMap; the next pass puts it right."""
+    return document.get("kind") in RULES and "name" in (document.get("metadata") or {})
+
+
+def _rule(manifest: Manifest) -> dict[str, Any]:
+    file, _, line = annotation(manifest, well_known.FILE).rpartition(":")
+    return {"file": file, "line": int(line) if line.isdecimal() else 0, "manifest": manifest}
+
+
+async def targets(
+    cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
+) -> dict[str, list[Target]]:
+    """What is live of each source, as windows select it. One list of metadata for each kind. Raises ClusterError."""
+    discovery = await cluster.discover()
+    parents = await asyncio.gather(*(cluster.get(source_parent(name), metadata_only=True) for name, _ in records))
+    scopes = [read_scope(parent) for parent in parents if parent]
+    scopes += [scope for _, record in records for scope in record.scopes.values()]
+    kinds = sorted(Scope().kinds.union(*(scope.kinds for scope in scopes)))
+    lists = await asyncio.gather(*(_listed(cluster, kind) for kind in kinds))
+    members = {ObjectKey.of(obj): obj for objects in lists for obj in objects}
+    plurals = {f"{one.plural}.{one.group}": kind for kind, one in discovery.resources.items()}
+    definitions = {
+        plurals[key.name]: name
+        for key, obj in members.items()
+        if key.group_kind == CRD and key.name in plurals and (name := annotation(obj, well_known.DEFINITION))
+    }
+    owners: dict[str, tuple[str, ObjectKey | None]] = {}
+    for source, record in records:
+        owners[applyset_id(source_parent(source))] = source, None
+        owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
+    found: dict[str, list[Target]] = {source: [] for source, _ in records}
+    for key, obj in members.items():
+        if owner := owners.get(label(obj, well_known.PART_OF)):
+            source, instance = owner
+            found[source].append(_target(key, obj, instance, members, definitions, cluster_name))
+    return found
+
+
+def _target(
+    key: ObjectKey,
+    obj: Object,
+    instance: ObjectKey | None,
+    members: Mapping[ObjectKey, Object],
+    definitions: Mapping[GroupKind, str],
+    cluster_name: str,
+) -> Target:
+    kind = key.group_kind
+    selected = instance or (key if kind in definitions else None)
+    if selected:
+        labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
+        node = id_in_definition(annotation(obj, well_known.NODE_ID)) if instance else ""
+        rgd = definitions.get(selected.group_kind, "")
+        return Target(kind, key.namespace, cluster_name, rgd, node, labels)
+    return Target(kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else "")
+
+
+async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:
+    try:
+        return await cluster.list(kind, selector=well_known.PART_OF, metadata_only=True)
+    except KindNotServed:
+        return []

@@ -1,0 +1,242 @@
+"""Which items of a rollout may move now.
+
+A function of values and of the time that is passed in: asked twice with nothing new in between it grants nothing new. A grant is never taken back:
+closing a gate stops what has not started.
+
+Levels and latches: pace, waves, windows, approvals and availability are asked each time. A halt stays until the target changes or a person resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from applier.causes import Reason
+from gitops.rollouts.collection import Collection, Counters, Item, Place
+from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.policy import ApprovalPoint, Governs, Mode, NewInstances, OnHalt, Policy, Wave
+from gitops.rollouts.queue_position import Wait
+from gitops.rollouts.shapes import frontier
+from gitops.rollouts.state import HALTED, OURSELVES, Entry, Halt, Revert, State, Target
+from gitops.rollouts.targets import shape_of
+from renderer.frozen import dataclass
+from renderer.phrasing import listed
+
+Pace = Callable[[Item, Counters], bool]
+"""May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""
+Gate = Callable[[str], Wait | None]
+"""What keeps this item where it is besides its pace. Asked in order of those whose turn it is: one that is kept makes room for the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`grants`: revision by key of what may move now, in order. `starts`: new items that begin at an older, completed revision and wait there.
+
+    `state` is to be stored. `wake_at`: when to ask again although nothing happened; None: time alone changes nothing.
+    """
+
+    grants: Mapping[str, int]
+    starts: Mapping[str, int]
+    state: State
+    wake_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A rollout at one moment. `closed`: waves whose own windows are closed, and why."""
+
+    policy: Policy
+    collection: Collection
+    state: State
+    closed: Mapping[str, Wait]
+
+    def target(self, wave: Wave) -> Target:
+        return self.state.targets[wave.name]
+
+    def counters(self, wave: Wave) -> Counters:
+        return self.collection.waves[wave.name].counters
+
+    def limit(self, wave: Wave, counters: Counters) -> int:
+        """F: how many of the wave may be under way or done. Failures that are tolerated are done; more than that halts."""
+        shape = shape_of(self.policy, wave, self.target(wave))
+        done = counters.settled + counters.failed
+        return frontier(shape, done, counters.total, sliding=self.policy.mode is Mode.SLIDING)
+
+    def limits(self, wave: Wave) -> tuple[int, int]:
+        """How many of the wave may be under way or done now, and once all that moved have settled."""
+        counters = self.counters(wave)
+        then = counters._replace(settled=counters.updated - counters.failed)
+        return self.limit(wave, counters), self.limit(wave, then)
+
+    @property
+    def lacks_availability(self) -> bool:
+        """Are fewer items healthy, at whatever revision, than the policy wants? Then only those may move that are not healthy anyway."""
+        counters = self.collection.counters
+        return counters.healthy < self.policy.min_available.at_least(counters.total)
+
+    def obstacles(self, wave: Wave) -> Iterator[Wait]:
+        """Why nothing of this wave may start, whatever its pace; the one that a person should hear of first."""
+        target, earlier = self.target(wave), self._earlier(wave)
+        if halt := self.state.halt_of(target):
+            yield Wait(Reason.HALTED, str(replace(halt, target=target.revision)))
+        incomplete = [one for one in earlier if self.target(one) == target and not is_complete(self.counters(one))]
+        if incomplete:
+            yield Wait(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}")
+        names, moved = {one.name for one in earlier}, self._moved_to(target)
+        for point in approvals_missing(self.policy, self.state, target):
+            if point.after_wave in names or 0 < point.after_settled <= moved:
+                by = f" by {' or '.join(point.by)}" if point.by else ""
+                asked = {"approval": {"after": str(point), "by": list(point.by)}}
+                yield Wait(Reason.APPROVAL_REQUIRED, f"{target} needs approval after {point}{by}", details=asked)
+        if wave.name in self.closed:
+            yield self.closed[wave.name]
+
+    def room(self, target: Target) -> int | None:
+        """How many more may move before the next approval by count; None: any number."""
+        points = [
+            point.after_settled for point in approvals_missing(self.policy, self.state, target) if point.after_settled
+        ]
+        return max(0, min(points) - self._moved_to(target)) if points else None
+
+    def _earlier(self, wave: Wave) -> tuple[Wave, ...]:
+        waves = self.policy.all_waves
+        return waves[: waves.index(wave)]
+
+    def _moved_to(self, target: Target) -> int:
+        """Items of all waves with this target that are at it or were let move there."""
+        there = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
+        return sum(counters.updated + counters.paused for counters in there)
+
+
+def approvals_missing(policy: Policy, state: State, target: Target) -> Sequence[ApprovalPoint]:
+    """Where somebody has to agree, and has not yet; nowhere in a rollback that needs none."""
+    if target.is_rollback and policy.rollback.ignore_approvals:
+        return ()
+    return [point for point in policy.approvals if not state.is_approved(target, str(point))]
+
+
+def is_complete(counters: Counters) -> bool:
+    """Nothing of the wave is left to wait for: what is held is passed, what failed is tolerated (or halts)."""
+    return counters.settled + counters.failed + counters.held == counters.total
+
+
+def decide(
+    policy: Policy,
+    collection: Collection,
+    state: State,
+    *,
+    now: datetime,
+    closed: Mapping[str, Wait] | None = None,
+    pace: Pace | None = None,
+    gate: Gate = lambda _: None,
+) -> Decision:
+    """Which items may move now. `closed`: waves whose own windows are closed, and why. `pace` takes the place of the policy's shapes.
+
+    The collection must hold the items as they stand to the targets of `state`. The caller stores each grant on its item before it acts on it, and
+    counts it at once (`reserve`).
+    """
+    collection.advance(now)
+    concluded = _concluded(policy, collection, state, now)
+    situation = Situation(policy, collection, concluded, closed or {})
+    grants: dict[str, int] = {}
+    starts: dict[str, int] = {}
+    entries: list[Entry] = []
+    for wave in policy.all_waves:
+        target = situation.target(wave)
+        joining, waiting = _newcomers(situation, wave, gate, is_paced=policy.is_explicit or pace is not None)
+        granted = (*joining, *_moving(situation, wave, joining, pace or _shaped(situation, wave), gate))
+        if granted:
+            entries.append(Entry(now, "granted", f"{target}, wave {wave.name}: {listed(granted)}"))
+        grants |= dict.fromkeys(granted, target.revision)
+        if concluded.completed:
+            starts |= {key: concluded.completed.revision for key in waiting if key not in grants}
+    wake_at = collection.now if _turns(state, concluded) else _next_moment(situation)
+    return Decision(grants, starts, concluded.noted(*entries), wake_at)
+
+
+def _turns(before: State, after: State) -> bool:
+    """May there be another target now?"""
+    return (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed)
+
+
+def _next_moment(situation: Situation) -> datetime | None:
+    moments = [situation.collection.next_change, *(wait.not_before for wait in situation.closed.values())]
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def reserve(collection: Collection, decision: Decision, *, now: datetime) -> None:
+    """Count what was granted, before anything of it has been written; new items that start elsewhere are new no more."""
+    for key in decision.grants:
+        collection.put(replace(collection[key], granted=True, progress=Progress.begun(now)))
+    for key in decision.starts:
+        collection.put(replace(collection[key], is_new=False, healthy=False))
+
+
+def _moving(situation: Situation, wave: Wave, joined: Sequence[str], pace: Pace, gate: Gate) -> Iterator[str]:
+    """Items of one wave that may move, in order, once those that `joined` are counted."""
+    items = situation.collection.waves[wave.name]
+    hindrances = list(situation.obstacles(wave))
+    taken = set(joined)
+    if situation.policy.governs is Governs.ALL and all(one.reason is Reason.WAVE_NOT_REACHED for one in hindrances):
+        for key in _keys(items.repairs, taken):
+            if not situation.collection[key].is_new and not gate(key):
+                taken.add(key)
+                yield key
+    if hindrances:
+        return
+    room = situation.room(situation.target(wave))
+    for key in _keys(items.repairs if situation.lacks_availability else items.eligible, taken):
+        if gate(key):
+            continue
+        counters = items.counters._replace(updated=items.counters.updated + len(taken))
+        if (room is not None and len(taken) >= room) or not pace(situation.collection[key], counters):
+            return
+        taken.add(key)
+        yield key
+
+
+def _keys(places: Iterable[Place], taken: Container[str]) -> Iterator[str]:
+    return (place[-1] for place in places if place[-1] not in taken)
+
+
+def _shaped(situation: Situation, wave: Wave) -> Pace:
+    return lambda _, counters: counters.updated < situation.limit(wave, counters)
+
+
+def _newcomers(situation: Situation, wave: Wave, gate: Gate, *, is_paced: bool) -> tuple[list[str], list[str]]:
+    """New items that join the target at once, and those that start at the last completed revision unless they may move.
+
+    An item that runs nothing is no change of a definition, so it is not paced. Where nothing has completed there is nothing else to start at: then a
+    policy of Git paces creation as well, and the default does not.
+    """
+    target, completed = situation.target(wave), situation.state.completed
+    if completed is None and is_paced:
+        return [], []
+    new = [place[-1] for place in situation.collection.waves[wave.name].newcomers]
+    if completed == target:
+        return new, []
+    if completed and situation.policy.new_instances is NewInstances.LAST_COMPLETED:
+        return [], new
+    if situation.state.halt_of(target):
+        return [], new
+    return [key for key in new if situation.collection.standing_of(key).eligible and not gate(key)], new
+
+
+def _concluded(policy: Policy, collection: Collection, state: State, now: datetime) -> State:
+    """With the halts, passed waves and completion that the counters show. What fails after all was completed is no matter of the rollout."""
+    is_over = state.is_over
+    for wave in policy.all_waves:
+        counters, target = collection.waves[wave.name].counters, state.targets[wave.name]
+        allowed = max(policy.max_failures.at_most(counters.total), state.forgiven.get(wave.name, 0))
+        if counters.failed > allowed and not is_over and not state.halt_of(target):
+            why = f"{counters.failed} of {counters.total} failed in wave {wave.name}, {allowed} may"
+            revert = Revert() if policy.on_halt is OnHalt.PROPOSE_REVERT else None
+            halt = Halt(target.revision, now, OURSELVES, why, revert)
+            state = replace(state, halts=(*state.halts, halt)).noted(Entry(now, HALTED, str(target), why=why))
+        if is_complete(counters) and not state.halt_of(target) and state.passed.get(wave.name) != target:
+            state = replace(state, passed={**state.passed, wave.name: target})
+    total, targets = collection.counters, set(state.targets.values())
+    if len(targets) == 1 and total.settled == total.total > 0 and (target := targets.pop()) != state.completed:
+        state = replace(state, completed=target).noted(Entry(now, "completed", str(target)))
+    return state

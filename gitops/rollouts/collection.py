@@ -1,0 +1,275 @@
+"""The items that a rollout moves, counted as they change: work for one event does not grow with their number (a logarithm aside).
+
+Items change one at a time (`put`, `remove`), time moves with `advance`. Counters and the ordered sets of pending items follow by the difference;
+what changes by time alone (a bake that ends, a deadline that passes) lies in a heap of moments. `recount` is the same from scratch, as a check.
+One collection belongs to one assignment of targets: when a wave gets another target, a new collection is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from operator import add, sub
+from typing import Final, NamedTuple
+
+from applier.causes import Reason
+from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.ordered import Ordered
+from gitops.rollouts.policy import Order, Policy
+from gitops.rollouts.queue_position import Wait
+from renderer.frozen import dataclass
+
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+_OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One instance (or item of a collection, or cluster) as a rollout sees it. Everything speaks of the target of its wave.
+
+    `updated`: runs the target, or renders the same there. `granted`: was let move
+    there; that counts at once. `healthy` is asked of a fresh observation, at whatever revision it is. `is_new`: it runs nothing yet. `alone`: it has
+    never run anything and nobody set a pace for that, so the others do not wait for it where it fails. `error`: what the server said for good when
+    it was applied. `held`: somebody keeps it where it is; the others pass it. `blocked`: another gate is closed for it, or, once it was granted,
+    what it waits for on its way.
+    """
+
+    key: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    updated: bool = False
+    granted: bool = False
+    healthy: bool = True
+    is_new: bool = False
+    alone: bool = False
+    progress: Progress = field(default_factory=Progress)
+    error: str = ""
+    held: Wait | None = None
+    blocked: Wait | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Counts as updated: the grant is a reservation."""
+        return self.updated or self.granted
+
+    @property
+    def passed(self) -> bool:
+        """The others do not wait for it: it has not moved and is held, or a person holds it on its way."""
+        return self.held is not None and (not self.moved or self.held.reason in _OF_PEOPLE)
+
+
+class Counters(NamedTuple):
+    """Of one wave. `held` are those that are passed: neither settled nor failed. `paused` are those of them that are on their way; all others that
+    were granted or run the target are `updated`.
+    """
+
+    total: int = 0
+    updated: int = 0
+    settled: int = 0
+    failed: int = 0
+    healthy: int = 0
+    held: int = 0
+    paused: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        return self.updated - self.settled
+
+    def plus(self, other: Counters) -> Counters:
+        return Counters._make(map(add, self, other))
+
+    def minus(self, other: Counters) -> Counters:
+        return Counters._make(map(sub, self, other))
+
+
+class Standing(NamedTuple):
+    """What an item counts as now, and when that changes by time alone. `passed`: the others do not wait for it, whatever becomes of it."""
+
+    settled: bool
+    failed: bool
+    passed: bool
+    eligible: bool
+    due: datetime | None
+
+
+def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> Standing:
+    """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere; what is
+    alone is passed then.
+    """
+    eligible = not item.moved and item.held is None and item.blocked is None
+    baked_at = overdue = None
+    if item.updated and item.healthy:
+        baked_at = _BEGINNING if not item.granted else item.progress.ready_since and item.progress.ready_since + bake
+    elif item.granted:
+        overdue = item.progress.overdue_after(policy.progress_deadline)
+    settled = baked_at is not None and now >= baked_at
+    late = overdue is not None and now > overdue
+    failed = item.granted and not settled and (bool(item.error) or item.progress.flaps > policy.max_flaps or late)
+    due = None
+    if baked_at is not None and not settled:
+        due = baked_at
+    elif overdue is not None and not late:
+        due = overdue + datetime.resolution
+    passed = not settled and ((item.passed and not failed) or (item.alone and failed))
+    return Standing(settled, failed and not passed, passed, eligible, due)
+
+
+def _counted(item: Item, found: Standing) -> Counters:
+    paused = found.passed and item.moved
+    return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, found.passed, paused)
+
+
+Place = tuple[int, str, str]
+"""Where an item stands in the order: higher priority first, then shuffled or not, then as declared, then by key."""
+
+
+class WaveItems:
+    """The items of one wave: counters, and three ordered sets of those that have not moved.
+
+    `eligible`: every gate but the pace is open. `repairs`: those of them that are not healthy. `newcomers`: those that run nothing yet and are not
+    held, whatever their gates say.
+    """
+
+    def __init__(self, name: str, bake: timedelta) -> None:
+        self.name = name
+        self.bake = bake
+        self.counters = Counters()
+        self.eligible = Ordered[Place]()
+        self.repairs = Ordered[Place]()
+        self.newcomers = Ordered[Place]()
+
+    def add(self, item: Item, found: Standing, place: Place) -> None:
+        self.counters = self.counters.plus(_counted(item, found))
+        for pending, belongs in (
+            (self.eligible, found.eligible),
+            (self.repairs, found.eligible and not item.healthy),
+            (self.newcomers, item.is_new and not item.moved and item.held is None),
+        ):
+            if belongs:
+                pending.add(place)
+
+    def remove(self, item: Item, found: Standing) -> None:
+        self.counters = self.counters.minus(_counted(item, found))
+        for pending in (self.eligible, self.repairs, self.newcomers):
+            pending.discard(item.key)
+
+
+class _Member(NamedTuple):
+    item: Item
+    standing: Standing
+    wave: WaveItems
+
+
+class Collection:
+    """All items of one definition under one policy. `bakes` says how long each wave bakes, by name, for all waves of the policy in order;
+    `salt` is what a shuffled order depends on: the target.
+    """
+
+    def __init__(self, policy: Policy, bakes: Mapping[str, timedelta], *, salt: str = "") -> None:
+        self.policy = policy
+        self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
+        self.now = _BEGINNING
+        self._salt = salt if policy.order is Order.SHUFFLE_PER_REVISION else None
+        self._members: dict[str, _Member] = {}
+        self._moments = Ordered[tuple[datetime, str]]()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Item]:
+        """In order, wave by wave; sorts all of them."""
+        for wave in self.waves.values():
+            yield from sorted((one.item for one in self._members.values() if one.wave is wave), key=self.place_of)
+
+    def __getitem__(self, key: str) -> Item:
+        return self._members[key].item
+
+    @property
+    def counters(self) -> Counters:
+        """Of all waves together."""
+        total = Counters()
+        for wave in self.waves.values():
+            total = total.plus(wave.counters)
+        return total
+
+    def counted(self, key: str) -> Counters:
+        """What one item counts as."""
+        member = self._members[key]
+        return _counted(member.item, member.standing)
+
+    def wave_of(self, key: str) -> WaveItems:
+        return self._members[key].wave
+
+    def standing_of(self, key: str) -> Standing:
+        return self._members[key].standing
+
+    def place_of(self, item: Item) -> Place:
+        shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
+        return -item.priority, shuffled, item.key
+
+    def put(self, item: Item) -> None:
+        """Add an item, or replace what was known of it."""
+        self.remove(item.key)
+        wave = self.waves[self.policy.wave_of(item.labels)]
+        found = standing(item, self.now, bake=wave.bake, policy=self.policy)
+        self._members[item.key] = _Member(item, found, wave)
+        wave.add(item, found, self.place_of(item))
+        if found.due is not None:
+            self._moments.add((found.due, item.key))
+
+    def remove(self, key: str) -> None:
+        """Forget an item; nothing happens if it is not there."""
+        member = self._members.pop(key, None)
+        if member is not None:
+            member.wave.remove(member.item, member.standing)
+            self._moments.discard(key)
+
+    def advance(self, now: datetime) -> Sequence[str]:
+        """Let time pass. An earlier time than the last one counts as the last one, so that a clock stepping back changes nothing. Answers the items
+        whose moment has come.
+        """
+        self.now = max(self.now, now)
+        due: list[str] = []
+        while (moment := self.next_change) and moment <= self.now:
+            due.append(next(iter(self._moments))[1])
+            self.put(self[due[-1]])
+        return due
+
+    @property
+    def next_change(self) -> datetime | None:
+        """When a bake ends or a deadline passes next."""
+        return next(iter(self._moments), (None,))[0]
+
+    def recount(self) -> bool:
+        """Count from scratch and go on with that; False where the running count was wrong, which is a fault of this program."""
+        fresh = Collection(self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or "")
+        fresh.now = self.now
+        for member in self._members.values():
+            fresh.put(member.item)
+        is_right = all(_same(self.waves[name], fresh.waves[name]) for name in self.waves)
+        self.waves, self._members, self._moments = fresh.waves, fresh._members, fresh._moments
+        return is_right
+
+
+def collected(
+    policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[Item], *, now: datetime, salt: str = ""
+) -> Collection:
+    """The collection of these items at this time."""
+    found = Collection(policy, bakes, salt=salt)
+    found.advance(now)
+    for item in items:
+        found.put(item)
+    return found
+
+
+def _same(one: WaveItems, other: WaveItems) -> bool:
+    return one.counters == other.counters and all(
+        list(mine) == list(theirs)
+        for mine, theirs in (
+            (one.eligible, other.eligible),
+            (one.repairs, other.repairs),
+            (one.newcomers, other.newcomers),
+        )
+    )

@@ -1,0 +1,35 @@
+"""What only shows with the instances that policies govern: two that cannot be told apart, and instances that a wave does not fit as it is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gitops.rollouts.policy import Policy, governing
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.render.model import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """`problems` of policies between which nothing decides, so that their instances stay as they are; `warnings` of those that go last."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def by_instances(policies: Collection[Policy], bundle: Bundle) -> Governed:
+    """Hold all instances of a rendering against the policies of its commit."""
+    problems: set[Problem] = set()
+    under: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
+    for key, rendered in bundle.instances.items():
+        definition = bundle.definitions.get(key.group_kind)
+        labels = rendered.manifest["metadata"].get("labels") or {}
+        policy = governing(policies, definition.name, labels) if definition else None
+        match policy:
+            case Problem():
+                problems.add(policy)
+            case Policy():
+                under.setdefault(policy.name, (policy, {}))[1][str(key)] = labels
+    warnings = (warning for policy, instances in under.values() for warning in policy.stragglers(instances))
+    return Governed(tuple(sorted(problems)), tuple(sorted(warnings)))

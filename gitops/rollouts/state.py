@@ -1,0 +1,225 @@
+"""What a rollout must not forget: which revision each wave moves to, halts, approvals, what completed last, and the last decisions.
+
+Everything else is read from the instances each time. One ConfigMap holds it; its data is text and equal states give equal text. A record that
+cannot be read is halted, because a halt may be what it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, field, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+
+from gitops.errors import GitopsError
+from gitops.rollouts.queue_position import Ahead
+from renderer.frozen import dataclass
+
+KEPT_DECISIONS: Final = 50
+OURSELVES: Final = "levelgate"
+OVERRIDDEN: Final = "overridden"
+"""The decision to change something in spite of a closed window."""
+HALTED: Final = "halted"
+"""The decision that nothing more moves to a target."""
+PROPOSED: Final = "proposed"
+"""The decision of what becomes of a revert that was to be proposed."""
+ANY_TARGET: Final = 0
+"""The target of a halt that holds whatever the target is."""
+MOST_TEXT: Final = 500
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class RefusedOrder(GitopsError):
+    """What a person asked of a rollout cannot be done; the text says what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A revision to move to; its number is its identity. `reverts`: the newest older revision with the same content, which makes this a rollback;
+    0: there is none.
+    """
+
+    revision: int
+    commit: str = field(default="", compare=False)
+    reverts: int = field(default=0, compare=False)
+
+    @property
+    def is_rollback(self) -> bool:
+        return self.reverts > 0
+
+    def __str__(self) -> str:
+        return f"r{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """What became of the proposal to take back what was halted: the `url` of the pull request, or `why` there is none; neither: nobody tried yet."""
+
+    url: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.url:
+            return f"a revert is proposed: {self.url}"
+        return f"no revert is proposed: {self.why}" if self.why else "a revert is going to be proposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A latch: nothing more moves to `target` until there is another, or until somebody resumes. `revert`: the policy wants one proposed."""
+
+    target: int
+    since: _Moment
+    by: str
+    why: str
+    revert: Revert | None = None
+
+    def __str__(self) -> str:
+        told = f"r{self.target} is halted since {self.since:%Y-%m-%dT%H:%M:%SZ} by {self.by}: {self.why}"
+        return f"{told}; {self.revert}" if self.revert else told
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Somebody agreed that `target` goes on after this wave, or this number of settled items."""
+
+    target: int
+    after: str
+    at: _Moment
+    by: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision: what was done to what, by whom and why."""
+
+    at: _Moment
+    what: str
+    subject: str
+    by: str = OURSELVES
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveProgress:
+    """How far a wave is, for people to read: of `total` instances some have `settled`, `failed`, are `moving`, are `held`; the others wait, for what
+    is `ahead` of them. `limit` may be under way or settled, `then` may be once all that moved have settled.
+    """
+
+    name: str
+    shape: str
+    total: int
+    settled: int
+    moving: int
+    held: int
+    failed: int
+    limit: int = 0
+    then: int = 0
+    ahead: Ahead = field(default_factory=Ahead)
+
+    @property
+    def moved(self) -> int:
+        return self.settled + self.moving + self.failed
+
+    def facing(self, ahead: Ahead) -> WaveProgress:
+        """With this ahead of those that wait; where nobody does, there is nothing to tell."""
+        return replace(self, ahead=ahead if self.waiting else Ahead())
+
+    @property
+    def waiting(self) -> int:
+        return self.total - self.settled - self.moving - self.held - self.failed
+
+
+TOLD: Final = frozenset({"waves", "points", "externals"})
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
+    order, tell how far it is, `points` after what its policy asks for approvals, `externals` which of the external facts that its definition asks
+    for are so, and since when; nothing is decided by these (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the
+    name of its policy where that selects instances; empty where nobody said.
+    """
+
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    passed: Mapping[str, Target] = field(default_factory=dict)
+    completed: Target | None = None
+    halts: tuple[Halt, ...] = ()
+    forgiven: Mapping[str, int] = field(default_factory=dict)
+    approvals: tuple[Approval, ...] = ()
+    decisions: tuple[Entry, ...] = ()
+    waves: tuple[WaveProgress, ...] = ()
+    points: tuple[str, ...] = ()
+    externals: Mapping[str, _Moment] = field(default_factory=dict)
+    of: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Has every wave what completed last, and is nothing newer to come?"""
+        return all(self.completed == one == self.passed.get(name) for name, one in self.targets.items())
+
+    def halt_of(self, target: Target) -> Halt | None:
+        return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
+
+    def is_approved(self, target: Target, after: str) -> bool:
+        return any(one.target == target.revision and one.after == after for one in self.approvals)
+
+    def telling(
+        self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
+    ) -> State:
+        """With how far it is, the points of approval, and the external facts that are so now."""
+        since = {name: self.externals.get(name, now) for name in sorted(externals)}
+        return replace(self, waves=waves, points=tuple(points), externals=since)
+
+    def foreseeing(self, ahead: Mapping[str, Ahead]) -> State:
+        """With what those wait for that have not moved, by wave."""
+        return replace(self, waves=tuple(wave.facing(ahead[wave.name]) for wave in self.waves))
+
+    @property
+    def untold(self) -> State:
+        """What decisions rest on."""
+        return replace(self, waves=(), points=(), externals={})
+
+    def noted(self, *entries: Entry) -> State:
+        """With these decisions recorded; only the newest are kept, each bounded in length.
+
+        What the program decided already, or did under a break-glass, is not recorded again: killed between this record and what it speaks of, it
+        decides the same anew, and a record that changed each time would be all that it ever wrote.
+        """
+        short = [
+            replace(entry, subject=entry.subject[:MOST_TEXT], by=entry.by[:MOST_TEXT], why=entry.why[:MOST_TEXT])
+            for entry in entries
+        ]
+        known = {
+            replace(entry, at=_EVER) for entry in self.decisions if entry.by == OURSELVES or entry.what == OVERRIDDEN
+        }
+        new = [entry for entry in short if replace(entry, at=_EVER) not in known]
+        return replace(self, decisions=(*self.decisions, *new)[-KEPT_DECISIONS:])
+
+    def data(self) -> dict[str, str]:
+        """As a ConfigMap's data."""
+        said = {name: getattr(self, name) for name in self.__slots__}
+        said["halts"] = [asdict(halt, dict_factory=_without_nothing) for halt in self.halts]
+        return {
+            name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
+            for name, value in said.items()
+            if value
+        }
+
+    @classmethod
+    def read(cls, data: Mapping[str, str], *, now: datetime) -> State:
+        """Inverse of `data`; keys that it does not know are passed over. What cannot be read comes back halted, whatever the target."""
+        try:
+            known = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}
+            return msgspec.convert(known, cls)
+        except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
+            return cls(halts=(Halt(ANY_TARGET, now, OURSELVES, f"the record of this rollout cannot be read: {error}"),))
+
+
+def _without_nothing(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None}

@@ -1,0 +1,82 @@
+"""Everything that watches one daemon, put together: what it tells while it works, and where that is served."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from applier.execute.results import Result
+from gitops.clock import Clock
+from gitops.config.address import Address
+from gitops.daemon.follower import Follower
+from gitops.daemon.live_config import Configuration
+from gitops.instrumentation import Stage, told
+from gitops.reconcile.context import Pass
+from gitops.server.http import Server, listening
+from gitops.server.metrics import Metrics
+from gitops.server.monitor import Monitor
+
+
+class Counted(Protocol):
+    """A cluster that counts what comes back from it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def answers(self) -> Counter[tuple[str, int]]: ...
+
+
+class Seen:
+    """`stage`, `report` and `passed` are to be told by whoever works; `leads` and `stands_by` as for the `Monitor`."""
+
+    def __init__(
+        self,
+        cluster: Counted,
+        version: str,
+        clock: Clock,
+        leads: Callable[[], bool],
+        stands_by: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
+        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches, self._queue)
+        self.stage: Stage = told(self.monitor.stage, self.metrics.stage)
+        self._follower: Follower | None = None
+
+    def report(self, result: Result) -> None:
+        self.metrics.result(result)
+
+    def passed(self, found: Pass) -> None:
+        self.monitor.passed(found)
+
+    @asynccontextmanager
+    async def serving(
+        self,
+        address: Address,
+        follower: Follower,
+        hint: Callable[..., Awaitable[None]],
+        configuration: Configuration,
+    ) -> AsyncIterator[Address]:
+        """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises NotListening."""
+        self._follower, self.monitor.refused = follower, lambda: configuration.refused
+        self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
+        server = Server(
+            self.monitor,
+            self.metrics,
+            hint,
+            lambda: configuration.config.sources,
+            lambda: configuration.config.hooks,
+        )
+        async with listening(server.app(is_local=address.is_loopback), address) as where:
+            yield where
+
+    def _queue(self) -> tuple[int, float]:
+        return (len(self._follower.queue), self._follower.queue.oldest) if self._follower else (0, 0.0)
+
+    def _caches(self) -> Mapping[str, int]:
+        if self._follower is None:
+            return {}
+        decider = self._follower.reconciler.decider
+        return {"renderings": decider.memo.size, "comparisons": decider.comparisons.size}

@@ -1,0 +1,99 @@
+"""Windows of the coming days as bars on a line: where they are active, for people to see at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Final
+
+from gitops.explain.window_table import governs, next_change
+from gitops.rollouts.source_rules import SourceRules
+from gitops.times import Times
+from gitops.windows.verdict import startable
+from gitops.windows.window import Kind, Window
+from renderer.frozen import dataclass
+
+DAYS: Final = 7
+SCALE: Final = 1000
+"""Units of length of the whole line."""
+
+_LAST_LABEL: Final = 930
+MOST: Final = 40
+_MOST_BARS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One window. `bars` are beginning and length of what is active, in units of `SCALE`; `opens`: it lets pass now."""
+
+    name: str
+    source: str
+    kind: Kind
+    active: bool
+    opens: bool
+    change: str
+    governs: str
+    ticket: str
+    description: str
+    bars: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A midnight. `label` is empty where there is no room for it."""
+
+    x: int
+    label: str
+
+
+def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[Row], int]:
+    """The windows in force, those that hold something back now first, and how many did not fit."""
+    found = [_row(one.source, window, now) for one in rules for window in one.windows.values()]
+    found.sort(key=lambda row: (row.opens, row.source, row.name))
+    return found[:MOST], max(0, len(found) - MOST)
+
+
+def days(now: datetime) -> list[Day]:
+    """Midnights, UTC, of the days that are shown."""
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    starts = [midnight + timedelta(days=number) for number in range(1, DAYS + 1)]
+    places = [(x, start) for start in starts if (x := _x(start, now)) < SCALE]
+    return [Day(x, f"{start:%a %d}" if x <= _LAST_LABEL else "") for x, start in places]
+
+
+def _row(source: str, window: Window, now: datetime) -> Row:
+    active = window.timeline.span(now).active
+    opens = not active if window.kind is Kind.DENY else startable(window, now).open
+    bars = tuple(_bars(window, now))
+    change = next_change(window, Times(utc=True), now)
+    if change == "none":
+        change = "for good"
+    elif window.kind is Kind.DENY:
+        change = change.replace("closes", "ends") if active else f"begins {change}"
+    elif not active:
+        change = f"opens {change}"
+    return Row(
+        window.name,
+        source,
+        window.kind,
+        active,
+        opens,
+        change,
+        governs(window),
+        window.ticket,
+        window.description,
+        bars,
+    )
+
+
+def _bars(window: Window, now: datetime) -> Iterator[tuple[int, int]]:
+    end = now + timedelta(days=DAYS)
+    spans = takewhile(lambda span: span[0] is None or span[0] < end, window.timeline.intervals(now))
+    for (opens, closes), _ in zip(spans, range(_MOST_BARS), strict=False):
+        start = _x(max(opens or now, now), now)
+        yield start, max(2, _x(min(closes or end, end), now) - start)
+
+
+def _x(moment: datetime, now: datetime) -> int:
+    return round((moment - now) / timedelta(days=DAYS) * SCALE)

@@ -1,0 +1,161 @@
+"""Put the parts together: from what a person names (a path, a URL, a source) to what the pipeline works on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from applier.applyset.adoption import NEVER, Adoption
+from applier.plan.model import BRAKE, Brake
+from gitops.errors import SourceError
+from gitops.source import (
+    Credentials,
+    Mirror,
+    Snapshot,
+    Target,
+    Verification,
+    default_cache,
+    is_url,
+    locations,
+    parse_ref,
+    unless,
+)
+from renderer.catalog.catalog import Catalog, follow, load
+from renderer.definition.kind_schemas import ObjectTypes
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+
+if TYPE_CHECKING:
+    from gitops.forge.connect import Place
+
+SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked. Unless it
+    `prunes`, what Git no longer wants of it stays.
+
+    Its members are written with the rights of the `service_account` (`NAMESPACE/NAME`), empty: with our own.
+
+    `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
+    With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan;
+    `verification` says who has to have signed it. `forge` is where reverts of what was halted are proposed.
+    """
+
+    name: str
+    target: Target
+    credentials: Credentials = field(default_factory=Credentials)
+    interval: timedelta = timedelta(seconds=30)
+    adoption: Adoption = NEVER
+    brake: Brake = BRAKE
+    prunes: bool = True
+    suspend: str = ""
+    service_account: str = ""
+    depends_on: tuple[str, ...] = ()
+    governs_all: bool = False
+    require_plan: bool = False
+    verification: Verification | None = None
+    forge: Place | None = None
+
+    @property
+    def user(self) -> str:
+        """As the API server calls the service account; empty where there is none."""
+        return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
+
+
+def source_config(
+    text: str,
+    *,
+    ref: str = "",
+    path: str = "",
+    interval: timedelta = timedelta(seconds=30),
+    adoption: Adoption = NEVER,
+) -> SourceConfig:
+    """Read `[NAME=]URL`; without a name the last path segment without `.git` is taken.
+
+    Raises SourceError (and RefusedUrl) with what to write instead.
+    """
+    name, separator, url = text.partition("=")
+    if not separator or "/" in name or ":" in name:
+        name, url = "", text
+    if not url:
+        raise SourceError(text, "names no repository", advice="write NAME=URL, or the path of a repository")
+    url = url if is_url(url) else str(Path(url).expanduser().absolute())
+    name = name or default_name(url)
+    if not SOURCE_NAME.fullmatch(name):
+        raise SourceError(
+            text,
+            f"{name!r} cannot name a source",
+            advice="write NAME=URL with a name of small letters, digits and dashes",
+        )
+    return SourceConfig(name, Target(url, parse_ref(ref), path), interval=interval, adoption=adoption)
+
+
+def default_name(url: str) -> str:
+    """`https://git.example.com/shop/deploy.git` is called `deploy`."""
+    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
+
+
+def likely_name(place: str) -> str:
+    """The name of a source for what is only looked at: that of its place, made valid where it is not. `/tmp/My_Apps` is called `my-apps`."""
+    url = place if is_url(place) else str(Path(place).expanduser().absolute())
+    return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
+
+
+def mirrors(
+    sources: Sequence[SourceConfig], cache: Path | None = None, *, stopping: Callable[[], bool] = lambda: False
+) -> dict[str, Mirror]:
+    """One mirror for each source, by name; once the process is `stopping` they wait for no server any more, and raise Stopped.
+
+    Raises SourceError when two sources have one name.
+    """
+    tick = unless(stopping)
+    found: dict[str, Mirror] = {}
+    for source in sources:
+        if source.name in found:
+            raise SourceError(
+                str(source.target),
+                f"two sources are called {source.name!r}",
+                advice="give one of them a name: NAME=URL",
+            )
+        found[source.name] = Mirror(source.target, cache or default_cache(), credentials=source.credentials, tick=tick)
+    return found
+
+
+def schemas_in(folders: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
+    """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
+
+    Raises SourceError for a folder that describes no kind.
+    """
+    types, problems = ObjectTypes(), []
+    for place in folders:
+        catalog = catalog_of(locations.read(place))
+        unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
+        if not catalog.types.described and not unreadable:
+            raise SourceError(place, "holds no CustomResourceDefinition", advice="name the folder that they are in")
+        problems += [replace(problem, file=f"{place}/{problem.file}") for problem in unreadable]
+        types = types.beside(catalog.types)
+    return types, tuple(problems)
+
+
+def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
+    """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again.
+
+    The revision of a working tree that differs from its commit ends in `-dirty`: no source was brought to that before, so what differs is no drift.
+    """
+    if previous and previous.source == source and snapshot.since == previous.revision != "":
+        changed = {path: snapshot.files[path].data for path in snapshot.changed}
+        if later := follow(previous, changed, snapshot.revision):
+            return later
+    return load(
+        {path: file.data for path, file in snapshot.files.items()},
+        source=source,
+        revision=f"{snapshot.revision}-dirty" if snapshot.is_dirty else snapshot.revision,
+        refused={problem.path: problem.message for problem in snapshot.problems},
+        previous=previous,
+    )

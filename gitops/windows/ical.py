@@ -1,0 +1,168 @@
+"""Events of an iCalendar file (RFC 5545): when they start and end on the wall calendar.
+
+A subset, read exactly or refused: single events with DTSTART and DTEND or DURATION. Events that repeat are refused rather than read in part.
+Cancelled events are left out; to-dos, alarms and zone definitions are passed over (zones go by their IANA names).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from gitops.windows import time_syntax, zones
+from renderer.frozen import dataclass
+
+_REPEATS = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
+_DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?")
+
+
+class CalendarError(ValueError):
+    """The file is not a calendar that can be read; `line` counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        self.line = line
+        self.message = message
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Local start and end; a zone of None is that of the reader. `extra` is elapsed time after `end`."""
+
+    start: datetime
+    start_zone: ZoneInfo | None
+    end: datetime
+    end_zone: ZoneInfo | None
+    extra: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    line: int
+    name: str
+    parameters: str
+    value: str
+
+
+def events(data: bytes) -> list[Event]:
+    """The events of a file, as they come. Raises CalendarError for the first thing that cannot be read."""
+    lines = list(_unfolded(data.removeprefix(codecs.BOM_UTF8)))
+    if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
+        raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
+    return [event for found in _components(lines) if (event := _event(found))]
+
+
+def _unfolded(data: bytes) -> Iterator[_Property]:
+    """Lines with their continuations, which begin with a space or tab (3.1); they may be folded within a letter."""
+    pending, number = b"", 0
+    for current, line in enumerate(data.splitlines(), start=1):
+        if line[:1] in (b" ", b"\t"):
+            pending += line[1:]
+            continue
+        if pending:
+            yield _property(pending, number)
+        pending, number = line, current
+    if pending:
+        yield _property(pending, number)
+
+
+def _property(data: bytes, number: int) -> _Property:
+    try:
+        line = data.decode()
+    except UnicodeDecodeError:
+        raise CalendarError(number, "not UTF-8 text") from None
+    # A quoted parameter may hold colons (3.2).
+    match = re.fullmatch(
+        r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line
+    )
+    if match is None:
+        raise CalendarError(number, f"{line[:40]!r} is not a property; NAME:VALUE is expected")
+    return _Property(number, match[1].upper(), match[2].upper(), match[3].strip())
+
+
+def _components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
+    """The properties of each VEVENT, BEGIN first, without those of components inside it."""
+    opened: list[str] = []
+    current: list[_Property] = []
+    for line in lines:
+        if line.name == "BEGIN":
+            opened.append(line.value.upper())
+            if opened[-1] == "VEVENT":
+                current = [line]
+        elif line.name == "END":
+            if not opened or opened.pop() != line.value.upper():
+                raise CalendarError(line.line, f"END:{line.value} ends nothing that was begun")
+            if line.value.upper() == "VEVENT":
+                yield current
+        elif opened and opened[-1] == "VEVENT":
+            current.append(line)
+    if opened:
+        raise CalendarError(1, f"the file ends inside of {opened[-1]}; it is incomplete")
+
+
+def _event(properties: list[_Property]) -> Event | None:
+    named = {line.name: line for line in properties}
+    if "STATUS" in named and named["STATUS"].value.upper() == "CANCELLED":
+        return None
+    if repeats := sorted(_REPEATS & named.keys()):
+        line = named[repeats[0]].line
+        raise CalendarError(
+            line, f"{repeats[0]}: events that repeat are not read; export single events, or write an rrule"
+        )
+    if "DTSTART" not in named:
+        raise CalendarError(named["BEGIN"].line, "an event without DTSTART")
+    start, start_zone = _moment(named["DTSTART"])
+    if "DTEND" in named:
+        end, end_zone = _moment(named["DTEND"])
+        return Event(_midnight(start), start_zone, _midnight(end), end_zone)
+    days, extra = _duration(named.get("DURATION"), whole_day=not isinstance(start, datetime))
+    return Event(_midnight(start), start_zone, _midnight(start) + days, start_zone, extra)
+
+
+def _midnight(moment: date) -> datetime:
+    return moment if isinstance(moment, datetime) else datetime.combine(moment, time())
+
+
+def _moment(line: _Property) -> tuple[date, ZoneInfo | None]:
+    """A date, or a local time, and its zone."""
+    value = line.value.upper()
+    try:
+        if "T" not in value:
+            day = datetime.strptime(value, "%Y%m%d").date()
+            time_syntax.check_year(day)
+            return day, None
+        moment = datetime.strptime(value.removesuffix("Z"), "%Y%m%dT%H%M%S")
+        time_syntax.check_year(moment)
+    except ValueError:
+        raise CalendarError(
+            line.line, f"{line.name} is {line.value!r}; 20261224 or 20261224T180000 is expected"
+        ) from None
+    if value.endswith("Z"):
+        return moment, zones.zone("UTC")
+    return moment, _zone(line)
+
+
+def _zone(line: _Property) -> ZoneInfo | None:
+    match = re.search(r";TZID=\"?([^\";:]*)", line.parameters)
+    if match is None:
+        return None
+    found = next((name for name in zones.names() if name.upper() == match[1]), None)
+    if found is None:
+        raise CalendarError(
+            line.line, f"TZID {match[1]} is no IANA time zone; export the calendar with names such as Europe/Berlin"
+        )
+    return zones.zone(found)
+
+
+def _duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
+    """Days of the calendar, and elapsed time (3.3.6). An event with neither end nor duration takes a whole day or no time (3.6.1)."""
+    if line is None:
+        return timedelta(days=1 if whole_day else 0), timedelta()
+    match = _DURATION.fullmatch(line.value.upper().removeprefix("+"))
+    if match is None or not any(match.groups()):
+        raise CalendarError(line.line, f"DURATION is {line.value!r}; P1D or PT8H30M is expected")
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return timedelta(weeks=weeks, days=days), timedelta(hours=hours, minutes=minutes, seconds=seconds)

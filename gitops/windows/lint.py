@@ -1,0 +1,116 @@
+"""What is valid in windows and probably not meant.
+
+Warnings are values; nothing is refused for them. They depend on the time: what ends, ends some day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time, timedelta
+from functools import partial
+from typing import Final
+
+from gitops.windows import zones
+from gitops.windows.occurrences import Repeating, WallClock
+from gitops.windows.verdict import State, next_change, startable
+from gitops.windows.window import Kind, Selector, Window
+from renderer.errors import Origin
+from renderer.frozen import dataclass
+
+AHEAD: Final = timedelta(days=30)
+_YEAR: Final = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WindowWarning:
+    """Something about a window that its author should look at."""
+
+    window: str
+    message: str
+    origin: Origin
+
+    def __str__(self) -> str:
+        return f"{self.origin}: window {self.window} {self.message}"
+
+
+def warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
+    """All warnings about the Allows of one source: those that end, have ended or never open because of a Deny."""
+    return tuple(
+        WindowWarning(window.name, message, window.origin)
+        for window in windows
+        if window.kind is Kind.ALLOW and (message := _ending(window, now) or _denied(window, windows, now))
+    )
+
+
+def meeting(windows: Sequence[Window], now: datetime) -> datetime | None:
+    """From when on something may be started in all these windows at once; None if that does not come in ten years."""
+    return _first_open([partial(startable, window) for window in windows], now)
+
+
+def clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
+    """The days of the coming year on which a change of the clock moves an opening or closing, and what happens."""
+    occurrences = window.timeline.occurrences
+    if not isinstance(occurrences, Repeating):
+        return
+    today = zones.local(now, window.zone).date()
+    for day in occurrences.days.since(today - timedelta(days=7)):
+        if day > today + _YEAR:
+            return
+        edges = [(opening, "opens", False) for opening in occurrences.openings(day)]
+        if isinstance(occurrences.end, WallClock):
+            edges += [(occurrences.end.closing_of(found), "closes", occurrences.end.last) for found, _, _ in edges]
+        for wall, verb, last in dict.fromkeys(edges):
+            if wall.date() >= today and (message := _moved(window, wall, verb, last=last)):
+                yield wall.date(), message
+
+
+def _moved(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
+    midnight = datetime.combine(wall.date(), time())
+    if not zones.changes_between(midnight, midnight + timedelta(days=1), window.zone):
+        return ""
+    first, second = (zones.closing(wall, window.zone, last=late) for late in (False, True))
+    if first != second:
+        return f"{verb} once, at the {'second' if last else 'first'} {wall:%H:%M} of that day"
+    shown = zones.local(first, window.zone)
+    return f"{verb} at {shown:%H:%M}, as {wall:%H:%M} is skipped" if shown != wall else ""
+
+
+def _ending(window: Window, now: datetime) -> str:
+    if window.timeline.has_ended(now):
+        return (
+            "has ended; it still governs, so nothing that it governs is ever started: remove it or prolong effective.to"
+        )
+    if not (state := startable(window, now)).open and state.until is None:
+        return (
+            "never opens again; it still governs, so nothing that it governs is ever started: remove it or prolong it"
+        )
+    later = startable(window, now + AHEAD)
+    if later.open or later.until:
+        return ""
+    last = window.timeline.span(now + AHEAD).since
+    when = f"after {zones.local(last, window.zone):%Y-%m-%d %H:%M}" if last else "soon"
+    return f"does not open again {when}; it will still govern, and nothing that it governs will be started"
+
+
+def _denied(window: Window, windows: Sequence[Window], now: datetime) -> str:
+    """For an Allow all of whose openings are denied, by Denies that govern at least as much."""
+    denies = [
+        other
+        for other in windows
+        if other.kind is Kind.DENY
+        and not other.by_name
+        and other.selector in (Selector(), window.selector)
+        and other.verbs >= window.verbs
+    ]
+    if not denies or _first_open([partial(startable, window), *(partial(_not_denied, deny) for deny in denies)], now):
+        return ""
+    return f"is wholly denied by {', '.join(deny.name for deny in denies)}: it never opens"
+
+
+def _not_denied(deny: Window, now: datetime) -> State:
+    span = deny.timeline.span(now)
+    return State(not span.active, span.until)
+
+
+def _first_open(gates: Sequence[partial[State]], now: datetime) -> datetime | None:
+    return now if all(gate(now).open for gate in gates) else next_change(gates, now)

@@ -1,0 +1,279 @@
+"""When a window is active: occurrences as half-open intervals of UTC, and the edges around an instant.
+
+Invariants: an occurrence is active from `opens` on and no more at `closes`. Occurrences that overlap or touch are one. Openings and closings
+are found on the wall calendar and turned into instants first; a duration is elapsed time, added to the instant. Occurrences of one window
+that open later do not close earlier, so the one before an instant tells all about it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import field
+from datetime import date, datetime, time, timedelta
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from gitops.windows import zones
+from gitops.windows.recurrence import Days
+from renderer.frozen import dataclass
+
+HORIZON: Final = timedelta(days=3653)
+"""How far edges are looked for: ten years, since 29 February can be eight years away."""
+
+_DAY: Final = timedelta(days=1)
+_REMEMBERED: Final = 64
+"""Days and instants that are kept in memory, as neighbouring questions ask for the same ones."""
+
+
+class Interval(NamedTuple):
+    opens: datetime
+    closes: datetime
+
+
+class Span(NamedTuple):
+    """What holds at an instant: active or not, since when and until when; None is beyond the horizon."""
+
+    active: bool
+    since: datetime | None
+    until: datetime | None
+
+
+class Run(NamedTuple):
+    """Occurrences that overlap or touch, as far as they were looked at: the first and the last of them."""
+
+    first: Interval
+    last: Interval
+
+
+class Occurrences(Protocol):
+    """Not empty intervals in order, none of them closing before an earlier one."""
+
+    def after(self, moment: datetime) -> Iterator[Interval]:
+        """Those that open after the instant, the next first."""
+
+    def until(self, moment: datetime) -> Iterator[Interval]:
+        """Those that open at the instant or before, the latest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed:
+    """Closes when so much time has passed, whatever the clock on the wall shows."""
+
+    duration: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """Closes at the first such time on the wall calendar after the opening. `weekday` counts from Monday, 0; None is any day.
+
+    Where the time comes twice, `last` says which of the two: the cautious one, so the first for an Allow and the last for a Deny.
+    """
+
+    at: time
+    weekday: int | None
+    last: bool
+
+    def closing_of(self, opening: datetime) -> datetime:
+        """The local time of the closing, for the local time of an opening."""
+        ahead = 0 if self.weekday is None else (self.weekday - opening.weekday()) % 7
+        found = datetime.combine(opening.date() + timedelta(days=ahead), self.at)
+        return found if found > opening else found + timedelta(days=1 if self.weekday is None else 7)
+
+
+@dataclass(frozen=True)
+class Repeating:
+    """Openings at the same times on certain days. `exdates` are local openings, or whole days of them, that are left out."""
+
+    days: Days
+    times: tuple[time, ...]
+    end: Elapsed | WallClock
+    zone: ZoneInfo
+    exdates: frozenset[datetime | date] = frozenset()
+    _known: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def after(self, moment: datetime) -> Iterator[Interval]:
+        # One day more on either side: a change of the clock at midnight can put an opening on another date.
+        for day in self.days.since(zones.local(moment, self.zone).date() - _DAY):
+            yield from (found for found in self._on(day) if found.opens > moment)
+
+    def until(self, moment: datetime) -> Iterator[Interval]:
+        for day in self.days.before(zones.local(moment, self.zone).date() + 2 * _DAY):
+            yield from (found for found in reversed(self._on(day)) if found.opens <= moment)
+
+    def _on(self, day: date) -> tuple[Interval, ...]:
+        """The occurrences that open on one of the days, merged."""
+        if (found := self._known.get(day)) is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[day] = self._found(day)
+        return found
+
+    def _found(self, day: date) -> tuple[Interval, ...]:
+        midnight = datetime.combine(day, time())
+        if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
+            return merged(map(self._occurrence, self.openings(day)))
+        return merged(
+            self._run(datetime.combine(day, first), datetime.combine(day, last)) for first, last in self._runs
+        )
+
+    def openings(self, day: date) -> list[datetime]:
+        """The local openings on one of the days, exceptions left out."""
+        if day in self.exdates:
+            return []
+        return [opening for at in self.times if (opening := datetime.combine(day, at)) not in self.exdates]
+
+    def _occurrence(self, opening: datetime) -> Interval | None:
+        return self._run(opening, opening)
+
+    def _run(self, first: datetime, last: datetime) -> Interval | None:
+        """From the opening of one occurrence to the closing of a later one that touches it, or the same."""
+        opens = zones.opening(first, self.zone)
+        closes = self._close(last)
+        return Interval(opens, closes) if opens and closes and opens < closes else None
+
+    def _close(self, opening: datetime) -> datetime | None:
+        match self.end:
+            case Elapsed(duration):
+                opens = zones.opening(opening, self.zone)
+                return opens + duration if opens else None
+            case WallClock(last=last) as wall:
+                return zones.closing(wall.closing_of(opening), self.zone, last=last)
+
+    @cached_property
+    def _days_with_exceptions(self) -> frozenset[date]:
+        return frozenset(found.date() if isinstance(found, datetime) else found for found in self.exdates)
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[time, time], ...]:
+        """First and last opening of what becomes one occurrence on a day without a change of the clock: `* * * * *` is one, not 1,440."""
+        runs: list[tuple[time, time]] = []
+        for at in self.times:
+            if runs and self._touches(runs[-1][1], at):
+                runs[-1] = (runs[-1][0], at)
+            else:
+                runs.append((at, at))
+        return tuple(runs)
+
+    def _touches(self, earlier: time, later: time) -> bool:
+        some_day = date(2001, 1, 1)
+        first, second = datetime.combine(some_day, earlier), datetime.combine(some_day, later)
+        match self.end:
+            case Elapsed(duration):
+                return second - first <= duration
+            case WallClock(at=closing):
+                return not earlier < closing < later
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Intervals that are written down one by one, merged."""
+
+    intervals: tuple[Interval, ...]
+
+    def after(self, moment: datetime) -> Iterator[Interval]:
+        yield from self.intervals[self._opened(moment) :]
+
+    def until(self, moment: datetime) -> Iterator[Interval]:
+        yield from reversed(self.intervals[: self._opened(moment)])
+
+    def _opened(self, moment: datetime) -> int:
+        return bisect_right(self.intervals, moment, key=lambda interval: interval.opens)
+
+
+def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
+    """In order, those that overlap or touch made one."""
+    found: list[Interval] = []
+    for interval in sorted(filter(None, intervals)):
+        if found and interval.opens <= found[-1].closes:
+            found[-1] = Interval(found[-1].opens, max(found[-1].closes, interval.closes))
+        else:
+            found.append(interval)
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
+
+    Spans are remembered for the instants last asked for: all targets of a pass ask for the same one. So is the run of occurrences that was found
+    last: who asks for a later instant of it looks on from its ends. A window that is always open has thousands.
+    """
+
+    occurrences: Occurrences
+    begins: datetime | None = None
+    ends: datetime | None = None
+    _known: dict[datetime, Span] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _run: Run | None = field(default=None, init=False, compare=False, repr=False)
+
+    def has_begun(self, moment: datetime) -> bool:
+        return self.begins is None or self.begins <= moment
+
+    def has_ended(self, moment: datetime) -> bool:
+        return self.ends is not None and self.ends <= moment
+
+    def span(self, moment: datetime) -> Span:
+        """What holds at an instant."""
+        if (found := self._known.get(moment)) is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[moment] = self._found(moment)
+        return found
+
+    def _found(self, moment: datetime) -> Span:
+        if self.begins and moment < self.begins:
+            first = self.span(self.begins)
+            return Span(False, None, self.begins if first.active else first.until)
+        if self.ends and self.ends <= moment:
+            last = self.span(self.ends - timedelta.resolution)
+            return Span(False, self.ends if last.active else last.since, None)
+        active, since, until = self._unlimited(moment)
+        if self.begins and (since is None or since < self.begins):
+            since = self.begins if active else None
+        if self.ends and (until is None or self.ends <= until):
+            until = self.ends if active else None
+        return Span(active, since, until)
+
+    def _unlimited(self, moment: datetime) -> Span:
+        """As if the window was always in effect."""
+        run = self._run
+        if run is None or not run.first.opens <= moment < run.last.closes:
+            latest = next(self.occurrences.until(moment), None)
+            if latest is None or latest.closes <= moment:
+                following = next(self.occurrences.after(moment), None)
+                opens = following.opens if following and following.opens <= moment + HORIZON else None
+                return Span(False, latest.closes if latest else None, opens)
+            run = Run(latest, latest)
+        first, since = _start(run.first, self.occurrences, moment - HORIZON)
+        last, until = _end(run.last, self.occurrences, moment + HORIZON)
+        self._run = Run(first, last)
+        return Span(True, since, until)
+
+    def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
+        """The merged occurrences from the one that is active at the instant on; None for an edge beyond the horizon."""
+        span = self.span(moment)
+        while span.active or span.until:
+            if span.active:
+                yield span.since, span.until
+            if span.until is None:
+                return
+            span = self.span(span.until)
+
+
+def _start(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+    """The first occurrence of a run, from one of them back, and when it opens; None beyond the horizon."""
+    for interval in occurrences.until(first.opens):
+        if first.opens < horizon or interval.closes < first.opens:
+            break
+        first = interval
+    return first, first.opens if first.opens >= horizon else None
+
+
+def _end(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+    """The last occurrence of a run, from one of them on, and when it closes; None beyond the horizon."""
+    for interval in occurrences.after(last.opens):
+        if last.closes > horizon or interval.opens > last.closes:
+            break
+        last = interval
+    return last, last.closes if last.closes <= horizon else None

@@ -1,0 +1,52 @@
+"""The mistakes of one object in Git, collected while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gitops.windows.recurrence import Refused
+from renderer.catalog.file_content import Declared
+from renderer.errors import Problem
+
+T = TypeVar("T")
+
+
+class Wrong(Exception):
+    """A field is not valid; the others are read all the same."""
+
+    def __init__(self, path: str, message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(path, message)
+
+
+class Mistakes:
+    """Collects problems, each with the line of its path; whoever reads goes on after each, so that all are reported together."""
+
+    def __init__(self, declared: Declared) -> None:
+        self.declared = declared
+        self.problems: list[Problem] = []
+
+    def fail(self, path: str, message: str) -> None:
+        self.problems.append(Problem(self.declared.origin.file, self.declared.line_of(path), path, message))
+
+    def at(self, *paths: str) -> bool:
+        """Has one of these places a mistake already?"""
+        return any(problem.path in paths for problem in self.problems)
+
+    def tried(self, read: Callable[[], T]) -> T | None:
+        """What is read; None where it is wrong, which is noted."""
+        try:
+            return read()
+        except Wrong as wrong:
+            self.fail(wrong.path, wrong.message)
+            return None
+
+
+def parsed(path: str, parse: Callable[[str], T], text: str) -> T:
+    """The value of a text. Raises Wrong, with its path."""
+    try:
+        return parse(text)
+    except Refused as refused:
+        raise Wrong(path, str(refused)) from None

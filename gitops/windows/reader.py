@@ -1,0 +1,165 @@
+"""`PropagationWindow` objects from Git to windows.
+
+Invariants: a window is read wholly or not at all; all its mistakes are reported together, each with the line it stands on and what would be
+valid. Nothing here knows the time: that a window has ended is no mistake, that it can never open is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from applier.plan.model import Effect
+from gitops.windows import time_syntax, zones
+from gitops.windows.labels import LABEL_SELECTOR, LabelSelector
+from gitops.windows.problem_collector import Mistakes, Wrong, parsed
+from gitops.windows.schedule import Times
+from gitops.windows.window import GOVERNABLE, Drain, Kind, Selector, Window
+from renderer import schema
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import Declared
+from renderer.errors import Origin, Problem
+from renderer.frozen import dataclass
+from renderer.kinds import OWN_API_VERSION, WINDOW
+from renderer.schema.form import fields, one_of
+
+T = TypeVar("T")
+
+_TEXT: Final = {"type": "string"}
+_NAMES: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[A-Za-z0-9._:@/*-]+$"}}
+
+
+_SELECTOR: Final = fields(
+    **dict.fromkeys(("clusters", "namespaces", "rgds", "nodes", "kinds"), _NAMES),
+    instances=LABEL_SELECTOR,
+)
+SPEC: Final = fields(
+    "kind",
+    "timeZone",
+    "schedule",
+    kind=one_of(Kind),
+    timeZone=_TEXT,
+    schedule=fields(
+        cron=_TEXT,
+        rrule=_TEXT,
+        dtstart=_TEXT,
+        once={"type": "array", "minItems": 1, "items": fields("start", "end", start=_TEXT, end=_TEXT)},
+        calendar=_TEXT,
+    ),
+    duration=_TEXT,
+    until=_TEXT,
+    exdates={"type": "array", "items": _TEXT},
+    effective=fields(**{"from": _TEXT, "to": _TEXT}),
+    selector=_SELECTOR,
+    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": one_of(GOVERNABLE)},
+    cutoff=_TEXT,
+    drain=one_of(("Unit", "Level", "Rollout", "None")),
+    overrunLimit=_TEXT,
+    breakGlass=one_of(("Allowed", "Forbidden")),
+    byName={"type": "boolean"},
+    description=_TEXT,
+    ticket=_TEXT,
+)
+"""The form of a window's `spec`, as OpenAPI v3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The windows of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
+
+    windows: tuple[Window, ...] = ()
+    broken: Mapping[str, Origin] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def windows_of(catalog: Catalog) -> Windows:
+    """Read all windows of a catalog; of two with one name the first counts, in the order of files."""
+    found: dict[str, Window] = {}
+    broken: dict[str, Origin] = {}
+    problems: list[Problem] = []
+    for rule in catalog.rules:
+        if rule.group_kind.kind != WINDOW:
+            continue
+        reader = _Reader(rule, catalog.calendars)
+        window = reader.window()
+        if window and (other := found.setdefault(window.name, window)) is not window:
+            reader.found.fail(
+                "metadata.name", f"a window {window.name!r} stands at {other.origin} already; rename one of the two"
+            )
+        elif window is None:
+            broken[rule.manifest["metadata"]["name"]] = rule.origin
+        problems += reader.found.problems
+    return Windows(tuple(found.values()), broken, tuple(sorted(problems)))
+
+
+class _Reader:
+    """Collects the mistakes of one window; the window is only given out when there are none."""
+
+    def __init__(self, declared: Declared, calendars: Mapping[str, bytes]) -> None:
+        self.declared = declared
+        self.calendars = calendars
+        self.found = Mistakes(declared)
+        self.spec: dict[str, Any] = {}
+
+    def window(self) -> Window | None:
+        self._check_form()
+        where = self._read("timeZone", time_syntax.zone)
+        cutoff = self._read("cutoff", time_syntax.duration) or timedelta()
+        overrun = self._read("overrunLimit", time_syntax.duration)
+        instances = self.found.tried(self._instances)
+        times = Times(self.spec, self.found, self.calendars, where or zones.zone("UTC"))
+        timeline = times.timeline(cutoff)
+        if self.found.problems or where is None or timeline is None:
+            return None
+        spec = self.spec
+        selector = {name: tuple(names) for name, names in spec.get("selector", {}).items() if name != "instances"}
+        return Window(
+            name=self.declared.manifest["metadata"]["name"],
+            kind=Kind(spec["kind"]),
+            zone=where,
+            timeline=timeline,
+            selector=Selector(**selector, instances=instances),
+            verbs=frozenset(map(Effect, spec.get("verbs", ("create", "update", "prune")))),
+            cutoff=cutoff,
+            drain=Drain[spec.get("drain", "Unit").upper()],
+            overrun_limit=timedelta(hours=1) if overrun is None else overrun,
+            final=spec.get("breakGlass") == "Forbidden",
+            by_name=spec.get("byName", False),
+            description=spec.get("description", ""),
+            ticket=spec.get("ticket", ""),
+            origin=self.declared.origin,
+        )
+
+    def _check_form(self) -> None:
+        """Types, words and names of fields. A field that is wrong is left out, so that the others can be looked at."""
+        manifest = self.declared.manifest
+        if manifest["apiVersion"] != OWN_API_VERSION:
+            self.found.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
+        for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
+            self.found.fail(name, "no such field; what a window says stands under spec")
+        given = manifest.get("spec")
+        self.spec = (
+            {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else {}
+        )
+        for mistake in schema.validate(SPEC, self.spec):
+            self.found.fail(f"spec.{mistake.path}", mistake.message)
+            self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
+
+    def _read(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """A field of the spec; None where it is absent or wrong."""
+        if name not in self.spec:
+            return None
+        return self.found.tried(partial(parsed, f"spec.{name}", parse, self.spec[name]))
+
+    def _instances(self) -> LabelSelector | None:
+        selector = self.spec.get("selector", {}).get("instances")
+        if selector is None:
+            return None
+        try:
+            return LabelSelector.read(selector)
+        except ValueError as error:
+            raise Wrong("spec.selector.instances", str(error)) from None

@@ -1,0 +1,78 @@
+"""Times as people write them in a window. Every function raises `Refused` with what would be valid."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta
+from difflib import get_close_matches
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from gitops import durations
+from gitops.windows import zones
+from gitops.windows.recurrence import Refused
+
+LONGEST: Final = timedelta(days=366)
+_YEARS: Final = range(1970, 2500)
+_WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+
+
+def zone(name: str) -> ZoneInfo:
+    try:
+        return zones.zone(name)
+    except KeyError:
+        close = get_close_matches(name, zones.names(), n=1)
+        meant = (
+            f"; did you mean {close[0]!r}?" if close else "; write a name of the IANA database such as Europe/Berlin"
+        )
+        raise Refused(f"{name!r} is no time zone{meant}") from None
+
+
+def duration(text: str) -> timedelta:
+    """At most a year."""
+    try:
+        found = durations.duration(text)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    if found > LONGEST:
+        raise Refused(f"{text!r} is longer than {LONGEST.days} days")
+    return found
+
+
+def until(text: str) -> tuple[int | None, time]:
+    """`17:00`, or `Mon 06:00`: the weekday from Monday, 0, and the time."""
+    match = re.fullmatch(r"(?:([A-Za-z]{3}) )?([01][0-9]|2[0-3]):([0-5][0-9])", text)
+    if match is None or (match[1] and match[1].upper() not in _WEEKDAYS):
+        raise Refused(f"{text!r} is not a time of day; write for example 17:00, 00:00 for midnight, or Mon 06:00")
+    return _WEEKDAYS.index(match[1].upper()) if match[1] else None, time(int(match[2]), int(match[3]))
+
+
+def wall(text: str) -> datetime:
+    """`2026-12-18T12:00`, on the clock of the window's zone."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)", text)
+    try:
+        if match is None:
+            raise ValueError
+        found = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+    except ValueError:
+        raise Refused(f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset") from None
+    check_year(found)
+    return found
+
+
+def day(text: str) -> date:
+    """`2026-12-18`."""
+    try:
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            raise ValueError
+        found = date.fromisoformat(text)
+    except ValueError:
+        raise Refused(f"{text!r} is not a date; write for example 2026-12-18") from None
+    check_year(found)
+    return found
+
+
+def check_year(found: date) -> None:
+    """Far from where the arithmetic of dates ends."""
+    if found.year not in _YEARS:
+        raise Refused(f"the year {found.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")

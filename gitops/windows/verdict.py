@@ -1,0 +1,347 @@
+"""May this be done to this target now? The answer, why, and when it changes.
+
+Rules of one source: an active Deny closes. Else, where an Allow governs the target, one of them has to be active, with more time left than
+its cutoff. Else the default. Sources are judged apart and all have to agree. An Allow that has ended still governs: nothing opens by running
+out. Invariant: between an instant and the `until` of its verdict the answer stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from applier.causes import Reason
+from applier.plan.model import Effect
+from gitops.windows.occurrences import HORIZON, Occurrences
+from gitops.windows.window import Drain, Kind, Openness, Target, Window
+from renderer.frozen import dataclass
+
+MAX_SKEW: Final = timedelta(minutes=5)
+MAX_APART: Final = timedelta(seconds=30)
+"""By so much the clock may go back, and be apart from the server's."""
+
+_STEPS: Final = 10_000
+"""So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The windows of one source and how they are read. `break_glass` is the instant until which someone goes past them, None for nobody."""
+
+    windows: Sequence[Window] = ()
+    source: str = ""
+    no_window: Openness = Openness.OPEN
+    expired_allow: Openness = Openness.CLOSED
+    break_glass: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """One window that closes: since when, and when it next lets pass (None: never, or not known)."""
+
+    window: Window
+    source: str
+    reason: Reason
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Open or closed, and `until` when: the instant of the next change, None where there is none within ten years.
+
+    Closed: `reason` and `closings` say why, `closed_at` since when, `drain` what may be finished that was begun before that (None: everything, as
+    only the last part of a window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past.
+    `next_edge` is when to look again, as any window that governs changes then.
+    """
+
+    open: bool
+    next_edge: datetime
+    until: datetime | None = None
+    reason: Reason | None = None
+    closings: tuple[Closing, ...] = ()
+    overridden: tuple[Closing, ...] = ()
+    drain: Drain | None = None
+    drain_until: datetime | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        """Since when the windows that close now have closed."""
+        return min((closing.since for closing in self.closings if closing.since), default=None)
+
+
+class Reading(NamedTuple):
+    """A time to judge by. `skewed`: the clock went back so far, or is so far from the server's, that no Allow may be trusted."""
+
+    now: datetime
+    skewed: bool = False
+
+
+def steady(now: datetime, last: datetime | None, server: datetime | None = None) -> Reading:
+    """Time that never goes back: the `last` reading stands until the clock has caught up with it. `server`: what the API server's clock says."""
+    is_apart = server is not None and abs(now - server) > MAX_APART
+    if last is None or now >= last:
+        return Reading(now, skewed=is_apart)
+    return Reading(last, skewed=is_apart or last - now > MAX_SKEW)
+
+
+def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Reading) -> Verdict:
+    """May `verb` be started on the target at the time of the reading?"""
+    gates = [_Gate.of(rules, target, verb) for rules in sources]
+    now = reading.now
+    closings = tuple(found for gate in gates for found in gate.closings(now))
+    edge = _next_edge(gates, now)
+    if reading.skewed and any(gate.allows_at(now) for gate in gates):
+        return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
+    overridden = tuple(found for gate in gates for found in gate.overridden(now))
+    until = _look_of(tuple(gate.calendar for gate in gates)).next_change([gate.state for gate in gates], now)
+    if all(gate.state(now).open for gate in gates):
+        return Verdict(True, edge, until, overridden=overridden)
+    closed = [gate for gate in gates if not gate.state(now).open]
+    drains = [found for gate in closed if (found := gate.drain(now))]
+    drain, drain_until = min(drains, key=lambda found: found[0], default=(None, None))
+    closed_at = _earliest(gate.closed_at(now) for gate in closed)
+    reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
+    return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until, closed_at)
+
+
+def in_window(window: Window, now: datetime) -> bool:
+    """Has the window an active occurrence, with more time left than its cutoff? True inside a Deny as well; the selector does not count."""
+    return startable(window, now).open
+
+
+class State(NamedTuple):
+    """Open or not, and an instant before which that certainly does not change; None is never."""
+
+    open: bool
+    until: datetime | None
+
+
+def startable(window: Window, now: datetime) -> State:
+    """Whether something may be started in an occurrence of the window, its cutoff counted."""
+    moment = now
+    while moment <= now + HORIZON:
+        span = window.timeline.span(moment)
+        if not span.active:
+            if span.until is None:
+                return State(False, None)
+            moment = span.until
+        elif span.until is None:
+            return State(moment == now, moment if moment > now else None)
+        elif moment < (last_start := span.until - window.cutoff):
+            return State(True, last_start) if moment == now else State(False, moment)
+        else:
+            moment = span.until
+    return State(False, None)
+
+
+def not_startable(window: Window, now: datetime, source: str = "") -> Closing:
+    """Since when nothing may be started in the window, and until when that stays so. Of one that is open: since when it is, and how long."""
+    span, state = window.timeline.span(now), startable(window, now)
+    in_cutoff = span.active and span.until and not state.open
+    since = span.until - window.cutoff if in_cutoff and span.until else span.since
+    return Closing(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """What the windows of one source say about one target and verb."""
+
+    rules: Rules
+    allows: tuple[Window, ...] = ()
+    denies: tuple[Window, ...] = ()
+    by_break_glass: bool = field(default=True)
+
+    @classmethod
+    def of(cls, rules: Rules, target: Target, verb: Effect) -> _Gate:
+        found = [window for window in rules.windows if window.governs(target, verb)]
+        return cls(
+            rules,
+            tuple(window for window in found if window.kind is Kind.ALLOW),
+            tuple(window for window in found if window.kind is Kind.DENY),
+            not any(window.final for window in found),
+        )
+
+    @property
+    def calendar(self) -> _Calendar:
+        """All that `state` depends on but the time."""
+        rules, glass = self.rules, self.rules.break_glass if self.by_break_glass else None
+        return _Calendar(_hours(self.allows), _hours(self.denies), rules.no_window, rules.expired_allow, glass)
+
+    def state(self, now: datetime) -> State:
+        """Open or not, with a break-glass."""
+        state = self._by_windows(now)
+        glass = self.rules.break_glass
+        if glass is None or now >= glass or not self.by_break_glass or state.open:
+            return state
+        return State(True, glass)
+
+    def overridden(self, now: datetime) -> tuple[Closing, ...]:
+        return self._closed_by(now) if self.state(now).open and not self._by_windows(now).open else ()
+
+    def closings(self, now: datetime) -> tuple[Closing, ...]:
+        return () if self.state(now).open else self._closed_by(now)
+
+    def allows_at(self, now: datetime) -> list[Window]:
+        """The Allows that govern at this time: those that have begun, also those that have ended unless the policy says otherwise."""
+        return [
+            window
+            for window in self.allows
+            if window.timeline.has_begun(now)
+            and not (self.rules.expired_allow is Openness.OPEN and window.timeline.has_ended(now))
+        ]
+
+    def active_denies(self, now: datetime) -> list[Window]:
+        return [window for window in self.denies if window.timeline.span(now).active]
+
+    def _by_windows(self, now: datetime) -> State:
+        if denies := self.active_denies(now):
+            return State(False, _latest([window.timeline.span(now).until for window in denies]))
+        next_deny = [window.timeline.span(now).until for window in self.denies]
+        begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
+        if not (allows := self.allows_at(now)):
+            is_open = self.rules.no_window is Openness.OPEN
+            return State(is_open, _earliest([*next_deny, *begins] if is_open else begins))
+        states = [startable(window, now) for window in allows]
+        if any(state.open for state in states):
+            return State(True, _earliest([*next_deny, _latest([state.until for state in states if state.open])]))
+        ends = self._no_allow_left(allows)
+        return State(False, _earliest([*(state.until for state in states), *ends, *begins]))
+
+    def _no_allow_left(self, allows: Sequence[Window]) -> list[datetime | None]:
+        """When all these Allows have ended and govern no more, where the policy says so."""
+        if self.rules.expired_allow is Openness.CLOSED:
+            return []
+        return [_latest([window.timeline.ends for window in allows])]
+
+    def _closed_by(self, now: datetime) -> tuple[Closing, ...]:
+        if denies := self.active_denies(now):
+            return tuple(self._denied(window, now) for window in denies)
+        return tuple(not_startable(window, now, self.rules.source) for window in self.allows_at(now))
+
+    def drain(self, now: datetime) -> tuple[Drain, datetime | None] | None:
+        """What may be finished, and until when, while it is closed: as the strictest of the active Denies says, else of the Allows that closed
+        last. None where an Allow has only come into its last part.
+        """
+        closed = self.active_denies(now)
+        if not closed:
+            allows = self.allows_at(now)
+            if any(window.timeline.span(now).active for window in allows):
+                return None
+            last = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
+            closed = [window for window in allows if window.timeline.span(now).since == last]
+        if not closed:
+            return Drain.UNIT, None
+        strictest = min(closed, key=lambda window: window.drain)
+        since = strictest.timeline.span(now).since
+        limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
+        return strictest.drain, since + strictest.overrun_limit if since and limited else None
+
+    def closed_at(self, now: datetime) -> datetime | None:
+        """Since when nothing may be started: since the first of the active Denies, or the end of the last Allow."""
+        found = [closing.since for closing in self._closed_by(now) if closing.since]
+        return (min if self.active_denies(now) else max)(found, default=None)
+
+    def _denied(self, window: Window, now: datetime) -> Closing:
+        span = window.timeline.span(now)
+        reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
+        return Closing(window, self.rules.source, reason, span.since, span.until)
+
+
+class _Hours(NamedTuple):
+    """When something may be started in a window, whatever its name, and whomever it governs."""
+
+    occurrences: Occurrences
+    begins: datetime | None
+    ends: datetime | None
+    cutoff: timedelta
+
+
+class _Calendar(NamedTuple):
+    """What decides when a gate is open."""
+
+    allows: tuple[_Hours, ...]
+    denies: tuple[_Hours, ...]
+    no_window: Openness
+    expired_allow: Openness
+    glass: datetime | None
+
+
+def _hours(windows: Iterable[Window]) -> tuple[_Hours, ...]:
+    timelines = ((window.timeline, window.cutoff) for window in windows)
+    return tuple(_Hours(one.occurrences, one.begins, one.ends, cutoff) for one, cutoff in timelines)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What the last look ahead of gates found: from `since` to `reached` they answer the same, and otherwise from `change` on, if that is known.
+
+    What never opens has thousands of edges in ten years, and each pass asks for it, of each target.
+    """
+
+    since: datetime = _NEVER
+    reached: datetime = _NEVER
+    change: datetime | None = None
+
+    def next_change(self, gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+        """As the function; goes on from where the last look has come to."""
+        if not self.since <= now < (self.change or self.reached):
+            self.since = self.reached = now
+        elif self.change:
+            return self.change
+        self.reached, self.change = _ahead(gates, self.reached, now + HORIZON)
+        if self.change == self.reached:  # Given up after too many edges: who asks later looks as far again.
+            self.since = _NEVER
+        return self.change
+
+
+@lru_cache(maxsize=256)
+def _look_of(_calendars: tuple[_Calendar, ...]) -> _Look:
+    """One for all gates that are alike: each commit reads its windows anew, and each target has gates of its own."""
+    return _Look()
+
+
+def next_change(gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+    """The first instant at which all gates together answer otherwise than now; None where that does not come in ten years."""
+    return _ahead(gates, now, now + HORIZON)[1]
+
+
+def _ahead(
+    gates: Sequence[Callable[[datetime], State]], moment: datetime, horizon: datetime
+) -> tuple[datetime, datetime | None]:
+    """The last instant found to be answered as the first, and that of the change; goes from edge to edge, never by the clock."""
+    states = [gate(moment) for gate in gates]
+    first = all(state.open for state in states)
+    for _ in range(_STEPS):
+        following = _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.open])
+        if following is None or following > horizon:
+            return moment, None
+        states = [gate(following) for gate in gates]
+        if all(state.open for state in states) is not first:
+            return moment, following
+        moment = following
+    return moment, moment
+
+
+def _next_edge(gates: Sequence[_Gate], now: datetime) -> datetime:
+    """When the first of the windows changes, or comes into its cutoff; at the latest in a year."""
+    edges = [gate.rules.break_glass for gate in gates]
+    for window in (window for gate in gates for window in (*gate.allows, *gate.denies)):
+        closes = window.timeline.span(now).until
+        edges += [closes, closes - window.cutoff if closes else None, window.timeline.begins, window.timeline.ends]
+    return _earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)
+
+
+def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment), default=None)
+
+
+def _latest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The latest of instants; None, which is never, is later than all."""
+    return None if None in moments else max((moment for moment in moments if moment), default=None)

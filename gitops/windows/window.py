@@ -1,0 +1,112 @@
+"""A maintenance window as a value, and what it governs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import timedelta
+from enum import IntEnum, StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from applier.plan.model import Effect
+from gitops.windows.labels import LabelSelector
+from gitops.windows.occurrences import Timeline
+from renderer.errors import Origin
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind
+
+
+class Kind(StrEnum):
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+GOVERNABLE: Final = (Effect.CREATE, Effect.UPDATE, Effect.PRUNE, Effect.HEAL)
+"""What `verbs` may name."""
+
+
+class Openness(StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
+class Drain(IntEnum):
+    """What may be finished after closing, the strictest first."""
+
+    NONE = 0
+    UNIT = 1
+    LEVEL = 2
+    ROLLOUT = 3
+
+
+LOCAL: Final = "local"
+"""The name of a cluster that nobody has named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be written. `namespace` is empty outside namespaces, `cluster` is the name that the configuration gives the cluster;
+    `rgd` is the name of the definition, `node` the id of the resource (one for
+    all items of a collection) and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
+    """
+
+    kind: GroupKind
+    namespace: str
+    cluster: str
+    rgd: str = ""
+    node: str = ""
+    labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """AND between fields, OR inside; None governs everything. Names may hold `*`."""
+
+    clusters: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    rgds: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    instances: LabelSelector | None = None
+
+    def matches(self, target: Target) -> bool:
+        return (
+            _named(self.clusters, target.cluster)
+            and _named(self.namespaces, target.namespace)
+            and _named(self.rgds, target.rgd)
+            and _named(self.nodes, target.node)
+            and (_named(self.kinds, target.kind.kind) or _named(self.kinds, str(target.kind)))
+            and (self.instances is None or (target.labels is not None and self.instances.matches(target.labels)))
+        )
+
+
+def _named(patterns: tuple[str, ...] | None, name: str) -> bool:
+    """What a target does not have (a namespace, a node) no pattern names, not even `*`."""
+    return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A `PropagationWindow`, valid. In the last `cutoff` of an Allow nothing new is started. `by_name` windows govern only where an
+    expression or a wave names them. `final`: no break-glass passes it.
+    """
+
+    name: str
+    kind: Kind
+    zone: ZoneInfo
+    timeline: Timeline
+    selector: Selector = Selector()
+    verbs: frozenset[Effect] = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+    cutoff: timedelta = timedelta()
+    drain: Drain = Drain.UNIT
+    overrun_limit: timedelta = timedelta(hours=1)
+    final: bool = False
+    by_name: bool = False
+    description: str = ""
+    ticket: str = ""
+    origin: Origin = field(default_factory=Origin)
+
+    def governs(self, target: Target, verb: Effect) -> bool:
+        return not self.by_name and verb in self.verbs and self.selector.matches(target)

@@ -1,0 +1,461 @@
+"""Following sources with a clock of its own: how long `once` waits, when `forever` wakes, what a source that fails costs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from applier.applyset.inventory import Scope
+from applier.causes import Blocked, Reason
+from applier.cluster import Cluster, ClusterName, Discovery
+from applier.errors import Unavailable
+from applier.execute.results import Result
+from applier.plan.model import NodePlan, Plan, SetPlan, Verb
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from applier.state.observed import Observed
+from gitops.daemon import follower as follow
+from gitops.daemon.doors import AT_ONE_SERVER
+from gitops.daemon.follower import Follower
+from gitops.daemon.workers import ALONE, Key, Work, Workers
+from gitops.daemon.workqueue import WorkQueue
+from gitops.decisions.decision import Propagation
+from gitops.errors import Unreachable
+from gitops.reconcile.context import Pass
+from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK
+from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.sources import SourceState
+from gitops.reconcile.tally import Tally
+from gitops.records.installation import INSTALLATION
+from gitops.source import Branch, Snapshot, Target, Tip
+from renderer.catalog.catalog import Catalog
+from renderer.identity import GroupKind, ObjectKey, source_parent
+from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from tests.controlplane.waiting import until
+
+KEY = ObjectKey("", "ConfigMap", "default", "a")
+LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def found(*, changed: bool = False, moving: bool = False) -> Pass:
+    """A pass that changed something, or not, and left something in flight, or not."""
+    parent = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
+    node = RenderedNode("a", 0, (), GroupKind("", "ConfigMap"), LIVE, KEY)
+    plan = NodePlan(node, Verb.NONE, LIVE, ready=not moving, healthy=not moving)
+    one = SetPlan(RenderedSet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
+    results = (Result(parent, KEY, "created"),) if changed else ()
+    due = Plan((one,))
+    return Pass(Bundle({}, {}), due, Observed(Discovery({})), results, ledger=Ledger.of(due))
+
+
+class VirtualClock:
+    """Sleeping takes no time; `slept` says how long it would have."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    def elapsed(self) -> float:
+        return sum(self.slept)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+@dataclass(kw_only=True)
+class Aside:
+    """What a reconciler is to who follows, but for passes: it knows nothing and has nothing under way."""
+
+    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
+    whole: Whole | None = None
+    refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
+    late: frozenset[ObjectKey] | None = None
+
+    pending = ()
+
+    def leave_open(self, *_: object) -> None:
+        pass
+
+    def try_once(self) -> None:
+        pass
+
+    async def idle(self) -> None:
+        pass
+
+    async def end(self, _: float) -> None:
+        pass
+
+    def accept(self, _: Sequence[SourceState]) -> Wider:
+        return Wider("nothing is known")
+
+    def elapse(self) -> frozenset[ObjectKey] | None:
+        return self.late
+
+
+@dataclass
+class Script(Aside):
+    """Answers passes one after the other, the last one for ever."""
+
+    answers: list[Pass | Exception]
+    asked: list[Sequence[SourceState]] = field(default_factory=list)
+
+    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        self.asked.append(list(sources))
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def has_run(self, passes: int) -> bool:
+        return len(self.asked) == passes
+
+    def is_at(self, commit: str) -> bool:
+        return self.asked[-1][-1].catalog.revision == commit
+
+
+class Silent:
+    """A mirror that cannot be reached, and says so a little differently each time."""
+
+    server, wanted, target = "https://x", ("HEAD",), Target("https://x.example.com/x.git")
+    access: tuple[object, ...] = ()
+    asked = 0
+
+    def refs(self, *_names: str) -> dict[str, str]:
+        self.asked += 1
+        raise Unreachable("https://x", f"no answer for {self.asked} ms")
+
+
+def follower(
+    *answers: Pass | Exception, mirrors: dict[str, Any] | None = None
+) -> tuple[Follower, Script, VirtualClock]:
+    script, clock = Script(list(answers)), VirtualClock()
+    return Follower(mirrors or {}, cast(Reconciler, script), clock, elapsed=clock.elapsed), script, clock
+
+
+def and_then(before: Pass, result: Result) -> Pass:
+    return replace(before, results=(*before.results, result))
+
+
+async def test_once_ends_at_the_first_pass_that_changes_nothing_with_nothing_in_flight() -> None:
+    """Templates may read the status of an instance, which is written at the end of a pass; what has failed is tried again."""
+    told = and_then(found(changed=True), Result(KEY, KEY, "status"))
+    refused = and_then(found(changed=True), Result(KEY, KEY, "created", error=Unavailable("no answer")))
+    following, script, clock = follower(told, refused, found())
+    await following.once(wait=timedelta(0))
+    assert len(script.asked) == 3
+    assert clock.slept == [FIRST_LOOK, FIRST_LOOK]
+
+
+async def test_once_does_not_look_again_at_what_a_pass_has_just_read_of_its_own_writes() -> None:
+    """Nothing that is decided rests on what the record of a source says of this pass."""
+    record, source = source_parent("platform"), SourceState(Catalog(source="platform"))
+    last = and_then(replace(found(changed=True), sources=(source,)), Result(record, record, "status"))
+    following, script, _ = follower(last)
+    await following.once(wait=timedelta(seconds=30))
+    assert len(script.asked) == 1
+
+
+async def test_once_looks_again_after_a_pass_that_held_its_deletions() -> None:
+    """The pass that finds the members of a lost record again deletes none; the next one does."""
+    following, script, _ = follower(replace(found(changed=True), holds_pruning=True), found())
+    await following.once(wait=timedelta(0))
+    assert len(script.asked) == 2
+
+
+async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
+    """`--wait`: so long without any change."""
+    following, _, clock = follower(found(moving=True))
+    last = await following.once(wait=timedelta(seconds=30))
+    assert last.plan.sets[0].nodes[0].healthy is False
+    assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
+    assert max(clock.slept) == LAST_LOOK
+    assert 30 <= sum(clock.slept) < 30 + LAST_LOOK
+
+
+async def test_once_without_waiting_ends_at_once() -> None:
+    following, script, clock = follower(found(moving=True))
+    await following.once(wait=timedelta(0))
+    assert (len(script.asked), clock.slept) == (1, [])
+
+
+async def test_a_change_starts_the_waiting_anew() -> None:
+    following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True, moving=True), found())
+    await following.once(wait=timedelta(seconds=2))
+    assert clock.slept[5] == FIRST_LOOK
+
+
+async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
+    """ "Cannot read" is never "empty"."""
+    following, script, _ = follower(found(), mirrors={"platform": Silent()})
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    await following.once(wait=timedelta(0))
+    await following.once(wait=timedelta(0))
+    assert script.asked == [[], []]
+    assert told == ["platform: cannot be read: https://x: no answer for 1 ms"]
+    assert len(following.errors) == 1
+
+
+@dataclass
+class Listed:
+    """A mirror that answers, and counts the questions of all that share its `log`."""
+
+    name: str
+    log: list[str]
+    server: str = "https://x"
+    commit: str = "1" * 40
+    access: tuple[object, ...] = ()
+
+    @property
+    def target(self) -> Target:
+        return Target("https://x.example.com/x.git", Branch(self.name))
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def refs(self, *names: str) -> dict[str, str]:
+        self.log.append(f"{self.server} {' '.join(names)}")
+        return dict.fromkeys(names, self.commit)
+
+    def tip(self, refs: dict[str, str]) -> Tip:
+        return Tip(self.name, refs[self.name])
+
+    def fetch(self, tip: Tip) -> str:
+        self.log.append(f"fetch {tip.name}")
+        return tip.commit
+
+    def holds(self, commit: str) -> bool:
+        return commit == self.commit
+
+    def is_ancestor(self, *_: str) -> bool:
+        return True
+
+    def snapshot(self, revision: str) -> Snapshot:
+        return Snapshot(revision, revision, {}, (), True, "subject", "Ada", None)
+
+
+async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:
+    log: list[str] = []
+    mirrors = {name: Listed(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
+    following, script, _ = follower(found(), mirrors=mirrors)
+    await following.once(wait=timedelta(0))
+    assert sorted(log) == ["fetch a", "fetch b", "fetch c", "s a b", "t c"]
+    assert [state.catalog.source for state in script.asked[0]] == ["a", "b", "c"]
+    log.clear()
+    following.poll("b")
+    assert [state.catalog.source for state in await following.fetch()] == ["a", "b", "c"]
+    assert log == ["s b"]
+
+
+async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
+    log: list[str] = []
+    following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: len(script.asked) == 6)
+    assert log == ["https://x a", "fetch a"]
+    following.poll("a")
+    await until(lambda: log == ["https://x a", "fetch a", "https://x a"])
+    assert len(script.asked) == 6
+    await _stopped(following, running)
+
+
+async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
+    """I9, rule 8: commits of the others are read meanwhile, and who hangs is not asked twice at once."""
+    log: list[str] = []
+    hangs, release = threading.Event(), threading.Event()
+
+    class Hanging(Listed):
+        def refs(self, *names: str) -> dict[str, str]:
+            found = super().refs(*names)
+            if hangs.is_set():
+                release.wait(60)
+            return found
+
+    good = Listed("good", log, "t")
+    following, script, _ = follower(found(), mirrors={"bad": Hanging("bad", log, "s"), "good": good})
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: len(script.asked) == 1)
+    hangs.set()
+    try:
+        following.poll("bad", "good")
+        await until(lambda: log.count("t good") == 2)
+        for commit in ("2" * 40, "3" * 40):
+            good.commit = commit
+            following.poll("bad", "good")
+            await until(partial(script.is_at, commit))
+        assert log.count("s bad") == 2
+    finally:
+        release.set()
+    await until(lambda: log.count("s bad") == 3)  # what became due meanwhile
+    await _stopped(following, running)
+
+
+async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I9, S4-14: the first pass goes on without them, and what they say at last is taken up; they do not take all threads."""
+    monkeypatch.setattr(follow, "FIRST_ANSWERS", 1.0)
+    release = threading.Event()
+
+    class Hanging(Listed):
+        def fetch(self, tip: Tip) -> str:
+            release.wait(60)
+            return super().fetch(tip)
+
+    log: list[str] = []
+    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(AT_ONE_SERVER + 1)}
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(AT_ONE_SERVER + 1))
+    following, script, _ = follower(found(), mirrors={**hanging, "good": Listed("good", log, "t")})
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    running = asyncio.ensure_future(following.forever())
+    try:
+        await until(lambda: len(script.asked) == 1)
+        assert [state.catalog.source for state in script.asked[0]] == ["good"]
+        assert "bad0: not read yet, its server has not answered; going on with the others" in told
+    finally:
+        release.set()
+    await until(lambda: len(script.asked[-1]) == len(following.mirrors))
+    await _stopped(following, running)
+
+
+async def test_forever_sleeps_until_it_is_woken() -> None:
+    following, script, clock = follower(found())
+    running = asyncio.ensure_future(following.forever())
+    for passes in (1, 2, 3):
+        await until(partial(script.has_run, passes))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(script.asked) == passes
+        following.hint()
+    await _stopped(following, running)
+    assert clock.slept == []
+
+
+async def test_forever_looks_again_while_something_is_in_flight() -> None:
+    begun = and_then(found(changed=True), Result(KEY, KEY, "status"))
+    following, script, clock = follower(begun, *[found(moving=True)] * 9, found())
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: len(script.asked) == 11)
+    await _stopped(following, running)
+    assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
+    assert max(clock.slept) == pytest.approx(LAST_LOOK)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [found(changed=True), and_then(found(), Result(INSTALLATION, INSTALLATION, "status"))],
+    ids=["content", "the record of the installation"],
+)
+async def test_a_pass_that_knows_the_outcome_of_its_writes_is_followed_by_none(last: Pass) -> None:
+    following, script, _ = follower(last)
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: bool(script.asked))
+    await following.idle()
+    assert following.queue.next_due is None
+    await _stopped(following, running)
+    assert len(script.asked) == 1
+
+
+async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
+    following, script, clock = follower(*[Unavailable("down")] * 8, found())
+    told: list[str] = []
+    following.notice = lambda name, text: told.append(f"{name}: {text}")
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: len(script.asked) == 9)
+    await _stopped(following, running)
+    assert told == ["cluster: down; trying again"] * 8
+    assert clock.slept == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
+
+
+@pytest.mark.parametrize("state", [found(), found(moving=True)])
+async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
+    following, script, _ = follower(state)
+    running = asyncio.ensure_future(following.forever())
+    await until(lambda: bool(script.asked))
+    await _stopped(following, running)
+
+
+@pytest.mark.parametrize("alone", sorted(ALONE))
+async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: Work) -> None:
+    queue, begun, may_end = WorkQueue[Key](), list[Work](), asyncio.Event()
+
+    async def work(keys: Sequence[Key]) -> None:
+        begun.append(keys[0].work)
+        await may_end.wait()
+
+    workers = Workers(queue, work, lambda: None, limit=4)
+    for key in (Key(ClusterName("c"), alone), Key(ClusterName("c"), Work.PART, KEY)):
+        queue.add(key)
+        workers.start()
+        await asyncio.sleep(0)
+    assert begun == [alone]
+    may_end.set()
+    for _ in range(2):
+        await workers.idle()
+        workers.start()
+    await workers.idle()
+    assert begun == [alone, Work.PART]
+
+
+def test_a_tally_counts_sets_by_where_they_are() -> None:
+    assert str(Tally.of_all(found().ledger)).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(Tally.of_all(found(moving=True).ledger)).startswith("settled 0, held 0, waiting 1, failed 0")
+
+
+async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
+    following.stop.set()
+    await asyncio.wait_for(running, 60)
+
+
+async def test_a_pass_says_when_the_next_one_is_due() -> None:
+    """W30: a closed window opens although nothing else happens; whoever follows sets a timer for that."""
+    due = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    following, _, _ = follower(replace(found(), propagation=Propagation(wake_at=due)))
+    moments: list[datetime | None] = []
+
+    def told(moment: datetime | None) -> None:
+        moments.append(moment)
+        following.stop.set()
+
+    following.wake_at = told
+    await following.forever()
+    assert moments == [due]
+
+
+@pytest.mark.parametrize(
+    ("late", "works"), [(frozenset({KEY}), Work.PART), (frozenset(), Work.EVERYTHING), (None, Work.EVERYTHING)]
+)
+def test_whom_alone_a_moment_concerns_is_looked_at_alone(late: frozenset[ObjectKey] | None, works: Work) -> None:
+    """As at the end of a bake; everything, where it is nobody in particular."""
+    following, script, _ = follower(found())
+    script.late = late
+    following.time_has_come()
+    key = following.queue.get()
+    assert key
+    assert (key.work, key.root) == (works, KEY if late else None)
+    assert following.queue.get() is None
+
+
+async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_on() -> None:
+    why = Blocked(Reason.SUSPENDED, "everything is suspended: INC-7")
+    stopped = replace(found(), propagation=Propagation(stopped=why))
+    following, _, _ = follower(stopped, stopped, found())
+    told: list[tuple[str, str]] = []
+    following.notice = lambda source, text: told.append((source, text))
+    for _ in range(3):
+        await following.once(wait=timedelta(0))
+    assert told == [("cluster", "everything is suspended: INC-7"), ("cluster", "no longer suspended")]

@@ -1,0 +1,33 @@
+"""How long a server that fails is left alone (fault table: "rate limit")."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gitops.daemon.git_servers import Patience, rest
+from gitops.errors import Throttled
+from gitops.source import Mirror, Target
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("failures", "throttled", "wanted", "seconds"),
+    [
+        *((1, False, None, 0), (2, False, None, 0), (3, False, None, 1), (5, False, None, 4), (60, False, None, 300)),
+        *((1, True, None, 60), (9, True, None, 300)),
+        *((1, True, 7.0, 7), (1, True, 900.0, 900), (1, False, 7.0, 7), (60, False, 7.0, 300), (1, True, 1e6, 3600)),
+    ],
+)
+def test_how_long_a_server_rests(failures: int, throttled: bool, wanted: float | None, seconds: float) -> None:
+    assert rest(failures, throttled=throttled, wanted=wanted) == seconds
+
+
+def test_a_clock_that_is_set_back_makes_no_rest_longer(tmp_path: Path) -> None:
+    patience, mirror = Patience(), Mirror(Target("https://git.example.com/x"), tmp_path)
+    patience.failed(mirror, mirror.access, Throttled("git.example.com", "too many requests"), NOW)
+    looks = (timedelta(0), timedelta(seconds=59), timedelta(seconds=60), timedelta(minutes=-5), timedelta(days=-1))
+    assert [patience.rests("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]

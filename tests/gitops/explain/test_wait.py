@@ -1,0 +1,86 @@
+"""When a script may go on: applied, settled, at a commit (surface 1.2, 6; docs/people.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitops.explain.wait import Awaited, Goal
+from gitops.records.instance_state import Standing
+from gitops.records.source_record import SourceRecord
+
+OLD, NEW = "4e01b7a" + "0" * 33, "9c1d2e7" + "0" * 33
+
+
+def record(**said: Any) -> SourceRecord:
+    return SourceRecord(**{"target": NEW, "applied": NEW, "own": NEW, "state": "Settled", **said})
+
+
+def instance(
+    *, reason: str = "Settled", healthy: str = "True", generation: int = 1, applied: int = 2
+) -> dict[str, Any]:
+    conditions = [
+        {"type": "Healthy", "status": healthy, "observedGeneration": 1},
+        {"type": "Propagated", "status": str(reason == "Settled"), "reason": reason, "observedGeneration": 1},
+    ]
+    pairs = {"target": {"revision": 2, "commit": "c"}, "applied": {"revision": applied, "commit": "c"}}
+    return {
+        "apiVersion": "g.test/v1",
+        "kind": "Link",
+        "metadata": {"name": "a", "namespace": "default", "generation": generation},
+        "status": {"conditions": conditions, "levelgate": {"source": "platform", **pairs}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "goal", "is_there"),
+    [
+        (record(), Goal.SETTLED, True),
+        (record(state="Waiting"), Goal.SETTLED, False),
+        (record(state="Waiting"), Goal.APPLIED, True),
+        (record(applied=OLD), Goal.APPLIED, False),
+        (record(applied=OLD, state="Held"), Goal.SETTLED, False),
+        (record(target=""), Goal.APPLIED, False),
+        (None, Goal.APPLIED, False),
+    ],
+)
+def test_a_source(found: SourceRecord | None, goal: Goal, is_there: bool) -> None:
+    assert Awaited(goal).of_source("platform", found).is_there is is_there
+
+
+def test_a_source_at_another_commit_and_one_that_is_held_there() -> None:
+    at = Awaited(Goal.SETTLED, NEW[:7])
+    assert at.of_source("platform", record(target=OLD)).told == "platform is at 4e01b7a, not at 9c1d2e7 yet"
+    held = record(target=OLD, offered=NEW, causes=({"reason": "HistoryRewritten", "message": "history was rewritten"},))
+    assert at.of_source("platform", held) == (False, "platform stays at 4e01b7a: history was rewritten")
+
+
+@pytest.mark.parametrize(
+    ("found", "goal", "is_there"),
+    [
+        (instance(), Goal.SETTLED, True),
+        (instance(healthy="False"), Goal.SETTLED, False),
+        (instance(reason="WindowClosed", applied=1), Goal.APPLIED, False),
+        (instance(reason="Progressing", healthy="False"), Goal.APPLIED, True),
+        (instance(generation=2), Goal.SETTLED, False),
+        (None, Goal.SETTLED, False),
+    ],
+)
+def test_an_instance(found: dict[str, Any] | None, goal: Goal, is_there: bool) -> None:
+    """surface 6: settled needs Healthy; a status of an older spec says nothing."""
+    assert Awaited(goal).of_instance("Link default/a", found, None).is_there is is_there
+
+
+def test_an_instance_at_a_commit_is_there_once_its_source_is_and_its_spec_is_written() -> None:
+    at = Awaited(Goal.SETTLED, NEW[:7])
+    assert at.of_instance("a", instance(), record()).is_there
+    assert not at.of_instance("a", instance(), record(own=OLD)).is_there
+    assert not at.of_instance("a", instance(), record(target=OLD, own=OLD)).is_there
+    assert not at.of_instance("a", instance(), None).is_there
+
+
+def test_a_rollout_is_where_all_of_its_instances_are() -> None:
+    both = [Standing.of(instance()), Standing.of(instance(reason="WindowClosed", applied=1))]
+    assert Awaited(Goal.SETTLED).of_rollout("links", both) == (False, "rollout links: Held, 1 of 2 instances settled")
+    assert Awaited(Goal.SETTLED).of_rollout("links", both[:1]).is_there

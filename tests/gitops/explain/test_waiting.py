@@ -1,0 +1,90 @@
+"""A command that waits looks when something happens, and is never a busy loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from applier.cluster import Change, Cluster, Subject
+from applier.errors import Denied, Unavailable
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from gitops.explain import waiting
+from gitops.explain.waiting import OFTEN, until
+from renderer.identity import GroupKind
+
+MAPS = Subject(GroupKind("", "ConfigMap"), "default")
+BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+
+
+def never(error: Unavailable) -> None:
+    raise AssertionError(error)
+
+
+async def test_a_change_is_seen_at_once() -> None:
+    cluster: Cluster = cluster_of(Sandbox().answer)
+
+    async def look() -> bool:
+        return bool(await cluster.list(MAPS.kind, "default"))
+
+    task = asyncio.create_task(until(cluster, [MAPS], look, seconds=60, missed=never))
+    await asyncio.sleep(0)
+    await cluster.apply(BODY, manager="somebody")
+    assert await asyncio.wait_for(task, 9)  # before it would look by itself
+    await cluster.close()
+
+
+async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
+    class Noisy:
+        """A cluster in which something happens all the time."""
+
+        @asynccontextmanager
+        async def watch(self, _subject: Subject) -> AsyncIterator[AsyncIterator[Change]]:
+            async def changes() -> AsyncIterator[Change]:
+                while True:
+                    await asyncio.sleep(0)
+                    yield Change(BODY)
+
+            yield changes()
+
+    looks = 0
+
+    async def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    seconds = 3 * OFTEN
+    assert not await until(Noisy(), [MAPS], look, seconds=seconds, missed=never)  # type: ignore[arg-type]
+    assert 2 <= looks <= 2 + seconds / OFTEN
+
+
+async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`logs -f` and `wait` outlast an upgrade of the control plane; what the first look says, and what is no matter of time, ends them."""
+    monkeypatch.setattr(waiting, "SELDOM", 0.01)
+    monkeypatch.setattr(waiting, "OFTEN", 0.01)
+    cluster: Cluster = cluster_of(Sandbox().answer)
+    away = Unavailable("get configmaps: the connection was refused")
+    answers: list[bool | Exception] = [False, away, away, True]
+
+    async def look() -> bool:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    missed: list[Unavailable] = []
+    assert await until(cluster, [MAPS], look, seconds=60, missed=missed.append)
+    assert missed == [away, away]
+    ends: list[tuple[list[bool | Exception], type[Exception]]] = [
+        ([away], Unavailable),
+        ([False, Denied("no")], Denied),
+    ]
+    for given, error in ends:
+        answers[:] = given
+        with pytest.raises(error):
+            await until(cluster, [MAPS], look, seconds=60, missed=never)
+    await cluster.close()

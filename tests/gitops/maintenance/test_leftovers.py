@@ -1,0 +1,78 @@
+"""What `levelgate check` says of what nobody looks after any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.transport import cluster_of
+from gitops.cli.check import _text
+from gitops.daemon.source_records import SourceRecords
+from gitops.errors import SourceError
+from gitops.maintenance.cluster_check import Level, judge
+from gitops.maintenance.cluster_facts import examine
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, MERGE, Fleet
+
+
+def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_found() -> None:
+    """ConfigMaps may be read in our own namespace, and listed nowhere else: as `deploy/kubernetes.yaml` has it."""
+    with Fleet(names=("a", "b"), gates=[]) as fleet:
+        fleet.start()
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+    objects = {key: obj for key, obj in facts.survey.objects.items() if key.kind != "ConfigMap"}
+    facts = replace(facts, survey=replace(facts.survey, objects=objects))
+    (found,) = (one for one in judge(facts) if one.area == "sets")
+    assert found.message.startswith("1 source, 2 instances, ")
+
+
+def test_roles_that_people_aggregate_are_no_traces_of_ours() -> None:
+    """What is a trace loses our keys at an uninstall: without that label the next installation would lack what the role grants."""
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    labels = {"levelgate.dev/aggregate-to": "levelgate"}
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        body = {**role, "metadata": {"name": "levelgate-platform", "labels": labels}, "rules": []}
+        fleet.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", body)
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+    assert "ClusterRole" not in {key.kind for key in facts.survey.objects}
+
+
+def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_be_read_is_none() -> None:
+    """Surface 1.1: with the least rights most kinds are not looked through, which is one thing to know."""
+    with Fleet(names=("a",), gates=[]) as fleet:
+        fleet.start()
+        fleet.call(SourceRecords(fleet.cluster, fleet.clock).tell("shop", SourceError("https://x/shop", "refused")))
+        whole = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+        assert [one for one in judge(whole) if one.area == "leftovers" and one.objects] == []
+        closed = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="list")])
+        facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
+    (found,) = (one for one in judge(facts) if one.level is Level.WARNING and one.area == "cluster")
+    assert found.message.startswith(f"{len(facts.survey.refused)} kinds cannot be looked through, so ")
+    assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.refused)
+    (line, advice) = [*_text([found])][:2]
+    assert (found.message in line, "levelgate check -o json" in advice) == (True, True)
+
+
+def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
+    """A person stripped the finalizer and deleted the CRD, and Git dropped the instance: no pass finds its members, which stay."""
+    with Fleet(names=("a", "b"), gates=[]) as fleet:
+        fleet.start()
+        for name in fleet.names:
+            path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
+            fleet.request("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
+        fleet.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}")
+        fleet.sandbox.settle()
+        fleet.names = ("b",)
+        fleet.push()
+        for _ in range(3):
+            fleet.step()
+        facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
+        (found,) = (one for one in judge(facts) if one.area == "leftovers")
+        left = ObjectKey("", "ConfigMap", "default", "a-app"), ObjectKey("apps", "Deployment", "default", "a-app")
+        assert (found.level, found.message, found.objects) == (
+            Level.WARNING,
+            "members of sets whose parent is gone",
+            left,
+        )
+        assert "uninstall" in found.advice

@@ -1,0 +1,24 @@
+"""What `levelgate check` asks whether it may: also what no object shows yet."""
+
+from __future__ import annotations
+
+from applier.cluster import Permission
+from applier.read.leftovers import survey
+from applier.sandbox.endpoints.transport import cluster_of
+from gitops.maintenance.cluster_facts import needed
+from tests.gitops.fleet import GROUP, Fleet
+
+
+def test_kinds_of_definitions_are_asked_for_before_there_is_an_instance() -> None:
+    """Whoever may make CRDs and not what they define finds out here, and not by seven instances that fail."""
+    with Fleet(names=()) as fleet:
+        fleet.deploy()
+        asked = needed(fleet.call(survey(cluster_of(fleet.sandbox.answer))))
+    mine = [one for one in asked if one.group == GROUP]
+    verbs = ("create", "delete", "get", "list", "patch", "watch")
+    assert mine == sorted(
+        [
+            *(Permission(GROUP, "links", verb=verb) for verb in verbs),
+            Permission(GROUP, "links", subresource="status", verb="patch"),
+        ]
+    )

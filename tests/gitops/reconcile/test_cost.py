@@ -1,0 +1,85 @@
+"""What one change costs does not grow with what has not changed: counted in lines of this program that are run, the sandbox's aside."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from gitops.reconcile.context import Pass
+from gitops.reconcile.notable_changes import news
+from gitops.reconcile.tally import Tally
+from renderer.catalog.catalog import follow
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.reconcile.traces import run_under
+
+ROOT = Path(__file__).resolve().parents[3]
+OURS = tuple(f"{ROOT / name}/" for name in ("gitops", "applier", "renderer"))
+SANDBOX = f"{ROOT}/applier/sandbox/"
+FEW, MANY = 3, 13
+
+Lines = Counter[tuple[str, int]]
+
+
+def run_by(act: Callable[[], object]) -> Lines:
+    """How often each line was run."""
+    found: Lines = Counter()
+
+    def local(frame: FrameType, event: str, _: Any) -> Any:
+        found[frame.f_code.co_filename.removeprefix(str(ROOT)), frame.f_lineno] += event == "line"
+        return local
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        name = frame.f_code.co_filename
+        return local(frame, event, argument) if name.startswith(OURS) and not name.startswith(SANDBOX) else None
+
+    run_under(trace, act)
+    return found
+
+
+def declared(kind: str, number: int, text: str) -> dict[str, Any]:
+    if kind == "Link":
+        metadata = {"name": f"i{number:03}", "namespace": "default"}
+        return {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": metadata, "spec": {"text": text}}
+    metadata = {"name": f"p{number:03}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
+def brought_about(fleet: Fleet, manifest: Mapping[str, Any]) -> None:
+    """A commit that changes this file, from the bytes that Git gives to the record of the source, with what is logged and counted."""
+    key = ObjectKey.of(manifest)
+    assert fleet.catalog
+    later = follow(fleet.catalog, {f"{key.name}.json": json.dumps(manifest).encode()}, fleet.committed({}))
+    assert later
+    fleet.catalog = later
+    assert fleet.reconciler.accept([fleet.state]) == frozenset({key})
+    found = fleet.call(fleet.reconciler.part([key]))
+    assert isinstance(found, Pass)
+    assert found.changed
+    assert list(news(None, found)) == []
+    assert str(Tally.of_all(found.ledger)).startswith("settled ")
+    fleet.call(fleet.reconciler.tell())
+
+
+@pytest.mark.parametrize("kind", ["Link", "ConfigMap"])
+def test_one_change_costs_as_much_among_few_as_among_many(kind: str) -> None:
+    """S4-7, S4-11: nothing is compared, copied or told object by object but what has changed."""
+    costs = []
+    for size in (FEW, MANY):
+        names = tuple(f"i{number:03}" for number in range(size))
+        plain = {f"p{number:03}": declared("ConfigMap", number, "one") for number in range(size)}
+        with Fleet(names=names, plain=plain) as fleet:
+            fleet.start()
+            fleet.step()
+            brought_about(fleet, declared(kind, 0, "two"))  # what is made once is made here
+            costs.append(run_by(partial(brought_about, fleet, declared(kind, 0, "three"))))
+    few, many = costs
+    assert sum(few.values()) > 1_000
+    assert {at: count for at, count in (many - few).items() if count >= MANY - FEW} == {}

@@ -1,0 +1,27 @@
+"""What a pass leaves behind when the next one takes its place: nothing."""
+
+from __future__ import annotations
+
+from gitops.reconcile.context import Pass
+from renderer.identity import ObjectKey
+from tests.circles import circles
+from tests.gitops.fleet import GROUP, Fleet
+
+
+def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:
+    """What Python has to search for it may keep for hours: the command lets it search rarely."""
+    with Fleet(gates=["${schema.metadata.name != ''}"], node_gates=["${true}"]) as fleet:
+        fleet.start(paced={"shape": {"linear": {"n": 2}}})
+        fleet.push("two")
+        fleet.step()  # a definition is compiled once, and that leaves a few
+        with circles() as found:
+            for _ in range(12):
+                fleet.step()
+                fleet.ready(*fleet.at("two"))
+                part = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", "i0")]))
+                assert isinstance(part, Pass)
+                fleet.call(fleet.reconciler.grant())
+                fleet.call(fleet.reconciler.tell())
+            assert fleet.at("two")
+            del part
+    assert not found

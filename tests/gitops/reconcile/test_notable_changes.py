@@ -1,0 +1,151 @@
+"""What a person who watches `levelgate run` hears between two passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from applier.causes import Reason
+from gitops.cli.progress import standing, under_way
+from gitops.reconcile.context import Pass
+from gitops.reconcile.notable_changes import Failed, Halted, Held, Overridden, Settled, WaveOver, Wrong, news
+from gitops.reconcile.tally import Tally
+from renderer.identity import ObjectKey
+from tests.gitops.fleet import GROUP, Fleet
+from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
+
+ROLLOUT = f"links.{GROUP}"
+CANARY = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}
+PROD = {"name": "prod", "selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b", "c"), written={"a": {"metadata": {"labels": {"tier": "canary"}}}}) as found:
+        found.start(webapps={"waves": [CANARY, PROD]})
+        yield found
+
+
+def heard(fleet: Fleet, before: Pass, after: timedelta = timedelta()) -> tuple[Pass, list[object]]:
+    found = fleet.step(after)
+    return found, list(news(before, found))
+
+
+def test_an_instance_that_settles_and_the_wave_that_is_over_with_it(fleet: Fleet) -> None:
+    """surface 4.2: "wave canary settled, 1 of 1; wave prod starts". Said once."""
+    fleet.push("two")
+    first = fleet.step()
+    assert list(news(fleet.step(), first)) == []
+    fleet.ready("a")
+    second, told = heard(fleet, first)
+    over = told.pop()
+    assert [one.instance.name for one in told if isinstance(one, Settled)] == ["a"]
+    assert isinstance(over, WaveOver)
+    assert (over.rollout, over.wave.name, over.following) == (ROLLOUT, "canary", "prod")
+    assert heard(fleet, second)[1] == []
+
+
+def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) -> None:
+    before = fleet.step()
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", hours=HOURS)
+    first, told = heard(fleet, before)
+    (held,) = told
+    assert isinstance(held, Held)
+    assert [key.name for key in held.instances] == ["a", "b", "c"]
+    assert held.cause.message.startswith("waits for window hours (CHG-1), opens 2026-11-23T08:00Z")
+    assert heard(fleet, first, timedelta(hours=1))[1] == []
+    assert str(Tally.of_all(first.ledger)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
+
+
+def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
+    fleet.node_gates = ["${external('go')}"]
+    before = fleet.step()
+    fleet.push("two")
+    (held,) = heard(fleet, before)[1]
+    assert isinstance(held, Held)
+    assert ([key.name for key in held.instances], held.node) == (["a"], "app")
+
+
+def test_a_halt(fleet: Fleet) -> None:
+    fleet.push("two")
+    before = fleet.step()
+    _, told = heard(fleet, before, timedelta(minutes=11))
+    assert Halted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
+    assert not [one for one in told if isinstance(one, WaveOver)]
+
+
+def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
+    """S1-23, design 6.10: whoever reads the log of a daemon hears of it."""
+    before = fleet.step()
+    fleet.plain["broken"] = {"apiVersion": "v1"}
+    fleet.push("one")
+    first, told = heard(fleet, before)
+    assert told == [Wrong("platform", next(str(one) for one in first.problems))]
+    assert "broken.json" in str(told)
+    assert heard(fleet, first)[1] == []
+
+
+def test_instances_that_cannot_be_rendered_are_told_once_for_the_same_reason() -> None:
+    """Design 6.10: no write tells it, as there is none."""
+    data = {"number": "${string(int(schema.spec.text))}"}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}"}, "data": data}
+    with Fleet(names=("a", "b"), more=[{"id": "count", "template": manifest}]) as fleet:
+        fleet.push("one")
+        first, told = heard(fleet, fleet.step())
+        (failed,) = [one for one in told if isinstance(one, Failed)]
+        assert ([key.name for key in failed.instances], failed.node) == (["a", "b"], "count")
+        assert (failed.cause.reason, "'one' is not an int" in failed.cause.message) == (Reason.RENDER_FAILED, True)
+        assert not [one for one in heard(fleet, first)[1] if isinstance(one, Failed)]
+
+
+def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
+    before = fleet.step()
+    fleet.plain["there"] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x y", "namespace": "default"}}
+    fleet.push("one")
+    found, told = heard(fleet, before)
+    assert [one.error for one in found.results if one.error]
+    assert not [one for one in told if isinstance(one, Failed)]
+
+
+def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
+    """windows 3.3.14: by whom, why, and what is written because of it."""
+    fleet.clock.moment = SATURDAY
+    fleet.push("two", hours=HOURS)
+    before = fleet.step()
+    until = (SATURDAY + timedelta(hours=1)).isoformat()
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until)
+    first, told = heard(fleet, before)
+    past = [one.decision for one in told if isinstance(one, Overridden)]
+    assert {(one.by, one.why) for one in past} == {("kubectl-annotate", "INC-7")}
+    assert "update Deployment.apps/default/a-app past window hours (CHG-1)" in {one.subject for one in past}
+    assert not [one for one in heard(fleet, first)[1] if isinstance(one, Overridden)]
+
+
+def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
+    """surface 4.2: one sign for each instance; nothing of a rollout that is over."""
+    fleet.push("two")
+    fleet.move("two", except_for=["b"])
+    found = fleet.step()
+    state = found.propagation.states[ROLLOUT]
+    assert under_way(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
+    assert standing(Tally.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+    fleet.move("two")
+    assert under_way(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
+
+
+def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: Fleet) -> None:
+    """The ledger of everything goes on under it: what it moved is kept apart, for else it would be compared with itself."""
+    fleet.push("two")
+    fleet.settle()
+    fleet.ready("a")
+    fleet.settle()
+    before = fleet.step()
+    fleet.ready("b")
+    found = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", "b")]))
+    assert isinstance(found, Pass)
+    assert list(news(before, found)) == [Settled(ObjectKey(GROUP, "Link", "default", "b"))]
+    _, told = heard(fleet, found)
+    assert [one for one in told if isinstance(one, Settled)] == []

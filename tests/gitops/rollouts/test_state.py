@@ -1,0 +1,60 @@
+"""The record of a rollout: a ConfigMap's data, there and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import pytest
+
+from gitops.rollouts.state import Approval, Entry, Halt, State, Target
+
+NOW = datetime(2026, 11, 20, 13, 0, 7, tzinfo=UTC)
+FULL = State(
+    targets={"canary": Target(13, "9c1d2e7a5b0c", reverts=11), "prod": Target(12)},
+    passed={"canary": Target(12)},
+    completed=Target(11),
+    halts=(Halt(13, NOW, "levelgate", "1 of 2 failed"),),
+    forgiven={"prod": 1},
+    approvals=(Approval(12, "canary", NOW, "ada", 'said "yes"'),),
+    decisions=(Entry(NOW, "granted", "r12, wave prod: prod/äpi", "levelgate", ""),),
+)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    """S1-28: a restart loses nothing."""
+    assert asdict(State.read(FULL.data(), now=NOW)) == asdict(FULL)
+    assert all(isinstance(text, str) for text in FULL.data().values())
+    assert (
+        FULL.data()["halts"] == '[{"by":"levelgate","since":"2026-11-20T13:00:07Z","target":13,"why":"1 of 2 failed"}]'
+    )
+
+
+def test_no_record_is_a_new_rollout() -> None:
+    assert State.read({}, now=NOW) == State()
+    assert State().data() == {}
+
+
+def test_keys_of_others_are_passed_over() -> None:
+    assert State.read({"note": "mine"}, now=NOW) == State()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["{", '[{"target":"x"}]', "7", '[{"target":13,"since":"2026-11-20T13:00:07","by":"b","why":"w"}]'],
+    ids=["no JSON", "wrong type", "no list", "no zone"],
+)
+def test_a_record_that_cannot_be_read_is_halted(damage: str) -> None:
+    """A halt may be what it said, so nothing moves until a person looks."""
+    state = State.read({**FULL.data(), "halts": damage}, now=NOW)
+    halt = state.halt_of(Target(99))
+    assert halt
+    assert halt.why.startswith("the record of this rollout cannot be read")
+
+
+def test_only_the_last_fifty_decisions_are_kept_and_each_is_short() -> None:
+    state = State()
+    for number in range(60):
+        state = state.noted(Entry(NOW, "granted", f"{number} " + "x" * 2000))
+    assert [entry.subject.split()[0] for entry in state.decisions] == [str(number) for number in range(10, 60)]
+    assert sum(map(len, state.data().values())) < 64 * 1024

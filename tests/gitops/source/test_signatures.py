@@ -1,0 +1,337 @@
+"""Signatures of commits, by real keys of ssh-keygen and GnuPG (threat 20; docs/configuration.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitops import source_config
+from gitops.clock import SystemClock
+from gitops.config import ConfigErrors, read
+from gitops.daemon.follower import Follower
+from gitops.reconcile.reconciler import Reconciler
+from gitops.source import Verification
+from gitops.source.signatures import first_unsigned
+from gitops.windows.window import LOCAL
+from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
+from tests.gitops.source.real_git import GIT_ENVIRONMENT
+
+pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
+
+
+@dataclass
+class Signed(World):
+    """A source whose commits have to be signed by the keys in the file `allowed`."""
+
+    verification: Verification | None = None
+
+    def restart(self, *, path: str = "") -> None:
+        source = source_config.source_config(f"platform={self.work.path}", path=path)
+        source = replace(source, verification=self.verification)
+        mirrors = source_config.mirrors([source], self.directory / "cache")
+        reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
+        self.follower = Follower(mirrors, reconciler, SystemClock(), notice=self._notice, configs={"platform": source})
+
+    @property
+    def allowed(self) -> Path:
+        return self.directory / "allowed_signers"
+
+    def key(self, name: str) -> Path:
+        found = self.directory / name
+        if not found.exists():
+            subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(found)), check=True)
+        return found
+
+    def allow(self, *names: str, options: str = "") -> None:
+        public = {name: self.key(name).with_suffix(".pub").read_text().rsplit(" ", 1)[0] for name in names}
+        self.allowed.write_text("".join(f"{name}@example.com {options} {key}\n" for name, key in public.items()))
+
+    def sign(self, by: str, **files: str) -> str:
+        for name, text in files.items():
+            self.work.write(f"{name}.yaml", text)
+        self.work.git("add", "--all")
+        return self.sealed(by, "commit", "--quiet", "--allow-empty", "--message", f"by {by}")
+
+    def sealed(self, by: str, *arguments: str) -> str:
+        self.work.git("-c", "gpg.format=ssh", "-c", f"user.signingkey={self.key(by)}", *arguments, "-S")
+        return self.work.git("rev-parse", "HEAD")
+
+
+def made(tmp_path: Path, *, every_commit: bool = False) -> Signed:
+    """Its first commit is signed by Ada, and applied."""
+    found = Signed(tmp_path)
+    found.allow("ada")
+    found.verification = Verification(every_commit, allowed_signers_file=found.allowed)
+    found.restart()
+    found.sign("ada", one=ONE)
+    asyncio.run(found.settle())
+    assert asyncio.run(found.deployed()) == {"one"}
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Signed:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return made(tmp_path)
+
+
+@pytest.fixture
+def strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Signed:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return made(tmp_path, every_commit=True)
+
+
+def held(world: Signed) -> str:
+    """Why the newest commit is not taken; nothing of it is deployed."""
+    asyncio.run(world.settle())
+    record = asyncio.run(world.record())
+    assert asyncio.run(world.deployed()) == {"one"}
+    assert (record.state, record.offered) == ("Held", world.work.git("rev-parse", "HEAD"))
+    assert record.causes[0]["reason"] == "Unsigned"
+    return str(record.causes[0]["message"])
+
+
+def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(
+    world: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not checked again either, until something has changed."""
+    checked: list[str] = []
+
+    def counted(*given: Any, **named: Any) -> str:
+        checked.append(named["commit"])
+        return first_unsigned(*given, **named)
+
+    monkeypatch.setattr("gitops.source.mirror.first_unsigned", counted)
+    commit = world.work.commit(two=TWO)
+    assert "it is not signed" in held(world)
+    count = len(world.notices)
+    assert held(world)
+    assert len(world.notices) == count
+    assert checked == [commit]
+
+
+def test_a_key_that_is_not_allowed_is_no_signature(world: Signed) -> None:
+    world.sign("eve", two=TWO)
+    assert "not signed by a key that is allowed" in held(world)
+
+
+def test_what_is_signed_is_taken_and_what_was_held_too_once_it_is_signed(world: Signed) -> None:
+    world.work.commit(two=TWO)
+    held(world)
+    world.sealed("ada", "commit", "--quiet", "--amend", "--no-edit")
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+
+
+def test_a_key_that_is_allowed_later_lets_the_commit_go(world: Signed) -> None:
+    world.sign("bob", two=TWO)
+    held(world)
+    world.allow("ada", "bob")
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+
+
+def test_a_key_that_is_taken_out_signs_nothing_more_and_what_it_signed_stays(world: Signed) -> None:
+    world.allow("bob")
+    world.restart()
+    asyncio.run(world.settle())
+    assert asyncio.run(world.record()).state == "Settled"
+    world.sign("ada", two=TWO)
+    assert "not signed by a key that is allowed" in held(world)
+
+
+def test_a_person_can_let_it_go(world: Signed) -> None:
+    commit = world.work.commit(two=TWO)
+    held(world)
+    asyncio.run(world.approve(commit))
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+    world.work.commit(two=TWO.replace("two", "three"))
+    asyncio.run(world.settle())
+    assert "three" not in asyncio.run(world.deployed())
+
+
+def test_head_alone_does_not_vouch_for_its_parents_where_every_commit_counts(strict: Signed) -> None:
+    """Good HEAD over bad parent."""
+    bad = strict.work.commit(two=TWO)
+    strict.sign("ada")
+    assert held(strict).startswith(f"commit {bad[:7]} cannot be accepted: it is not signed; it is part of ")
+
+
+def test_a_merge_brings_all_of_its_commits(strict: Signed) -> None:
+    strict.work.git("checkout", "--quiet", "-b", "feature")
+    strict.work.commit(two=TWO)
+    strict.work.git("checkout", "--quiet", "main")
+    strict.sealed("ada", "merge", "--quiet", "--no-ff", "--no-edit", "feature")
+    assert "it is not signed; it is part of" in held(strict)
+
+
+def test_where_head_counts_its_parents_need_no_signature(world: Signed) -> None:
+    world.work.commit(two=TWO)
+    world.sign("ada")
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one", "two"}
+
+
+def test_a_signature_is_not_carried_to_another_commit(world: Signed) -> None:
+    """Signature stripping and replay: the header of a good commit on other content."""
+    good = world.work.git("cat-file", "commit", "HEAD")
+    tree = world.work.commit(two=TWO)
+    other = world.work.git("rev-parse", f"{tree}^{{tree}}")
+    header, _, rest = good.partition("\n")
+    assert header.startswith("tree ")
+    forged = f"tree {other}\nparent {world.work.git('rev-parse', f'{tree}^')}\n{rest}\n"
+    commit = world.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=forged.encode())
+    world.work.git("reset", "--quiet", "--hard", commit)
+    assert "cannot be accepted: its signature" in held(world) or "not signed by" in held(world)
+
+
+def test_a_signature_for_something_else_is_none_for_git(world: Signed) -> None:
+    world.allow("ada", options='namespaces="file"')
+    world.sign("ada", two=TWO)
+    assert "its signature was not made for Git" in held(world)
+
+
+@pytest.mark.parametrize("options", ['valid-before="20260101"', 'valid-after="20260501"'])
+def test_a_key_counts_at_the_time_of_the_commit(world: Signed, options: str) -> None:
+    """The commits of the tests are of March 2026."""
+    world.allow("ada", options=options)
+    world.sign("ada", two=TWO)
+    assert "it is not signed by a key that is allowed" in held(world)
+
+
+def test_a_long_history_waits_for_a_person_instead_of_being_checked_for_hours(
+    strict: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitops.source.signatures.MOST", 1)
+    strict.sign("ada", two=TWO)
+    strict.sign("ada")
+    assert "more than 1 commits since" in held(strict)
+
+
+def test_certificates_of_x509_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Git would ask gpgsm, which trusts whatever authority the machine does."""
+    trusting = tmp_path / "bin" / "gpgsm"
+    trusting.parent.mkdir()
+    trusting.write_text('#!/bin/sh\nprintf "[GNUPG:] %s\\\\n" NEWSIG "GOODSIG 0 eve" "TRUST_ULTIMATE 0 shell"\n')
+    trusting.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{trusting.parent}:{os.environ['PATH']}")
+    unsigned = world.work.git("cat-file", "commit", world.work.commit(two=TWO))
+    header, _, message = unsigned.partition("\n\n")
+    armour = "gpgsig -----BEGIN SIGNED MESSAGE-----\n \n AAAA\n -----END SIGNED MESSAGE-----"
+    signed = f"{header}\n{armour}\n\n{message}\n".encode()
+    world.work.git("reset", "--hard", world.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=signed))
+    assert "cannot be accepted: its signature cannot be checked" in held(world)
+
+
+def test_without_gnupg_a_keyring_says_what_to_install(world: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError
+
+    world.verification = Verification(keyring_file=world.allowed)
+    world.restart()
+    world.sign("ada", two=TWO)
+    monkeypatch.setattr("gitops.source.signatures.subprocess.run", missing)
+    asyncio.run(world.settle())
+    assert asyncio.run(world.deployed()) == {"one"}
+    assert "install GnuPG, or use allowedSignersFile" in world.notices[-1]
+
+
+def test_keys_of_the_user_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither Git's configuration of the user nor their keyring is read."""
+    home = tmp_path / "home"
+    home.mkdir()
+    world.key("eve")
+    (home / "signers").write_text(f"eve@example.com {(tmp_path / 'eve.pub').read_text()}")
+    (home / ".gitconfig").write_text(f'[gpg "ssh"]\n\tallowedSignersFile = {home / "signers"}\n')
+    monkeypatch.setenv("HOME", str(home))
+    world.sign("eve", two=TWO)
+    assert "not signed by a key that is allowed" in held(world)
+
+
+def test_a_file_of_keys_that_is_gone_holds_everything(world: Signed) -> None:
+    world.allowed.unlink()
+    world.sign("ada", two=TWO)
+    assert "cannot be accepted" in held(world)
+
+
+def test_rewritten_history_is_asked_about_first(world: Signed) -> None:
+    rewritten(world)
+    asyncio.run(world.settle())
+    assert asyncio.run(world.record()).causes[0]["reason"] == "HistoryRewritten"
+
+
+def test_an_unsigned_first_commit_is_not_applied_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = Signed(tmp_path)
+    found.allow("ada")
+    found.verification = Verification(allowed_signers_file=found.allowed)
+    found.restart()
+    found.work.commit(one=ONE)
+    found.follower.poll("platform")
+    assert asyncio.run(found.follower.fetch()) == []
+    assert "it is not signed" in found.notices[-1]
+
+
+@pytest.mark.skipif(not shutil.which("gpg"), reason="GnuPG is not installed")
+def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home))
+
+    def gpg(*arguments: str) -> bytes:
+        command = ("gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", *arguments)
+        return subprocess.run(command, capture_output=True, check=True).stdout
+
+    def revocation_of(user: str) -> Path:
+        """What gpg writes with each new key, with a colon so that nobody imports it by mistake."""
+        number = gpg("--with-colons", "--list-keys", user).split(b"fpr:::::::::")[1].partition(b":")[0]
+        file = home / "openpgp-revocs.d" / f"{number.decode()}.rev"
+        file.write_text(file.read_text().replace("\n:-----BEGIN", "\n-----BEGIN"))
+        return file
+
+    for name in ("grace", "mallory", "eve"):
+        gpg("--quick-generate-key", f"{name}@example.com", "ed25519", "sign", "never")
+    ring = tmp_path / "keyring.asc"
+    ring.write_bytes(gpg("--armor", "--export", "grace@example.com"))
+    world.verification = Verification(keyring_file=ring)
+    world.restart()
+    monkeypatch.setattr("tests.gitops.source.real_git.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
+    try:
+        for name in ("mallory", "eve", "grace"):
+            world.work.write("two.yaml", TWO)
+            world.work.git("add", "--all")
+            world.work.git("commit", "--quiet", "--allow-empty", "-m", name, f"-S{name}@example.com")
+            if name == "mallory":
+                assert "not signed by a key that is allowed" in held(world)
+            if name == "eve":
+                gpg("--import", str(revocation_of("eve@example.com")))
+                ring.write_bytes(gpg("--armor", "--export", "grace@example.com", "eve@example.com"))
+                assert "it is signed by a key that was revoked" in held(world)
+        asyncio.run(world.settle())
+        assert asyncio.run(world.deployed()) == {"one", "two"}
+    finally:
+        subprocess.run(("gpgconf", "--homedir", str(home), "--kill", "all"), check=False)
+
+
+def test_the_configuration_names_the_keys(tmp_path: Path) -> None:
+    (tmp_path / "signers").write_text("")
+    file = tmp_path / "levelgate.yaml"
+    head = (
+        "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources:\n- name: a\n  url: https://git.example.com/a.git\n"
+    )
+    file.write_text(f"{head}  verify: {{mode: EveryCommit, allowedSignersFile: signers}}\n")
+    assert read(file).sources[0].verification == Verification(True, tmp_path / "signers")
+    file.write_text(f"{head}  verify: {{mode: Head}}\n")
+    with pytest.raises(ConfigErrors, match="names no keys"):
+        read(file)
+    file.write_text(f"{head}  verify: {{mode: Head, keyringFile: nowhere}}\n")
+    with pytest.raises(ConfigErrors, match="there is no file"):
+        read(file)

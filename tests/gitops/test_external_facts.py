@@ -1,0 +1,182 @@
+"""External facts: asked for at a real server on loopback, known for a time, and what gates make of them (docs/configuration.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from aiohttp import web
+
+from gitops.external_facts import External, Externals, NoAnswer, ask
+from gitops.gates.evaluate import Fact
+from gitops.reconcile.reconciler import Reconciler
+from gitops.windows.window import LOCAL
+from tests.gitops.fleet import Fleet, StillClock
+from tests.gitops.loopback import listening
+
+MINUTE = timedelta(minutes=1)
+
+
+@dataclass
+class Answers:
+    """What the server says, and how often it was asked."""
+
+    text: str = "true\n"
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    hangs: bool = False
+    asked: int = 0
+    url: str = ""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        if self.hangs:
+            await self.closing.wait()
+        return web.Response(text=self.text, status=self.status, headers=self.headers)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Answers]:
+        app = web.Application()
+        app.router.add_get("/ok", self.answer)
+        async with listening(app) as url:
+            self.url = f"{url}/ok"
+            try:
+                yield self
+            finally:
+                self.closing.set()
+
+    def external(self, *, name: str = "budget", timeout: timedelta = timedelta(seconds=10)) -> External:
+        return External(name, self.url, "true", MINUTE, timeout)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"), [("true", True), (" true\r\n", True), ("false", False), ("True", False), ("", False)]
+)
+async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answer: bool) -> None:
+    async with Answers(text).serving() as server:
+        assert await ask(server.external()) is answer
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (Answers(status=500), "it answered with status 500, not 200"),
+        (Answers(status=204, text=""), "it answered with status 204, not 200"),
+        (Answers(status=302, headers={"Location": "/ok"}), "it answered with status 302, not 200"),
+        (Answers(text="x" * 70_000), "the answer is larger than 64 KiB"),
+    ],
+)
+async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
+    async with server.serving():
+        with pytest.raises(NoAnswer) as error:
+            await ask(server.external())
+        assert (str(error.value), server.asked) == (why, 1)
+
+
+async def test_a_server_that_hangs_or_is_gone_is_no_answer() -> None:
+    async with Answers(hangs=True).serving() as server:
+        with pytest.raises(NoAnswer, match=r"no answer within 0\.05s"):
+            await ask(server.external(timeout=timedelta(milliseconds=50)))
+    with pytest.raises(NoAnswer, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
+        await ask(server.external())
+
+
+async def test_an_answer_counts_until_it_is_too_old() -> None:
+    """S1-5: what is not known is closed, with why."""
+    clock = StillClock()
+    externals = Externals(clock)
+    async with Answers().serving() as server:
+        budget = server.external()
+        externals.declare([budget])
+        assert externals.facts(clock.now()) == {"budget": Fact(None, "not asked yet")}
+        assert await externals.ask(budget)
+        assert not await externals.ask(budget)
+        server.status = 503
+        clock.moment += MINUTE
+        assert not await externals.ask(budget)
+        assert externals.facts(clock.now()) == {"budget": Fact(True)}
+        clock.moment += timedelta(seconds=1)
+        why = "the last answer is 61s old, more than 60s; since then: it answered with status 503, not 200"
+        assert externals.facts(clock.now()) == {"budget": Fact(None, why)}
+        server.status, server.text = 200, "false"
+        assert await externals.ask(budget)
+        assert externals.facts(clock.now()) == {"budget": Fact(False)}
+        assert externals.facts(clock.now() - timedelta(hours=1))["budget"].answer is None
+
+
+async def test_what_is_declared_otherwise_is_asked_anew() -> None:
+    clock = StillClock()
+    externals = Externals(clock)
+    async with Answers().serving() as server:
+        budget, other = server.external(), server.external(name="other")
+        externals.declare([budget, other])
+        await externals.ask(budget)
+        await externals.ask(other)
+        externals.declare([External("budget", server.url, "yes", MINUTE), other])
+        assert externals.facts(clock.now()) == {"budget": Fact(None, "not asked yet"), "other": Fact(True)}
+        assert not await externals.ask(budget), "an answer to what is not asked any more"
+        assert externals.facts(clock.now())["budget"] == Fact(None, "not asked yet")
+
+
+# ---- in whole passes
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a", "b"), gates=['${external("budget")}']) as found:
+        yield found
+
+
+def knowing(fleet: Fleet, **answers: bool | None) -> None:
+    """A process whose configuration declares these facts, which are as they are."""
+    known = {name: Fact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()}
+    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, facts=lambda _: known)
+
+
+def test_a_fact_that_is_so_lets_instances_move(fleet: Fleet) -> None:
+    knowing(fleet, budget=True)
+    fleet.start()
+    fleet.push("two")
+    knowing(fleet, budget=False)
+    fleet.step()
+    assert fleet.at("two") == []
+    reason, message = fleet.propagated("a")
+    assert reason == "GateClosed"
+    assert message.endswith('external("budget") = false')
+    knowing(fleet, budget=None)
+    fleet.step()
+    assert fleet.at("two") == []
+    assert fleet.propagated("a")[1].endswith('external("budget") = unknown (not asked yet)')
+    knowing(fleet, budget=True)
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+
+
+def test_a_fact_that_the_configuration_does_not_declare_is_the_author_s_mistake(fleet: Fleet) -> None:
+    knowing(fleet, budget=True)
+    fleet.start()
+    fleet.push("two")
+    knowing(fleet, budgets=True)
+    fleet.step()
+    assert fleet.at("two") == []
+    reason, message = fleet.propagated("a")
+    assert reason == "GateError"
+    assert message.endswith("there is no external fact 'budget'; declare it under `externals` in levelgate.yaml")
+
+
+def test_a_gate_of_one_resource_reads_facts_too() -> None:
+    with Fleet(names=("a",), node_gates=['${external("budget")}']) as fleet:
+        knowing(fleet, budget=True)
+        fleet.start()
+        fleet.push("two")
+        knowing(fleet, budget=None)
+        fleet.step()
+        assert fleet.at("two") == []
+        knowing(fleet, budget=True)
+        fleet.step()
+        assert fleet.at("two") == ["a"]

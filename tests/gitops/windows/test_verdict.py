@@ -1,0 +1,259 @@
+"""What may be done to a target: selectors, verbs, several sources, break-glass, drains, a clock that goes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from applier.causes import Reason
+from applier.plan.model import Effect
+from gitops.windows.occurrences import Interval, Repeating, Span, Timeline
+from gitops.windows.verdict import Reading, Rules, in_window, judge, steady
+from gitops.windows.window import Drain, Openness, Target, Window
+from renderer.identity import GroupKind
+from renderer.kinds import CRD
+from tests.gitops.windows.windows import DEPLOYMENT, PROD, utc, verdict, window
+
+NOON = "2026-03-16 12:00"
+
+
+def deny(name: str = "deny", **spec: Any) -> Window:
+    """Active on the whole of 16 March 2026, UTC."""
+    once = {"once": [{"start": "2026-03-16T00:00", "end": "2026-03-17T00:00"}]}
+    return window(name, kind="Deny", zone="UTC", schedule=once, **spec)
+
+
+PLAIN = Target(DEPLOYMENT, "prod", "eu-1")
+CLUSTERED = Target(GroupKind("", "Namespace"), "", "eu-1")
+MEMBER = Target(DEPLOYMENT, "prod", "eu-1", "webapp.kro.run", "deployment", {"tier": "gold"})
+OF_DEFINITION = Target(CRD, "", "eu-1", "webapp.kro.run")
+
+
+@pytest.mark.parametrize(
+    ("selector", "governed"),
+    [
+        ({}, {"plain", "clustered", "member", "crd"}),
+        ({"clusters": ["eu-*"]}, {"plain", "clustered", "member", "crd"}),
+        ({"clusters": ["us-*"]}, set()),
+        ({"namespaces": ["prod", "other"]}, {"plain", "member"}),
+        ({"namespaces": ["*"]}, {"plain", "member"}),
+        ({"rgds": ["webapp.*"]}, {"member", "crd"}),
+        ({"rgds": ["*"]}, {"member", "crd"}),
+        ({"nodes": ["deploy*"]}, {"member"}),
+        ({"kinds": ["Deployment"]}, {"plain", "member"}),
+        ({"kinds": ["Deployment.apps"]}, {"plain", "member"}),
+        ({"kinds": ["deployment"]}, set()),
+        ({"kinds": ["Custom*", "Namespace"]}, {"clustered", "crd"}),
+        ({"instances": {}}, {"member"}),
+        ({"instances": {"matchLabels": {"tier": "gold"}}}, {"member"}),
+        ({"instances": {"matchLabels": {"tier": "free"}}}, set()),
+        ({"instances": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["free"]}]}}, {"member"}),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}}, {"member"}),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}, set()),
+        ({"instances": {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}}, {"member"}),
+        ({"namespaces": ["prod"], "kinds": ["Secret"]}, set()),
+    ],
+)  # fmt: skip
+def test_a_selector_is_and_between_fields_and_or_inside(selector: dict[str, Any], governed: set[str]) -> None:
+    found = deny(selector=selector)
+    targets = {"plain": PLAIN, "clustered": CLUSTERED, "member": MEMBER, "crd": OF_DEFINITION}
+    assert {name for name, target in targets.items() if found.governs(target, Effect.UPDATE)} == governed
+
+
+def test_healing_is_governed_only_where_it_is_listed() -> None:
+    assert verdict(deny(), at=NOON, verb=Effect.HEAL).open
+    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.HEAL).open
+    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.PRUNE).open
+
+
+def test_a_window_by_name_governs_nothing_and_can_be_asked() -> None:
+    named = deny(byName=True)
+    assert verdict(named, at=NOON).open
+    assert in_window(named, utc(NOON))
+    assert not in_window(named, utc("2026-03-17 00:00"))
+
+
+def test_of_several_allows_one_is_enough() -> None:
+    early, late = (
+        window("a", zone="UTC", cron="0 8 * * *", until="10:00"),
+        window("b", zone="UTC", cron="0 12 * * *", until="14:00"),
+    )
+    assert verdict(early, late, at="2026-03-16 09:00").until == utc("2026-03-16 10:00")
+    closed = verdict(early, late, at="2026-03-16 10:00")
+    assert (closed.open, closed.until, closed.since) == (False, utc("2026-03-16 12:00"), utc("2026-03-15 14:00"))
+    assert [(one.window.name, one.since, one.until) for one in closed.closings] == [
+        ("a", utc("2026-03-16 10:00"), utc("2026-03-17 08:00")),
+        ("b", utc("2026-03-15 14:00"), utc("2026-03-16 12:00")),
+    ]
+
+
+def test_sources_are_judged_apart_and_all_have_to_agree() -> None:
+    morning = Rules([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
+    noon = Rules([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
+    found = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 09:00")))
+    assert (found.open, found.until) == (False, utc("2026-03-16 10:00"))
+    assert [(one.source, one.window.name) for one in found.closings] == [("shop", "b")]
+    assert judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 10:00"))).until == utc(
+        "2026-03-16 12:00"
+    )
+    late = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 12:00")))
+    assert (late.open, late.until) == (False, utc("2026-03-17 10:00"))
+
+
+def test_a_break_glass_in_one_source_does_not_pass_the_deny_of_another() -> None:
+    glass = utc("2026-03-16 13:00")
+    sources = [Rules([deny("mine")], break_glass=glass), Rules([deny("theirs")], source="other")]
+    found = judge(sources, PROD, Effect.UPDATE, Reading(utc(NOON)))
+    assert (found.open, [one.window.name for one in found.closings]) == (False, ["theirs"])
+
+
+def test_a_window_can_forbid_break_glass() -> None:
+    rules = Rules([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
+    assert not judge([rules], PROD, Effect.UPDATE, Reading(utc(NOON))).open
+
+
+def test_windows_that_exclude_one_another_never_open() -> None:
+    night = window("night", zone="UTC", cron="0 1 * * *", until="03:00")
+    always = window("always", kind="Deny", zone="UTC", cron="0 0 * * *", until="04:00")
+    found = verdict(night, always, at=NOON)
+    assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
+
+
+def test_ten_years_of_edges_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit reads its windows anew, and each pass asks for them at another time: who asks again goes on from where it was known."""
+    span, asked_for = Timeline.span, list[datetime]()
+
+    def counted(timeline: Timeline, moment: datetime) -> Span:
+        asked_for.append(moment)
+        return span(timeline, moment)
+
+    monkeypatch.setattr(Timeline, "span", counted)
+
+    def asked(at: str) -> tuple[datetime | None, int]:
+        asked_for.clear()
+        night = window("night", zone="UTC", cron="0 1 * * *", until="02:00")
+        closed = window("closed", kind="Deny", zone="UTC", cron="30 0 * * *", until="04:00")
+        noon = {"once": [{"start": "2036-03-19T12:00", "end": "2036-03-19T13:00"}]}
+        return verdict(night, closed, window("noon", zone="UTC", schedule=noon), at=at).until, len(asked_for)
+
+    assert asked(NOON)[0] is None
+    (never, some), (day, few) = asked("2026-03-17 12:00"), asked("2026-03-20 12:00")
+    assert (never, day) == (None, utc("2036-03-19 12:00"))
+    assert some < few < 200
+    assert asked("2026-03-20 13:00")[0] == day
+    before, many = asked("2026-03-15 12:00")
+    assert (before, many > 10_000) == (None, True), "what held later is not known to have held before"
+    assert asked("2036-03-19 12:30")[0] == utc("2036-03-19 13:00")
+
+
+def test_before_it_is_in_effect_an_allow_does_not_govern() -> None:
+    later = window(zone="UTC", cron="0 9 * * *", until="17:00", effective={"from": "2026-03-18"})
+    assert verdict(later, at="2026-03-16 03:00").until == utc("2026-03-18 00:00")
+    assert not verdict(later, at="2026-03-18 00:00").open
+
+
+def test_what_ends_inside_an_occurrence_cuts_it() -> None:
+    """Both dates are inclusive: the window ends with the last of the day."""
+    night = window(zone="UTC", cron="0 22 * * *", until="06:00", effective={"from": "2026-03-16", "to": "2026-03-17"})
+    assert list(night.timeline.intervals(utc("2026-03-01 00:00"))) == [
+        (utc("2026-03-16 00:00"), utc("2026-03-16 06:00")),
+        (utc("2026-03-16 22:00"), utc("2026-03-17 06:00")),
+        (utc("2026-03-17 22:00"), utc("2026-03-18 00:00")),
+    ]
+
+
+@pytest.mark.parametrize(("drain", "hours"), [("None", None), ("Unit", None), ("Level", 2), ("Rollout", 2)])
+def test_what_may_be_finished_after_closing_and_how_long(drain: str, hours: int | None) -> None:
+    allow = window(zone="UTC", cron="0 9 * * *", until="10:00", drain=drain, overrunLimit="2h")
+    found = verdict(allow, at=NOON)
+    assert found.drain is Drain[drain.upper()]
+    assert found.drain_until == (utc("2026-03-16 10:00") + timedelta(hours=hours) if hours else None)
+
+
+def test_the_allow_that_closed_last_says_what_may_be_finished() -> None:
+    early = window("a", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")
+    late = window("b", zone="UTC", cron="0 9 * * *", until="11:00", drain="Rollout")
+    assert verdict(early, late, at=NOON).drain is Drain.ROLLOUT
+
+
+def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be_finished() -> None:
+    over = Rules([window("over", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")])
+    last_part = Rules([window("last", zone="UTC", cron="0 8 * * *", until="13:00", cutoff="2h", drain="Rollout")])
+    reading = Reading(utc(NOON))
+    assert judge([last_part], PROD, Effect.UPDATE, reading).drain is None
+    assert judge([last_part, over], PROD, Effect.UPDATE, reading).drain is Drain.NONE
+
+
+def test_time_does_not_go_back() -> None:
+    """A small step is waited for; after one of more than five minutes no Allow is trusted."""
+    last = utc(NOON)
+    assert steady(utc("2026-03-16 12:01"), last) == Reading(utc("2026-03-16 12:01"))
+    assert steady(utc("2026-03-16 11:55"), last) == Reading(last)
+    assert steady(utc("2026-03-16 11:54:59"), last) == Reading(last, skewed=True)
+    assert steady(last, None) == Reading(last)
+
+
+def test_a_clock_that_is_not_the_servers_is_not_trusted() -> None:
+    """I5: who judges writes judges by the server's clock."""
+    for seconds, skewed in [(30, False), (31, True), (-30, False), (-31, True)]:
+        assert steady(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == Reading(utc(NOON), skewed=skewed)
+
+
+def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
+    allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
+    skewed = judge([Rules([allow])], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True))
+    assert (skewed.open, skewed.reason, skewed.until) == (False, Reason.CLOCK_SKEW, None)
+    assert judge([Rules()], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True)).open
+
+
+def test_a_verdict_holds_until_the_next_edge() -> None:
+    """Who has asked need not ask again before."""
+    rules = [
+        Rules(
+            [
+                window("a", zone="UTC", cron="0 9 * * *", until="17:00", cutoff="30m"),
+                window("b", kind="Deny", zone="UTC", cron="0 12 * * 1", duration="1h"),
+            ],
+            no_window=Openness.CLOSED,
+        )
+    ]
+    held = judge(rules, PROD, Effect.UPDATE, Reading(utc("2026-03-15 00:00")))
+    edges = 0
+    for minutes in range(0, 3 * 1440, 10):
+        reading = Reading(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
+        found = judge(rules, PROD, Effect.UPDATE, reading)
+        if reading.now < held.next_edge:
+            assert found == held
+        else:
+            held, edges = found, edges + 1
+    assert edges >= 3 * 3 + 2
+    skewed = Reading(utc("2026-03-16 10:00"), skewed=True)
+    assert judge(rules, PROD, Effect.UPDATE, skewed).reason is Reason.CLOCK_SKEW
+
+
+def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:
+    """Every minute of ten years is not looked at."""
+    always = window(zone="UTC", cron="* * * * *", duration="1m")
+    assert always.timeline.span(utc(NOON)) == (True, None, None)
+    found = verdict(always, at=NOON)
+    assert (found.open, found.until) == (True, None)
+
+
+def test_who_asks_again_looks_on_from_where_the_run_of_occurrences_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass costs a window that is always open no ten years of days; and the answer is the one from scratch."""
+    always = window(cron="0 0 * * *", until="00:00")
+    assert always.timeline.span(utc(NOON)) == (True, None, None)
+    days, looked_at = list[date](), Repeating._on
+
+    def on(self: Repeating, day: date) -> tuple[Interval, ...]:
+        days.append(day)
+        return looked_at(self, day)
+
+    monkeypatch.setattr(Repeating, "_on", on)
+    assert always.timeline.span(utc(NOON) + timedelta(minutes=5)) == (True, None, None)
+    assert 0 < len(days) < 10
+    later = utc(NOON) + timedelta(days=400)
+    assert always.timeline.span(later) == replace(always.timeline).span(later)
