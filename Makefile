@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Or each of a few hundred processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv check test fuzz controlplane cluster schemas grammar demo faults bench format lock clean
+.PHONY: help venv check test fuzz controlplane cluster schemas grammar demo faults golden bench format lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,9 @@ demo: venv ## the main job on sample-repo, without a cluster: deploy, change, ro
 
 faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,histories,mutants,model,tests
 	$(BIN)/python -m tests.faults $(if $(ONLY),--only $(ONLY))
+
+golden: controlplane ## does the outside of the program differ from its golden record; RENEW=yes records it anew
+	$(BIN)/python -m tests.golden $(if $(RENEW),record,compare)
 
 bench: controlplane ## figures, as ratios against others in the same run
 	$(BIN)/python -m bench
