@@ -19,7 +19,7 @@ STEPS = (
     "applier.plan.prune",
     "applier.plan",
     "applier.execute.executor",
-    "gitops.propagation",
+    "gitops.decisions",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
 AMBIGUOUS = frozenset(

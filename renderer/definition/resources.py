@@ -103,11 +103,11 @@ class _Resources:
         if self.found.problems:
             return []
         try:
-            levels = levels(parents)
+            node_levels = levels(parents)
         except CycleError as error:
             self.found.fail(f"spec.resources[{ids.index(error.path[0])}]", str(error))
             return []
-        return [replace(built[node], level=level) for level, nodes in enumerate(levels) for node in nodes]
+        return [replace(built[node], level=level) for level, nodes in enumerate(node_levels) for node in nodes]
 
     def _ids(self, resources: list[Any]) -> list[str]:
         ids: list[str] = []
@@ -180,18 +180,18 @@ class _Resources:
             self.found.fail(path, "may not stand beside externalRef: what is only read has nothing to hold back")
             return None
         parents = {name: other.depends_on for name, other in nodes.items()}
-        ancestors = {name: nodes[name] for name in ancestors(parents, [node.id]) - {node.id}}
+        upstream = {name: nodes[name] for name in ancestors(parents, [node.id]) - {node.id}}
         iterators = frozenset(dimension.iterator for dimension in node.for_each)
         own = frozenset({"each", node.id}) if node.for_each else frozenset()
         scope = Scope(
             items=own - {node.id},
             collection=node.id if node.for_each else "",
-            ancestors={name: bool(other.for_each or other.selects) for name, other in ancestors.items()},
+            ancestors={name: bool(other.for_each or other.selects) for name, other in upstream.items()},
             values=iterators | {"schema"},
         )
         around = Readable(
             scope,
-            secrets=frozenset(name for name, other in ancestors.items() if other.group_kind == SECRET)
+            secrets=frozenset(name for name, other in upstream.items() if other.group_kind == SECRET)
             | (own if node.group_kind == SECRET else frozenset()),
             elsewhere={
                 **{name: f"{name} is no resource that this one depends on" for name in nodes},

@@ -64,10 +64,10 @@ class Order:
         for key, node in ordered.items():
             add_unless_circular(parents, node.id, map(str, implied_edges.soft_edges(node.manifest, key, neighbours)))
         by_id = {node.id: node for node in ordered.values()}
-        levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
+        node_levels, circles = self._without_circles(parents, {name: node.origin for name, node in by_id.items()})
         return tuple(
             by_id[node_id].placed(level, tuple(parents[node_id]), healthy[node_id], circles.get(node_id, ""))
-            for level, ids in enumerate(levels)
+            for level, ids in enumerate(node_levels)
             for node_id in ids
         )
 
