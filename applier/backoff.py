@@ -13,7 +13,7 @@ def waits(until: datetime, longest: timedelta, now: datetime) -> bool:
 
 
 @dataclass(slots=True)
-class Patience:
+class AdaptiveTimeout:
     """Three times as many seconds as there lately were between two answers, at least `shortest` and at most `longest`."""
 
     shortest: float

@@ -9,16 +9,16 @@ from enum import StrEnum
 from typing import Any
 
 from applier.errors import (
+    AdoptionWouldChange,
     ClusterError,
     Denied,
-    Differs,
     FieldConflict,
     Immutable,
     NamespaceTerminating,
     StaleWrite,
-    Unanswered,
     Unavailable,
     UnknownOutcome,
+    WriteInFlight,
 )
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -96,7 +96,7 @@ class Reason(StrEnum):
         }
 
 
-class Happening(StrEnum):
+class EventReason(StrEnum):
     """What has happened to something, where no reason to wait says it: the other words of events."""
 
     UPDATED = "Updated"
@@ -110,7 +110,7 @@ class Happening(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class CauseRef:
     """What stands behind a cause of waiting, such as a window: what it is, and since and until when it does (None: not known)."""
 
     kind: str
@@ -121,7 +121,7 @@ class Because:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class Cause:
     """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`), the earliest time at which
     it can end (`until`; None: not known), and what stands behind it. `details` is what a report says beside that, as JSON. Where it is `shared`, many
     wait for the same: until when and for what is recorded once for all of them.
@@ -132,25 +132,25 @@ class Blocked:
     by: str = ""
     at: ObjectKey | None = None
     until: datetime | None = None
-    because: tuple[Because, ...] = ()
+    because: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     shared: bool = False
 
     @classmethod
-    def by_failure(cls, failure: ClusterError) -> Blocked:
+    def by_failure(cls, failure: ClusterError) -> Cause:
         match failure:
             case FieldConflict():
                 return cls(
                     Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {well_known.CONFLICTS}: force"
                 )
-            case Differs():
+            case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(failure))
             case Immutable():
                 advice = (
                     f"change it back, or let the object be deleted and created anew with {well_known.REPLACE}: allowed"
                 )
                 return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")
-            case NamespaceTerminating() | Unanswered() | Unavailable() | UnknownOutcome() | StaleWrite():
+            case NamespaceTerminating() | WriteInFlight() | Unavailable() | UnknownOutcome() | StaleWrite():
                 return cls(Reason.PROGRESSING, str(failure))
             case Denied():
                 return cls(Reason.APPLY_FAILED, f"not allowed: {failure}")

@@ -60,7 +60,7 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Permission:
+class ResourceAttributes:
     """One thing that one may do: a verb on a resource, `*` for all; `namespace` empty for all namespaces and cluster scope."""
 
     group: str
@@ -82,7 +82,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Subject:
+class WatchTarget:
     """What is watched: objects of a kind, in one namespace or (empty) all of them, with these labels, or the one of this name."""
 
     kind: GroupKind
@@ -92,7 +92,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WatchEvent:
     """One event of a watch: the metadata of the object after it, or, where it was `deleted`, as it was last."""
 
     object: Object
@@ -155,7 +155,7 @@ class Cluster(Protocol):
     def guarded(self, check: Callable[[], None]) -> Cluster:
         """The same cluster; before each try of a write `check` is called, too, and what it raises is raised."""
 
-    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+    def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a
         gap, entering or iterating raises ClusterError (KindNotServed, Denied, Unavailable), and what was missed has to be read.
         """

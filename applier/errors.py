@@ -11,7 +11,7 @@ from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One cause of a refused request (`details.causes[]`): `reason` as the server names it, `field` a path, `message` for people."""
 
     reason: str
@@ -29,7 +29,9 @@ class ClusterError(ApplierError):
     `status` is the HTTP status (0: no answer), `reason` the server's word for it, `causes` its details. The text never holds values of Secrets.
     """
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, status: int = 0, reason: str = "", causes: tuple[StatusCause, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
@@ -67,11 +69,11 @@ class Immutable(Invalid):
     """The object exists, and this changes fields that it keeps for life: only another object can have them."""
 
 
-class Differs(ClusterError):
+class AdoptionWouldChange(ClusterError):
     """The object is to be adopted only if that changes nothing, and it would; the text names the fields."""
 
 
-class Altered(ClusterError):
+class ServerAltered(ClusterError):
     """The server took the object and stores it otherwise, so that it would have to be written again at once; the text names what is changed."""
 
 
@@ -102,7 +104,7 @@ class Unavailable(ClusterError):
         self.again = again
 
 
-class Overdue(ClusterError):
+class PostponedTooLong(ClusterError):
     """The server has put it off for minutes, whenever it was tried: somebody has to look why. It is still tried."""
 
 
@@ -110,7 +112,7 @@ class UnknownOutcome(ClusterError):
     """The request may or may not have been carried out: read back before deciding."""
 
 
-class Unanswered(ClusterError):
+class WriteInFlight(ClusterError):
     """The request was sent, and no answer has come yet: nothing is known of the object but that it is being written."""
 
 

@@ -8,13 +8,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import field, replace
 from datetime import datetime
 
-from applier.cluster import Change, Cluster, ClusterName, Discovery, Object, Subject
+from applier.cluster import Cluster, ClusterName, Discovery, Object, WatchEvent, WatchTarget
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 
 @dataclass
-class Fenced:
+class FencedCluster:
     """See `applier.cluster.Cluster`. `check` raises where nothing may be written any more; reads and dry runs pass. It is asked before each try: the
     wait between two may outlast the lead.
     """
@@ -69,7 +69,7 @@ class Fenced:
     def guarded(self, check: Callable[[], None]) -> Cluster:
         return replace(self, cluster=self.cluster.guarded(check))
 
-    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+    def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         return self.cluster.watch(subject)
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
-from applier.cluster import Change, ClusterName, Discovery, Object, Subject
+from applier.cluster import ClusterName, Discovery, Object, WatchEvent, WatchTarget
 from applier.errors import Denied
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -14,7 +14,7 @@ from renderer.label_selector import Selection
 
 
 @dataclass
-class Recorded:
+class RecordedCluster:
     """See `applier.cluster.Cluster`. What is not among the `objects` is absent; whatever would write or watch raises Denied."""
 
     name: ClusterName
@@ -61,19 +61,19 @@ class Recorded:
     ) -> None:
         raise self._refused()
 
-    def impersonating(self, user: str) -> Recorded:
+    def impersonating(self, user: str) -> RecordedCluster:
         return self  # nobody has rights to a record
 
-    def showing(self, versions: Mapping[GroupKind, str]) -> Recorded:
+    def showing(self, versions: Mapping[GroupKind, str]) -> RecordedCluster:
         return self  # it has one version of each
 
-    def at_once(self) -> Recorded:
+    def at_once(self) -> RecordedCluster:
         return self
 
-    def guarded(self, check: Callable[[], None]) -> Recorded:
+    def guarded(self, check: Callable[[], None]) -> RecordedCluster:
         return self
 
-    def watch(self, subject: Subject) -> AbstractAsyncContextManager[AsyncIterator[Change]]:
+    def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         raise self._refused()
 
     async def close(self) -> None:

@@ -23,12 +23,12 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from bench.rendering import NODES, cpu, repository
 from gitops.decisions import decide as governor
-from gitops.decisions.permission import Permission
+from gitops.decisions.permission import ChangeJudge
 from gitops.reconcile import reconciler as reconcile
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
-from renderer.render.cache import Memo
+from renderer.render.cache import RenderCache
 from renderer.render.render import render
 
 INSTANCES = 1000
@@ -70,7 +70,7 @@ async def measured() -> None:
     """Everything runs the first commit; then the pass after one that changes the definition, and one in which nothing happens."""
     gc.disable()
     first, second = catalog("one"), catalog("two", gated=True)
-    rendering = min(cpu(lambda: render([catalog("two", gated=True)], memo=Memo()))[0] for _ in range(REPEATS))
+    rendering = min(cpu(lambda: render([catalog("two", gated=True)], memo=RenderCache()))[0] for _ in range(REPEATS))
     sandbox = Sandbox(clock=NOW.timestamp)
     reconciler = reconcile.Reconciler(cluster_of(sandbox.answer), "0", Noon(), LOCAL)
     print(f"\n{f'{INSTANCES} instances of {NODES} resources, gated':<44} {'seconds':>10} {'x rendering':>12}")
@@ -125,15 +125,15 @@ class Spent:
 @contextmanager
 def deciding() -> Iterator[Spent]:
     """What is spent on decisions meanwhile."""
-    spent, decide, explained, ask = Spent(), governor.decide, governor.explained, Permission.__call__
-    governor.decide = spent.timed(decide, counts=True)
-    governor.explained = spent.timed(explained, counts=False)
-    Permission.__call__ = spent.timed(ask, counts=False)  # type: ignore[method-assign]
+    spent, decide, explained, ask = Spent(), governor.decide_changes, governor.explain, ChangeJudge.__call__
+    governor.decide_changes = spent.timed(decide, counts=True)
+    governor.explain = spent.timed(explained, counts=False)
+    ChangeJudge.__call__ = spent.timed(ask, counts=False)  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        governor.decide, governor.explained = decide, explained
-        Permission.__call__ = ask  # type: ignore[method-assign]
+        governor.decide_changes, governor.explain = decide, explained
+        ChangeJudge.__call__ = ask  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

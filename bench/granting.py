@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
@@ -78,16 +78,16 @@ def _under_way(size: int) -> tuple[float, int, float, int]:
 def _served(fleet: Fleet, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
     """What the daemon does once an instance is ready; who is on its way then."""
     _looked_at(fleet, roots)
-    moved = fleet.call(fleet.reconciler.grant())
+    moved = fleet.call(fleet.reconciler.reconcile_grants())
     assert isinstance(moved, frozenset), moved.why
     _looked_at(fleet, moved)
     return moved
 
 
 def _looked_at(fleet: Fleet, roots: Collection[ObjectKey]) -> None:
-    while isinstance(found := fleet.call(fleet.reconciler.part(roots)), Pass) and found.changed:
+    while isinstance(found := fleet.call(fleet.reconciler.reconcile_roots(roots)), ReconcileResult) and found.changed:
         pass
-    assert isinstance(found, Pass), found.why
+    assert isinstance(found, ReconcileResult), found.why
 
 
 def _settle(fleet: Fleet) -> None:

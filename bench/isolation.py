@@ -24,16 +24,16 @@ from typing import Any, Final, cast
 from applier.kube.cluster import KubeCluster
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import choose
-from applier.kube.transport_port import Answer, BrokenError, Streamed
+from applier.kube.transport_port import BrokenError, HttpAnswer, Streamed
 from applier.plan.model import NodePlan
 from bench._wanted import end, missed
 from gitops.clock import SystemClock
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.daemon.workers import Work
-from gitops.reconcile.context import Pass
+from gitops.daemon.workers import WorkKind
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
-from gitops.source import Mirror, Target
+from gitops.source import Mirror, SourceTarget
 from gitops.windows.window import LOCAL
 from tests.controlplane.server import ControlPlane
 from tests.faults.lane import Branch
@@ -84,7 +84,7 @@ class Shaken:
     """The transport to the real server, with what befalls the first object of an instance; see `applier.kube.transport_port.Transport`."""
 
     inner: HttpTransport
-    befalls: dict[str, Callable[[], Awaitable[Answer | None]]] = field(default_factory=dict)
+    befalls: dict[str, Callable[[], Awaitable[HttpAnswer | None]]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -94,7 +94,9 @@ class Shaken:
     def namespace(self) -> str:
         return self.inner.namespace
 
-    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> HttpAnswer:
         name = path.partition("?")[0].rpartition("/")[2]
         if method == "PATCH" and (fault := self.befalls.get(name)) and (answer := await fault()):
             return answer
@@ -117,7 +119,7 @@ class Fleet:
     settled: set[str] = field(default_factory=set)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     spoilt: dict[str, dict[str, Any]] = field(default_factory=dict)
-    branch: Branch = field(default_factory=lambda: Branch(Target("https://git.test/platform.git")))
+    branch: Branch = field(default_factory=lambda: Branch(SourceTarget("https://git.test/platform.git")))
     commits: int = 0
     content: str = ""
 
@@ -130,7 +132,7 @@ class Fleet:
             f"{f'isolation, {len(self.good)} of {len(self.good) + len(FAULTS)} instances':<44} wall s   CPU s  requests"
         )
         await self._commit("one", {})
-        async with Attention(reconciler, self.follower.wake, print) as self.follower.attention:
+        async with EventRouter(reconciler, self.follower.wake, print) as self.follower.attention:
             running = asyncio.ensure_future(self.follower.forever())
             await self._arrive("created")
             normal = [await self._change(f"without faults, {number}") for number in (1, 2)]
@@ -140,7 +142,7 @@ class Fleet:
             fight.cancel()
             idle = sorted((FAULTS.keys() - SETTLED_ALL_THE_SAME) & self.settled)
             self.follower.stop.set()
-            self.follower.hint()
+            self.follower.reconcile_all()
             await running
         least = [[min(of) for of in zip(*runs, strict=True)] for runs in (normal, faulted)]
         ratios = [after / before for before, after in zip(*least, strict=True)]
@@ -154,7 +156,7 @@ class Fleet:
     async def _change(self, what: str, **more: Any) -> tuple[float, float, int]:
         """From when everything has been looked at: a webhook that is made wakes a pass over everything, too."""
         await asyncio.sleep(5)
-        while any(key.work is Work.EVERYTHING for key in (*self.follower.queue.dirty, *self.follower.queue.held)):  # noqa: ASYNC110
+        while any(key.work is WorkKind.EVERYTHING for key in (*self.follower.queue.dirty, *self.follower.queue.held)):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await self._commit(what, self.spoilt)
         return await self._arrive(what)
@@ -203,7 +205,7 @@ class Fleet:
                     f"{what}: {len(left)} have not got there, and none for {STALLED:g} s: {', '.join(left[:10])}"
                 )
 
-    def _passed(self, found: Pass) -> None:
+    def _passed(self, found: ReconcileResult) -> None:
         if [state.catalog.revision for state in found.sources] == [self.branch.head()]:
             self.settled |= {
                 one.rendered.parent.name
@@ -247,11 +249,11 @@ class Fleet:
         async def lost() -> None:
             raise BrokenError("reset")
 
-        async def busy() -> Answer:
+        async def busy() -> HttpAnswer:
             return _refusal(429, {"Retry-After": "3"})
 
-        def refused(code: int) -> Callable[[], Awaitable[Answer]]:
-            async def answer() -> Answer:
+        def refused(code: int) -> Callable[[], Awaitable[HttpAnswer]]:
+            async def answer() -> HttpAnswer:
                 return _refusal(code)
 
             return answer
@@ -352,9 +354,9 @@ def _admission() -> dict[str, object]:
     }
 
 
-def _refusal(code: int, headers: Mapping[str, str] | None = None) -> Answer:
+def _refusal(code: int, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "by script", "code": code}
-    return Answer(code, {"Content-Type": "application/json", **(headers or {})}, json.dumps(body).encode())
+    return HttpAnswer(code, {"Content-Type": "application/json", **(headers or {})}, json.dumps(body).encode())
 
 
 def main(instances: int = INSTANCES) -> list[str]:

@@ -32,15 +32,15 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from bench._wanted import end, missed
 from gitops.cli import GARBAGE
-from gitops.cli.progress import Progress
+from gitops.cli.progress import ProgressPrinter
 from gitops.clock import SystemClock
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.instrumentation import told
-from gitops.reconcile.context import Pass
+from gitops.instrumentation import combine
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
-from gitops.server.observability import Seen
-from gitops.source import Mirror, Target
+from gitops.server.observability import Observability
+from gitops.source import Mirror, SourceTarget
 from gitops.windows.window import LOCAL
 from tests.scenarios.platform import Repository
 
@@ -82,13 +82,15 @@ class World:
         self.repository.git("init", "--quiet")
         first = {f"i{number:05}.json": json.dumps(self.declared(number, "one")) for number in range(self.size)}
         self.repository.commit({**first, "note.json": json.dumps(_definition())})
-        mirror = Mirror(Target(f"file://{self.repository.path}"), self.directory / "cache")
-        seen, progress = Seen(cluster, "0", clock, lambda: True), Progress(clock, json=True)
-        reconciler = Reconciler(cluster, "0", clock, LOCAL, _each(progress.result, seen.report), stage=told(seen.stage))
+        mirror = Mirror(SourceTarget(f"file://{self.repository.path}"), self.directory / "cache")
+        seen, progress = Observability(cluster, "0", clock, lambda: True), ProgressPrinter(clock, json=True)
+        reconciler = Reconciler(
+            cluster, "0", clock, LOCAL, _each(progress.result, seen.report), stage=combine(seen.stage)
+        )
         passed = _each(self._passed, progress.passed, seen.passed)
         self.follower = Follower({SOURCE: mirror}, reconciler, clock, passed=passed, stage=seen.stage)
         self.follower.attention = await stack.enter_async_context(
-            Attention(reconciler, self.follower.wake, progress.problem)
+            EventRouter(reconciler, self.follower.wake, progress.problem)
         )
         running = asyncio.ensure_future(self.follower.forever())
 
@@ -102,7 +104,7 @@ class World:
     def declared(self, number: int, text: str) -> Object:
         return _instance(number, text)
 
-    def _passed(self, _: Pass) -> None:
+    def _passed(self, _: ReconcileResult) -> None:
         self.passes += 1
 
     async def _door(self, request: Request) -> Response:
@@ -120,7 +122,7 @@ class World:
     @property
     def _rests(self) -> bool:
         queue, whole = self.follower.queue, self.follower.reconciler.whole
-        return bool(whole and not whole.is_untold) and not (queue.dirty or queue.held or queue.next_due)
+        return bool(whole and not whole.has_unreported_changes) and not (queue.dirty or queue.held or queue.next_due)
 
     async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, float, int]:
         """Seconds of this process and of Git's, and requests, from what `touch` has done to rest."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from renderer.catalog.catalog import Catalog, load
-from renderer.render.cache import Memo
+from renderer.render.cache import RenderCache
 from renderer.render.render import render
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def main() -> None:
 def measured(count: int) -> tuple[float, float]:
     """CPU seconds of the first rendering, and of one after a change of one file."""
     files = repository(count)
-    memo = Memo()
+    memo = RenderCache()
 
     def cold() -> Catalog:
         before = load(files)

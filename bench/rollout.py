@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from gitops.rollouts.advance import decide, reserve
-from gitops.rollouts.collection import Collection, Item, collected
-from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import DEFAULT
-from gitops.rollouts.state import State, Target
-from gitops.rollouts.targets import aim, bakes
+from gitops.rollouts.state import RolloutState, TargetRevision
+from gitops.rollouts.targets import assign_targets, bakes
 
 SMALL, LARGE = 1_000, 100_000
 EVENTS = 200
@@ -34,13 +34,13 @@ def main() -> None:
     print(f"{'from the first to the last, per item':<44} {few * 1e6:>9.1f} {many * 1e6:>9.1f} {many / few:>8.2f}")
 
 
-def half_way(size: int) -> tuple[Collection, State]:
+def half_way(size: int) -> tuple[RolloutCollection, RolloutState]:
     """A rollout that has come more than half of its way; all that moved has settled except for one item, so nothing may move."""
-    state = aim(DEFAULT, State(completed=Target(1)), Target(2), now=NOW)
+    state = assign_targets(DEFAULT, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
     collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
     for number in range(moved(size)):
         settle(collection, name(number))
-    collection.put(replace(collection[name(0)], healthy=False))
+    collection.set_item(replace(collection[name(0)], healthy=False))
     assert not decide(DEFAULT, collection, state, now=NOW).grants
     return collection, state
 
@@ -50,19 +50,19 @@ def moved(size: int) -> int:
     return 1 << (size.bit_length() - 1)
 
 
-def readiness(collection: Collection, state: State) -> float:
+def readiness(collection: RolloutCollection, state: RolloutState) -> float:
     """An item that was let move loses its health and gets it back, with a decision after each."""
 
     def events() -> None:
         for number in range(1, EVENTS + 1):
             for healthy in (False, True):
-                collection.put(replace(collection[name(number)], healthy=healthy))
+                collection.set_item(replace(collection[name(number)], healthy=healthy))
                 decide(DEFAULT, collection, state, now=NOW)
 
     return timed(events) / (2 * EVENTS)
 
 
-def release(collection: Collection, state: State) -> float:
+def release(collection: RolloutCollection, state: RolloutState) -> float:
     """An item is let move and settles; afterwards all is put back."""
     first = moved(len(collection))
     waiting = [collection[name(first + number)] for number in range(EVENTS)]
@@ -73,13 +73,13 @@ def release(collection: Collection, state: State) -> float:
 
     taken = timed(events)
     for item in waiting:
-        collection.put(item)
+        collection.set_item(item)
     return taken / EVENTS
 
 
 def whole(size: int) -> None:
     """A rollout in which everything settles at once."""
-    state = aim(DEFAULT, State(completed=Target(1)), Target(2), now=NOW)
+    state = assign_targets(DEFAULT, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
     collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
     while (decision := decide(DEFAULT, collection, state, now=NOW)).grants:
         reserve(collection, decision, now=NOW)
@@ -88,12 +88,12 @@ def whole(size: int) -> None:
         state = decision.state
 
 
-def settle(collection: Collection, key: str) -> None:
-    collection.put(replace(collection[key], granted=True, updated=True, progress=Progress(ready_since=NOW)))
+def settle(collection: RolloutCollection, key: str) -> None:
+    collection.set_item(replace(collection[key], granted=True, updated=True, progress=ItemProgress(ready_since=NOW)))
 
 
-def items(size: int) -> list[Item]:
-    return [Item(name(number)) for number in range(size)]
+def items(size: int) -> list[RolloutItem]:
+    return [RolloutItem(name(number)) for number in range(size)]
 
 
 def name(number: int) -> str:

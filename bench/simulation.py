@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from gitops.cli import GARBAGE
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.engine import Push, Simulation
+from gitops.simulate.engine import CommitPush, Simulation
 from tests.gitops.fleet import START, Fleet
 
 INSTANCES, NODES = 100, 10
@@ -25,7 +25,7 @@ def main() -> None:
     fleet.push("two")
     simulation = Simulation(START, Assumptions.parse("ready=5m"), "0")
     begun = time.process_time()
-    asyncio.run(simulation.run(base, [Push(START, fleet.state, "")], START + timedelta(days=14)))
+    asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "")], START + timedelta(days=14)))
     taken = time.process_time() - begun
     found = simulation.timeline()
     assert found.counts["settled"] == INSTANCES, found.counts

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows.reader import windows_of
-from gitops.windows.verdict import Reading, Rules, judge
-from gitops.windows.window import LOCAL, Target
+from gitops.windows.verdict import TrustedTime, WindowSet, judge
+from gitops.windows.window import LOCAL, WindowTarget
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.windows.naive import Naive, Walk
@@ -42,15 +42,15 @@ DAY = timedelta(days=1)
 
 def main() -> None:
     windows = windows_of(load({"windows.yaml": REPOSITORY})).windows
-    target = Target(GroupKind("apps", "Deployment"), "prod", LOCAL)
-    rules, reading = [Rules(windows)], Reading(NOW)
+    target = WindowTarget(GroupKind("apps", "Deployment"), "prod", LOCAL)
+    rules, reading = [WindowSet(windows)], TrustedTime(NOW)
     weekdays = Naive(
         windows[0].zone, False, lambda day: day.weekday() < 5, lambda at: (at.hour, at.minute) == (9, 0), duration=480
     )
     naive = least(lambda: Walk(NOW - DAY, 1441, windows[0].zone).active(weekdays)[-1], 1)
     print(f"{'allow and freeze, one target':<44} {'us':>10} {'x naive':>12}")
     for label, taken in (
-        ("verdict from scratch", least(lambda: judge(rules, target, Effect.UPDATE, reading), 20)),
+        ("verdict from scratch", least(lambda: judge(rules, target, Operation.UPDATE, reading), 20)),
         ("one window, minute by minute over a day", naive),
     ):
         print(f"{label:<44} {taken * 1e6:>10.2f} {taken / naive:>12.5f}")

@@ -18,12 +18,12 @@ class Stage(Protocol):
         """One of `STAGES` lasts as long as the context; `about` says of what, such as the source."""
 
 
-def untold(_name: str, /, **_about: str) -> AbstractContextManager[None]:
+def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
     """Nobody wants to know."""
     return nullcontext()
 
 
-def told(*everyone: Stage) -> Stage:
+def combine(*everyone: Stage) -> Stage:
     """All of these are told, the first one begins first."""
 
     @contextmanager

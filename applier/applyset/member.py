@@ -13,12 +13,12 @@ import orjson
 from applier.cluster import CONTENT, Object
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label, number
-from applier.status.model import View
+from applier.status.model import HealthView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, key_hash
 from renderer.manifest_hash import carries, without_nulls
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
 DROPPED = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
@@ -77,7 +77,7 @@ class Member:
 
 
 def body(
-    rendered: RenderedSet,
+    rendered: RenderedApplySet,
     node: RenderedNode,
     *,
     deps: Iterable[str],
@@ -128,7 +128,7 @@ def short(revision: str) -> str:
     return revision[:12]
 
 
-def altered(obj: Object, rendered: RenderedSet, node: RenderedNode, deps: Iterable[str]) -> str:
+def altered(obj: Object, rendered: RenderedApplySet, node: RenderedNode, deps: Iterable[str]) -> str:
     """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
     if label(obj, well_known.PART_OF) != rendered.id:
         return f"its label {well_known.PART_OF}"
@@ -158,7 +158,7 @@ def departure(obj: Object) -> str:
     """
     metadata = obj["metadata"]
     names = ", ".join(_with_author(name, obj) for name in metadata.get("finalizers") or ())
-    left = View(obj, None).remaining
+    left = HealthView(obj, None).remaining
     waits = f" and waits for {names}" if names else ""
     return f"is being deleted since {metadata['deletionTimestamp']}{waits}" + (f": {left}" if left else "")
 

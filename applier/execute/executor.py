@@ -19,27 +19,27 @@ from applier.applyset.adoption import inherited
 from applier.applyset.inventory import Scope
 from applier.cluster import PARENT, Cluster, Reader
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
-from applier.execute.member_writer import Writer
-from applier.execute.pending_writes import Act, Batch
+from applier.execute.member_writer import MemberWriter
+from applier.execute.pending_writes import PendingAction, WriteBatch
 from applier.execute.results import Answer, Result
-from applier.plan.comparison_cache import Comparisons
-from applier.plan.model import NodePlan, Plan, SetPlan, Verb
-from applier.plan.prune import Fate, Orphan
+from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
+from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.read import observe
-from applier.read.contents import inside
+from applier.read.contents import contents_of
 from applier.state.managed_fields import Lost
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import Manifest, ObjectKey
-from renderer.secret_redaction import Discretion
+from renderer.secret_redaction import SecretRedactor
 
 MOST_CONFLICTS = 3
 """So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RoundOutcome:
     observed: Observed
     results: tuple[Result, ...]
 
@@ -57,41 +57,41 @@ class Executor:
     reads: Reader
     version: str
     revisions: Mapping[str, str]
-    batch: Batch
+    batch: WriteBatch
     epoch: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
     conflicts: Counter[str] = field(default_factory=Counter)
-    comparisons: Comparisons = field(default_factory=Comparisons)
+    comparisons: ComparisonCache = field(default_factory=ComparisonCache)
 
-    async def execute(self, plan: Plan, observed: Observed) -> Outcome:
+    async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink. It is over
         when all have answered, or when no answer has come for a while.
         """
-        discreet = Discretion(chain(observed.objects.values(), _manifests(plan)))
+        discreet = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
-        def act(one: SetPlan, key: ObjectKey, do: _Do) -> Act:
-            return Act(key, partial(self._done, discreet, do))
+        def act(one: ApplySetPlan, key: ObjectKey, do: _Do) -> PendingAction:
+            return PendingAction(key, partial(self._done, discreet, do))
 
         acts = [act(one, one.rendered.parent, partial(self._cover, one)) for one in plan.sets if one.superset]
         due = (act(one, key, do) for one in plan.sets for key, do in self._acts(one, observed))
         return await self._merged(observed, await self.batch.take(acts or due))
 
-    async def rest(self, observed: Observed) -> Outcome | None:
+    async def await_pending(self, observed: Observed) -> RoundOutcome | None:
         """Nothing more is allowed now: the next answers of what is still open; None where there are none to wait for."""
         answers = await self.batch.rest()
         return await self._merged(observed, answers) if answers else None
 
     @property
-    def _writer(self) -> Writer:
-        return Writer(self.cluster, self.revisions, self.users)
+    def _writer(self) -> MemberWriter:
+        return MemberWriter(self.cluster, self.revisions, self.users)
 
-    async def _done(self, discreet: Discretion, do: _Do) -> Answer:
+    async def _done(self, discreet: SecretRedactor, do: _Do) -> Answer:
         obj, result = await do()
         return obj, replace(result, error=result.error.put(discreet)) if result.error else result
 
     def _result(
         self,
-        plan: SetPlan,
+        plan: ApplySetPlan,
         key: ObjectKey,
         action: str,
         level: int | None = None,
@@ -111,29 +111,29 @@ class Executor:
             revision=self.revisions.get(source, ""),
         )
 
-    async def _merged(self, observed: Observed, answers: Sequence[Answer]) -> Outcome:
+    async def _merged(self, observed: Observed, answers: Sequence[Answer]) -> RoundOutcome:
         results = tuple(result for _, result in answers)
-        observed = observed.seen(obj for obj, _ in answers if obj is not None)
+        observed = observed.with_objects(obj for obj, _ in answers if obj is not None)
         failures = {result.key: result.error for result in results if result.error is not None}
         stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}
         settled = {result.key for result in results} - failures.keys()
-        observed = observed.succeeded(settled).failed(failures).forgotten(stale)
+        observed = observed.succeeded(settled).with_failures(failures).forget(stale)
         if touched := {result.key.group_kind for result in results if result.action in _REMOVALS}:
             observed = await observe.relist(self.reads, observed, touched)
-        return Outcome(observed.failed(self.batch.underway.unanswered), results)
+        return RoundOutcome(observed.with_failures(self.batch.underway.unanswered), results)
 
-    def _acts(self, plan: SetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _Do]]:
+    def _acts(self, plan: ApplySetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _Do]]:
         for node in plan.writes:
             assert node.node.key is not None
-            replaces = node.verb is Verb.REPLACE
+            replaces = node.verb is NodeAction.REPLACE
             yield (
                 node.node.key,
                 partial(self._replace, plan, node, observed) if replaces else partial(self._write, plan, node),
             )
         for orphan in plan.orphans:
-            if orphan.allowed and orphan.fate is Fate.DELETE:
+            if orphan.allowed and orphan.fate is PruneOutcome.DELETE:
                 yield orphan.member.key, partial(self._delete, plan, orphan, observed)
-            elif orphan.allowed and orphan.fate is Fate.RELEASE:
+            elif orphan.allowed and orphan.fate is PruneOutcome.RELEASE:
                 yield orphan.member.key, partial(self._release, plan, orphan)
         parent = plan.rendered.parent
         if plan.detach:
@@ -143,7 +143,7 @@ class Executor:
         if plan.exact is not None:
             yield parent, partial(self._shrink, plan, plan.exact)
 
-    async def _cover(self, plan: SetPlan) -> Answer:
+    async def _cover(self, plan: ApplySetPlan) -> Answer:
         assert plan.superset is not None
         if plan.parent is None or inventory.tool_of(plan.parent) in {"", inventory.TOOL}:
             return await self._parent(plan, plan.superset, action="covered")
@@ -154,13 +154,13 @@ class Executor:
         )
         return first if first[1].error else await self._parent(plan, plan.superset, action="taken over")
 
-    async def _shrink(self, plan: SetPlan, exact: Scope) -> Answer:
+    async def _shrink(self, plan: ApplySetPlan, exact: Scope) -> Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
         if hindered := await self._left_of(plan, exact):
             return hindered
         return await self._parent(plan, exact, action="shrunk")
 
-    async def _left_of(self, plan: SetPlan, exact: Scope) -> Answer | None:
+    async def _left_of(self, plan: ApplySetPlan, exact: Scope) -> Answer | None:
         """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
         kept = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current.kinds - exact.kinds):
@@ -176,7 +176,7 @@ class Executor:
                 return None, replace(kept, error=StaleWrite(f"members of {kind} appeared"))
         return None
 
-    async def _parent(self, plan: SetPlan, scope: Scope, *, action: str) -> Answer:
+    async def _parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         begins = inventory.epoch_of(plan.parent) != self.epoch
         body = inventory.parent_body(
@@ -195,15 +195,15 @@ class Executor:
             self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)
         )
 
-    async def _write(self, plan: SetPlan, node: NodePlan) -> Answer:
+    async def _write(self, plan: ApplySetPlan, node: NodePlan) -> Answer:
         assert node.node.key is not None
-        result = self._result(plan, node.node.key, _DONE[node.verb], node.node.level, node.node.id, node.lost)
+        result = self._result(plan, node.node.key, _DONE[node.verb], node.node.level, node.node.id, node.lost_fields)
         stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node))
         if stored is not None:
             self.comparisons.written(plan.rendered, node, stored)
         return stored, result
 
-    async def _replace(self, plan: SetPlan, node: NodePlan, observed: Observed) -> Answer:
+    async def _replace(self, plan: ApplySetPlan, node: NodePlan, observed: Observed) -> Answer:
         """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
         assert node.node.key is not None
         assert node.live is not None
@@ -213,15 +213,17 @@ class Executor:
             result, partial(self._remove, plan, key, metadata["uid"], metadata["resourceVersion"], observed)
         )
 
-    async def _delete(self, plan: SetPlan, orphan: Orphan, observed: Observed) -> Answer:
+    async def _delete(self, plan: ApplySetPlan, orphan: PruneCandidate, observed: Observed) -> Answer:
         gone = orphan.member
         result = self._result(plan, gone.key, "deleted", gone.level, gone.node)
         return await self.batch.attempt(
             result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed)
         )
 
-    async def _remove(self, plan: SetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed) -> None:
-        if found := await inside(self.reads, key, observed):
+    async def _remove(
+        self, plan: ApplySetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed
+    ) -> None:
+        if found := await contents_of(self.reads, key, observed):
             raise Invalid(f"not deleted: it still holds {found}")
         version = resource_version if self.conflicts[uid] < MOST_CONFLICTS else None
         try:
@@ -231,7 +233,7 @@ class Executor:
             raise
         del self.conflicts[uid]
 
-    async def _release(self, plan: SetPlan, orphan: Orphan) -> Answer:
+    async def _release(self, plan: ApplySetPlan, orphan: PruneCandidate) -> Answer:
         """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
         key = orphan.member.key
         body = {
@@ -244,13 +246,13 @@ class Executor:
         result = self._result(plan, key, "released", orphan.member.level, orphan.member.node)
         return await self.batch.attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
 
-    async def _finish(self, plan: SetPlan) -> Answer:
+    async def _finish(self, plan: ApplySetPlan) -> Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""
         if hindered := await self._left_of(plan, Scope()):
             return hindered
         return await self._let_go(plan, action="finalizer removed")
 
-    async def _let_go(self, plan: SetPlan, *, action: str) -> Answer:
+    async def _let_go(self, plan: ApplySetPlan, *, action: str) -> Answer:
         assert plan.parent is not None
         metadata = plan.parent["metadata"]
         kept = [name for name in metadata["finalizers"] if name != well_known.FINALIZER]
@@ -271,11 +273,11 @@ def _manifests(plan: Plan) -> Iterator[Manifest]:
 _Do = Callable[[], Awaitable[Answer]]
 
 _DONE = {
-    Verb.CREATE: "created",
-    Verb.ADOPT: "adopted",
-    Verb.UPDATE: "updated",
-    Verb.HEAL: "healed",
-    Verb.RECORD: "recorded",
+    NodeAction.CREATE: "created",
+    NodeAction.ADOPT: "adopted",
+    NodeAction.UPDATE: "updated",
+    NodeAction.HEAL: "healed",
+    NodeAction.RECORD: "recorded",
 }
 
 _REMOVALS = frozenset({"deleted", "deleted to be replaced", "released", "finalizer removed"})

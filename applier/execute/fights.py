@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from applier.backoff import waits
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from applier.state.managed_fields import Lost
 from renderer.frozen import dataclass
@@ -59,7 +59,7 @@ class Fights:
         self._few: dict[ObjectKey, _Fight] = {}  # in the order of their last repairs
         self._held: dict[ObjectKey, _Fight] = {}
 
-    def note(self, results: Iterable[Result], now: datetime) -> None:
+    def record(self, results: Iterable[Result], now: datetime) -> None:
         """Remember what was repaired in one round. What we delete ourselves is nobody's doing."""
         self._forget(now)
         for result in results:
@@ -72,10 +72,10 @@ class Fights:
                 self._few.pop(result.key, None)
                 self._held.pop(result.key, None)
 
-    def held_back(self, now: datetime) -> Mapping[ObjectKey, Blocked]:
+    def throttled(self, now: datetime) -> Mapping[ObjectKey, Cause]:
         """Objects whose next repair has to wait, until when, and what is told of them."""
         return {
-            key: Blocked(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
+            key: Cause(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
             for key, fight in self._held.items()
             if waits(fight.last + fight.wait, fight.wait, now)
         }

@@ -13,19 +13,19 @@ from applier.applyset import member
 from applier.applyset.adoption import AdoptPolicy, differences, migrated
 from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import (
-    Altered,
+    AdoptionWouldChange,
     ClusterError,
     Denied,
-    Differs,
     FieldConflict,
     Immutable,
     Invalid,
     KindNotServed,
     NotFound,
+    ServerAltered,
     StaleWrite,
     Unavailable,
 )
-from applier.plan.model import NodePlan, Plan, SetPlan, Verb
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, version_of
@@ -36,7 +36,7 @@ _OF_RECORD = frozenset(f".metadata.annotations.{name}" for name in member.RECORD
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class DryRunResult:
     """What is known after the server was asked by dry runs: `observed` with its refusals, and of each change that it would accept the object as it
     is and as it would be. `denied` are those about which whoever asks may not ask, or which are over a quota.
     """
@@ -47,30 +47,30 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class MemberWriter:
     """`revisions` maps a source to the commit that it is rendered from, `users` to whose rights it has, where these are not our own."""
 
     cluster: Cluster
     revisions: Mapping[str, str]
     users: Mapping[str, str] = field(default_factory=dict)
 
-    async def write(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+    async def write(self, plan: ApplySetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """The object as stored, or as it would be. Raises ClusterError."""
-        act = self._adopt if node.verb is Verb.ADOPT else self._apply
+        act = self._adopt if node.verb is NodeAction.ADOPT else self._apply
         stored = await act(plan, node, dry_run=dry_run)
         if what := member.altered(stored, plan.rendered, node.node, node.deps):
-            raise Altered(
+            raise ServerAltered(
                 f"apply {node.node.key}: the server took it, and {what} is not as it was sent; a mutating webhook or admission policy changes it: "
                 "exclude what Levelgate applies from it"
             )
         return stored
 
-    def cluster_of(self, plan: SetPlan) -> Cluster:
+    def cluster_of(self, plan: ApplySetPlan) -> Cluster:
         """Where members of this set are written, dry runs included. There is no way back to our own rights."""
         user = self.users.get(plan.source)
         return self.cluster.impersonating(user) if user else self.cluster
 
-    async def rehearse(self, plan: Plan, observed: Observed) -> Rehearsal:
+    async def rehearse(self, plan: Plan, observed: Observed) -> DryRunResult:
         """Ask the server what it would say to every change, as dry runs. Nothing is written.
 
         Kept are the answers that would be the same later: a conflict, a refusal, a kind or namespace that neither the server nor this plan knows.
@@ -85,7 +85,7 @@ class Writer:
             (one, node)
             for one in plan.sets
             for node in one.nodes
-            if node.verb in {Verb.CREATE, Verb.UPDATE, Verb.HEAL, Verb.ADOPT}
+            if node.verb in {NodeAction.CREATE, NodeAction.UPDATE, NodeAction.HEAL, NodeAction.ADOPT}
             and node.node.group_kind not in changing
             and not (node.blocked and (node.blocked.reason.is_failure or node.is_held))
         ]
@@ -105,15 +105,15 @@ class Writer:
             and not (isinstance(answer, NotFound) and key.namespace in coming)
         }
         accepted = {key: answer for key, answer in told.items() if isinstance(answer, tuple)}
-        return Rehearsal(observed.failed(refused), accepted, denied)
+        return DryRunResult(observed.with_failures(refused), accepted, denied)
 
-    async def _answer(self, plan: SetPlan, node: NodePlan) -> tuple[Object, Object] | ClusterError | None:
+    async def _answer(self, plan: ApplySetPlan, node: NodePlan) -> tuple[Object, Object] | ClusterError | None:
         """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
         assert node.node.key is not None
         try:
-            live = await self._live(node) if node.verb is Verb.ADOPT else node.live
+            live = await self._live(node) if node.verb is NodeAction.ADOPT else node.live
             wanted = await self.write(plan, node, dry_run=True)
-        except (Altered, Denied, FieldConflict, Immutable, Differs, KindNotServed) as error:
+        except (ServerAltered, Denied, FieldConflict, Immutable, AdoptionWouldChange, KindNotServed) as error:
             return error
         except NotFound as error:  # of a new object: its namespace
             return None if node.live else error
@@ -127,7 +127,7 @@ class Writer:
             return None
         return (live, wanted) if live else None
 
-    async def _adopt(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+    async def _adopt(self, plan: ApplySetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """Make what the old owner applied ours, on exactly the object that was seen, and apply over it.
 
         If that breaks off in between, the object is one that we have applied before, and the next pass goes on.
@@ -141,7 +141,7 @@ class Writer:
         if adoption.policy is AdoptPolicy.IF_EQUAL:
             wanted = await self._apply(plan, node, dry_run=True)
             if fields := differences(live, wanted, node.node.manifest, adoption.managers):
-                raise Differs(
+                raise AdoptionWouldChange(
                     f"{key} exists, and Git says otherwise of {', '.join(fields[:5])}{' and more' if fields[5:] else ''}; "
                     f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
                 )
@@ -157,7 +157,7 @@ class Writer:
         shown = self.cluster.showing({node.node.group_kind: version_of(node.node.manifest)})
         return await shown.get(node.node.key)
 
-    async def _apply(self, plan: SetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
+    async def _apply(self, plan: ApplySetPlan, node: NodePlan, *, dry_run: bool = False) -> Object:
         """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner.
 
         The record on the object is nobody's but ours.
@@ -170,8 +170,8 @@ class Writer:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             revision=self.revisions.get(plan.rendered.source, ""),
         )
-        adopted = node.live if node.verb is Verb.ADOPT else None
-        takes = (*node.takes, *node.adoption.takes(adopted)) if adopted else node.takes
+        adopted = node.live if node.verb is NodeAction.ADOPT else None
+        takes = (*node.forced_managers, *node.adoption.takes(adopted)) if adopted else node.forced_managers
         cluster = self.cluster_of(plan)
         try:
             return await cluster.apply(body, manager=CONTENT, dry_run=dry_run)
@@ -185,7 +185,7 @@ class Writer:
 def redefined(plan: Plan) -> Iterator[GroupKind]:
     """Custom kinds whose definition is to be written."""
     for node in (node for one in plan.sets for node in one.nodes if node.node.group_kind == CRD):
-        if node.verb not in {Verb.NONE, Verb.RECORD}:
+        if node.verb not in {NodeAction.NONE, NodeAction.RECORD}:
             yield from scopes_of([node.node.manifest])
 
 

@@ -18,9 +18,9 @@ from dataclasses import field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from applier.backoff import Patience
+from applier.backoff import AdaptiveTimeout
 from applier.cluster import Object
-from applier.errors import ClusterError, Overdue, Unanswered, Unavailable
+from applier.errors import ClusterError, PostponedTooLong, Unavailable, WriteInFlight
 from applier.execute.results import Answer, Result
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -43,7 +43,7 @@ say, is back sooner.
 """
 
 
-class Act(NamedTuple):
+class PendingAction(NamedTuple):
     """One action on an object, to be begun."""
 
     key: ObjectKey
@@ -51,7 +51,7 @@ class Act(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PutOff:
+class PostponedWrite:
     """What the server said of an object, since when at every try, and how often; it is not written before `until`. Times are of the event loop."""
 
     result: Result
@@ -62,7 +62,7 @@ class PutOff:
 
 
 @dataclass(eq=False)
-class Underway:
+class PendingWrites:
     """Of one process and one cluster, for all its passes. `heard` is told of answers that come when no pass waits for them any more, and says whether
     that is worth another look; `again` hears what is, in how many seconds.
     """
@@ -71,18 +71,18 @@ class Underway:
     again: Callable[[Result, float], None] = lambda _result, _seconds: None
     _open: Counter[ObjectKey] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _put_off: dict[ObjectKey, PutOff] = field(default_factory=dict)
+    _put_off: dict[ObjectKey, PostponedWrite] = field(default_factory=dict)
     _late: dict[ObjectKey, Result] = field(default_factory=dict)
     _written: dict[GroupKind, float] = field(default_factory=dict)
     _broken: BaseException | None = None
-    patience: Patience = field(default_factory=lambda: Patience(SHORTEST, LONGEST))
+    patience: AdaptiveTimeout = field(default_factory=lambda: AdaptiveTimeout(SHORTEST, LONGEST))
 
     @property
     def unanswered(self) -> dict[ObjectKey, ClusterError]:
         """What is being written."""
-        return {key: Unanswered(f"{key} is being written; the server has not answered yet") for key in self._open}
+        return {key: WriteInFlight(f"{key} is being written; the server has not answered yet") for key in self._open}
 
-    def hindrances(self, part: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
+    def blocked_objects(self, part: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
         """What a pass that begins may not write, and why: it is being written, it was put off, or the answer that came late was a failure, which is
         told once. A pass over a `part` tells those of its sets and objects. Raises what ended a late write for good.
         """
@@ -119,14 +119,14 @@ class Underway:
         now, before = _now(), self._put_off.get(result.key)
         since = before.since if before else now
         if now - since >= FAILED_AFTER:
-            error = Overdue(
+            error = PostponedTooLong(
                 f"{error}; tried in vain for more than {FAILED_AFTER / 60:.0f} minutes", status=error.status
             )
-        self._put_off[result.key] = PutOff(result, error, since, now + seconds, times)
+        self._put_off[result.key] = PostponedWrite(result, error, since, now + seconds, times)
         self.again(result, seconds)
         return replace(result, error=error)
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """What was put off may be tried at once."""
         self._put_off = {key: replace(one, until=_now()) for key, one in self._put_off.items()}
 
@@ -156,7 +156,7 @@ class Underway:
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open
         )
 
-    def told(self, answer: Answer) -> None:
+    def deliver(self, answer: Answer) -> None:
         """It came when nobody waited any more. What was put off is looked at in its time."""
         result = answer[1]
         is_worth_a_look = self.heard(answer)
@@ -186,13 +186,13 @@ class Underway:
 
 
 @dataclass(eq=False)
-class Batch:
+class WriteBatch:
     """What one pass begins. One that `insists` waits at its end until all is answered, and tries again until then what was put off."""
 
-    underway: Underway
+    underway: PendingWrites
     sleep: Callable[[float], Awaitable[None]]
     insists: bool
-    _acts: Iterator[Act] = field(default_factory=lambda: iter(()))
+    _acts: Iterator[PendingAction] = field(default_factory=lambda: iter(()))
     _answers: list[Answer] = field(default_factory=list)
     _open: int = 0
     _moved: float = 0.0
@@ -204,7 +204,7 @@ class Batch:
     _is_left: bool = False
     _broken: BaseException | None = None
 
-    async def take(self, acts: Iterable[Act] = ()) -> list[Answer]:
+    async def take(self, acts: Iterable[PendingAction] = ()) -> list[Answer]:
         """Begin these; the answers that come until nothing is open or none has come for a while. What the server has put off
         is waited for by who insists. No act is made long before it can be sent.
 
@@ -275,13 +275,13 @@ class Batch:
                 self.underway.forget(result.key)
                 return found, result
 
-    def _begin(self, act: Act) -> None:
+    def _begin(self, act: PendingAction) -> None:
         self._open += 1
         self._idle.clear()
         self.underway.opened(act.key)
         self.underway.begin(self._work(act))
 
-    async def _work(self, act: Act | None) -> None:
+    async def _work(self, act: PendingAction | None) -> None:
         """One after the other, as long as there are any."""
         while act is not None:
             try:
@@ -296,7 +296,7 @@ class Batch:
                 self.underway.closed(act.key)
             self._hear()
             if self._is_left:
-                self.underway.told(answer)
+                self.underway.deliver(answer)
             else:
                 self._answers.append(answer)
             if (act := next(self._acts, None)) is not None:

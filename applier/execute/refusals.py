@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from applier.backoff import waits
-from applier.errors import Altered, ClusterError, Denied, FieldConflict, Invalid
+from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
 from applier.execute.results import Result
 from applier.plan.model import Plan
-from applier.plan.refused import Place, Refused, essence
+from applier.plan.refused import Place, RefusedWrite, essence
 from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -35,7 +35,7 @@ LIMITS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "L
 class _Refusal:
     """The last of `times` in a row."""
 
-    refused: Refused
+    refused: RefusedWrite
     times: int
     until: datetime
 
@@ -54,7 +54,7 @@ class Refusals:
     _known: dict[Place, _Refusal] = field(default_factory=dict)
     _rules: Mapping[ObjectKey, tuple[str, int | str]] | None = None
 
-    def standing(self, now: datetime) -> Mapping[Place, Refused]:
+    def active(self, now: datetime) -> Mapping[Place, RefusedWrite]:
         """What is not to be sent now, unless something has changed of it."""
         return {place: one.refused for place, one in self._known.items() if one.stands(now)}
 
@@ -66,7 +66,7 @@ class Refusals:
                 found.setdefault(parent, {})[key] = one.until
         return found
 
-    def note(self, plan: Plan, observed: Observed, results: Sequence[Result], now: datetime) -> None:
+    def record(self, plan: Plan, observed: Observed, results: Sequence[Result], now: datetime) -> None:
         """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let others pass."""
         self._known = {place: one for place, one in self._known.items() if now < one.until + LONGEST_WAIT}
         for result in results:
@@ -77,16 +77,16 @@ class Refusals:
             place = result.set, result.key
             if place in intents:  # else it is the answer to an earlier plan
                 live = observed.objects.get(result.key)
-                self._refused(place, Refused(error, intents[place], essence(live)), now)
+                self._refused(place, RefusedWrite(error, intents[place], essence(live)), now)
 
-    def _refused(self, place: Place, refused: Refused, now: datetime) -> None:
+    def _refused(self, place: Place, refused: RefusedWrite, now: datetime) -> None:
         before = self._known.get(place)
         is_again = before is not None and (before.refused.intent, before.refused.live) == (refused.intent, refused.live)
         times = before.times + 1 if before and is_again else 1
         wait = min(self.first_wait * 2 ** min(times - 1, 12), LONGEST_WAIT)
         self._known[place] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
 
-    def heed(self, observed: Observed) -> None:
+    def forget_if_changed(self, observed: Observed) -> None:
         """Forget everything where what decides on writes has changed since it was looked at last, as far as a whole pass sees that."""
         if self._known:
             rules = {
@@ -120,7 +120,9 @@ class Refusals:
 
 def _is_refusal(error: ClusterError) -> bool:
     """The server has said no, and would say it again; what we find out ourselves before asking is looked at anew each time."""
-    return isinstance(error, Altered) or (isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0)
+    return isinstance(error, ServerAltered) or (
+        isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0
+    )
 
 
 def _intents(plan: Plan, parents: Collection[ObjectKey]) -> Iterator[tuple[Place, Any]]:

@@ -25,8 +25,8 @@ import orjson
 
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.error_translation import translate
-from applier.kube.flow_control import Load, Slots
-from applier.kube.transport_port import Answer, BrokenError, NotSentError, Transport
+from applier.kube.flow_control import RequestSlots, ServerLoad
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Transport
 from renderer.frozen import dataclass
 
 FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
@@ -40,7 +40,7 @@ _CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiRequest:
     """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
 
     `budget`: seconds of waiting in all, as in `BUDGET`. `begins_watch`: a watch begins with this list, and nobody else waits for it.
@@ -106,14 +106,14 @@ class Client:
         self._user: dict[str, str] = {}
         self._insists = True
         self._check: Callable[[], None] = lambda: None
-        self._load = Load(concurrency)
+        self._load = ServerLoad(concurrency)
         self._clock = _ServerClock()
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
-        self._slots = Slots(concurrency, self._load)
-        self._list_slots = Slots(max(2, concurrency // 4), self._load)
+        self._slots = RequestSlots(concurrency, self._load)
+        self._list_slots = RequestSlots(max(2, concurrency // 4), self._load)
         # Watches of kinds that do not answer begin again and again, and must not keep lists waiting.
-        self._watch_slots = Slots(max(2, concurrency // 4), self._load)
+        self._watch_slots = RequestSlots(max(2, concurrency // 4), self._load)
 
     @property
     def server_time(self) -> datetime | None:
@@ -142,7 +142,7 @@ class Client:
         found._check = both
         return found
 
-    async def ask(self, call: Call) -> Answer:
+    async def ask(self, call: ApiRequest) -> HttpAnswer:
         """The answer, 2xx or 304. Raises ClusterError.
 
         What is refused for now waits without a slot, since it may be a matter of one object. Where nobody is served it keeps it: fewer in flight is
@@ -155,14 +155,14 @@ class Client:
         finally:
             self._load.ended()
 
-    async def _insisting(self, call: Call) -> Answer:
+    async def _insisting(self, call: ApiRequest) -> HttpAnswer:
         spent = 0.0
         slots = self._watch_slots if call.begins_watch else self._list_slots if call.verb == "list" else self._slots
         for attempt in count():
             slot = await slots.take()
             try:
                 outcome = await self._try(call)
-                if isinstance(outcome, Answer):
+                if isinstance(outcome, HttpAnswer):
                     self._load.served()
                     return outcome
                 wait = self._wait(attempt, outcome.wait)
@@ -185,19 +185,19 @@ class Client:
                 await self._sleep(wait)
         raise AssertionError("unreachable")
 
-    async def document(self, call: Call) -> dict[str, Any]:
+    async def document(self, call: ApiRequest) -> dict[str, Any]:
         """The JSON object that answers. Raises ClusterError, also where something between here and the server answers otherwise."""
         return json_object(call, await self.ask(call))
 
     @asynccontextmanager
-    async def lines(self, call: Call, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
         self.requests[call.verb] += 1
         try:
             async with self.transport.stream(call.path, headers=call.headers | self._user, silence=silence) as answer:
                 self.answers[call.verb, answer.status] += 1
                 if answer.status >= 400:
-                    raise _refused(call, Answer(answer.status, answer.headers, answer.body)).error
+                    raise _refused(call, HttpAnswer(answer.status, answer.headers, answer.body)).error
                 yield _lines(answer.parts)
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
@@ -209,7 +209,7 @@ class Client:
         backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt)
         return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
 
-    async def _try(self, call: Call) -> Answer | _Refusal:
+    async def _try(self, call: ApiRequest) -> HttpAnswer | _Refusal:
         if call.write:
             self._check()
         self.requests[call.verb] += 1
@@ -260,7 +260,7 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 yield line
 
 
-def json_object(call: Call, answer: Answer) -> dict[str, Any]:
+def json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
     """The JSON object of an answer. Raises Unavailable, for a write UnknownOutcome, when it is none."""
     try:
         found = orjson.loads(answer.body)
@@ -272,7 +272,7 @@ def json_object(call: Call, answer: Answer) -> dict[str, Any]:
     raise (UnknownOutcome if call.write else Unavailable)(text, status=answer.status)
 
 
-def _refused(call: Call, answer: Answer) -> _Refusal:
+def _refused(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
     wait = _seconds(answer.headers.get("Retry-After"))
     error = translate(
         answer.status, answer.body, about=call.about, write=call.write, secret=call.secret, retry_after=wait

@@ -20,9 +20,9 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from applier.cluster import Change, ClusterName, Discovery, Object, Permission, Resource, Subject
+from applier.cluster import ClusterName, Discovery, Object, Resource, ResourceAttributes, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
-from applier.kube.client import Call, Client
+from applier.kube.client import ApiRequest, Client
 from applier.kube.discovery import DiscoveryCache, served
 from applier.kube.transport_port import Transport
 from applier.kube.watch import changes
@@ -205,7 +205,7 @@ class KubeCluster:
         await self._served(key.group_kind, ask)
 
     @asynccontextmanager
-    async def watch(self, subject: Subject) -> AsyncIterator[AsyncIterator[Change]]:
+    async def watch(self, subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         resource = await self._discovery.resource(subject.kind)
         path = _collection_path(resource, subject.namespace)
         query = {"labelSelector": subject.selector} if subject.selector else {}
@@ -214,7 +214,7 @@ class KubeCluster:
         call = _call("list", "GET", f"{path}?{first}", about=subject.kind, accept=_METADATA_LIST)
         listed = await self._client.document(replace(call, begins_watch=True))
 
-        def call_from(since: str, seconds: int) -> Call:
+        def call_from(since: str, seconds: int) -> ApiRequest:
             moving = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since, "timeoutSeconds": seconds}
             return _call(
                 "watch", "GET", f"{path}?{urlencode({**query, **moving})}", about=subject.kind, accept=_METADATA
@@ -223,14 +223,14 @@ class KubeCluster:
         async with aclosing(
             changes(self._client, call_from, listed["metadata"]["resourceVersion"], rng=self._rng)
         ) as found:
-            yield (Change(_named(one.object, resource), one.deleted) async for one in found)
+            yield (WatchEvent(_named(one.object, resource), one.deleted) async for one in found)
 
     async def version(self) -> str:
         """The Kubernetes version that the server says of itself: `v1.36.4`. Raises ClusterError."""
-        found = await self._client.document(Call("get", "GET", "/version", "the version of the server"))
+        found = await self._client.document(ApiRequest("get", "GET", "/version", "the version of the server"))
         return str(found.get("gitVersion", ""))
 
-    async def may(self, permission: Permission) -> bool:
+    async def may(self, permission: ResourceAttributes) -> bool:
         """Does the server allow us this (SelfSubjectAccessReview)? Raises ClusterError."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -238,14 +238,14 @@ class KubeCluster:
             "spec": {"resourceAttributes": permission.attributes},
         }
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        call = Call("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
+        call = ApiRequest("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
         return (await self._client.document(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
         """Who we are by the server's word (SelfSubjectReview), such as `ada` or `system:anonymous`. Raises ClusterError."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        call = Call("review", "POST", path, "who we are", body=orjson.dumps(review))
+        call = ApiRequest("review", "POST", path, "who we are", body=orjson.dumps(review))
         info = (await self._client.document(call)).get("status", {}).get("userInfo") or {}
         return str(info.get("username", ""))
 
@@ -274,8 +274,8 @@ def _call(
     accept: str = _JSON,
     content_type: str = _JSON,
     body: bytes | None = None,
-) -> Call:
-    return Call(
+) -> ApiRequest:
+    return ApiRequest(
         verb,
         method,
         path,

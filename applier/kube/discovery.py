@@ -13,7 +13,7 @@ from typing import Any
 
 from applier.cluster import Discovery, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.kube.client import Call, Client, json_object
+from applier.kube.client import ApiRequest, Client, json_object
 from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
@@ -62,7 +62,7 @@ class DiscoveryCache:
 
     async def _page(self, path: str) -> Document:
         etag, kept = self._pages.get(path, ("", {}))
-        call = Call("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag)
+        call = ApiRequest("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag)
         answer = await self._client.ask(call)
         if answer.status == 304:
             return kept

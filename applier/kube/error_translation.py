@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 
 from applier.errors import (
-    Cause,
     ClusterError,
     Denied,
     FieldConflict,
@@ -24,6 +23,7 @@ from applier.errors import (
     NamespaceTerminating,
     NotFound,
     StaleWrite,
+    StatusCause,
     Unavailable,
     UnknownOutcome,
 )
@@ -186,9 +186,9 @@ def _has_cause(document: Mapping[str, Any] | None, reason: str) -> bool:
     return any(cause.get("reason") == reason for cause in _details(document).get("causes") or [])
 
 
-def _causes(document: Mapping[str, Any] | None, *, secret: bool) -> tuple[Cause, ...]:
+def _causes(document: Mapping[str, Any] | None, *, secret: bool) -> tuple[StatusCause, ...]:
     return tuple(
-        Cause(
+        StatusCause(
             reason=cause.get("reason") or "",
             field=cause.get("field") or "",
             message=_harmless(cause.get("message") or "") if secret else cause.get("message") or "",
@@ -211,7 +211,7 @@ def _plain(body: bytes, status: int) -> str:
     return f"status {status}" if not line or line.startswith(("<", "{")) else f"status {status}: {line}"
 
 
-def _reduced(document: Mapping[str, Any] | None, causes: tuple[Cause, ...], word: str) -> str:
+def _reduced(document: Mapping[str, Any] | None, causes: tuple[StatusCause, ...], word: str) -> str:
     """What may be said of a refusal about a Secret: the reason, field paths, harmless phrases."""
     fields = dict.fromkeys(cause.field for cause in causes if cause.field)
     return ": ".join(part for part in (word, ", ".join(fields), _harmless(_message(document))) if part)

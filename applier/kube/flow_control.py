@@ -12,7 +12,7 @@ SLOW = 1.0
 
 
 @dataclass(slots=True)
-class Load:
+class ServerLoad:
     """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none. `asking` are the requests
     that are waited for, and `refused_since` the second of the event loop since which all were refused while there were any.
     """
@@ -47,13 +47,13 @@ class Load:
             self.refused_since = None
 
 
-class Slots:
+class RequestSlots:
     """So many requests are in flight, and three times as many that take long while others are answered.
 
     `_taken` are the slots that are not lent to others, by age: one timer, for the oldest, does for all.
     """
 
-    def __init__(self, most: int, load: Load) -> None:
+    def __init__(self, most: int, load: ServerLoad) -> None:
         self.free, self.load = asyncio.Semaphore(most), load
         self.lendable = 3 * most
         self._taken: dict[Slot, None] = {}
@@ -102,7 +102,7 @@ class Slots:
 class Slot:
     """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
 
-    slots: Slots
+    slots: RequestSlots
     since: float = 0.0
     answers: int = 0
 

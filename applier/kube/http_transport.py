@@ -16,8 +16,8 @@ from typing import Any, Self
 import aiohttp
 from yarl import URL
 
-from applier.kube.kubeconfig import Endpoint, Source
-from applier.kube.transport_port import Answer, BrokenError, NotSentError, Streamed
+from applier.kube.kubeconfig import Endpoint, KubeconfigSource
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Streamed
 
 CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
 
@@ -29,7 +29,7 @@ _OF_WRITES = aiohttp.ClientTimeout(READ_SECONDS, sock_connect=CONNECT_SECONDS)
 class HttpTransport:
     """One session to one API server; credentials and certificates are read again once when either side does not accept the other's."""
 
-    def __init__(self, source: Source, endpoint: Endpoint) -> None:
+    def __init__(self, source: KubeconfigSource, endpoint: Endpoint) -> None:
         self._source = source
         self._retired: list[aiohttp.ClientSession] = []
         self._renewing = asyncio.Lock()
@@ -37,7 +37,7 @@ class HttpTransport:
         self._use(endpoint)
 
     @classmethod
-    async def open(cls, source: Source) -> Self:
+    async def open(cls, source: KubeconfigSource) -> Self:
         """Raises ConfigurationError."""
         return cls(source, await source.load())
 
@@ -56,7 +56,9 @@ class HttpTransport:
     def namespace(self) -> str:
         return self._endpoint.namespace
 
-    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> HttpAnswer:
         """One request. A 401, and a server whose certificate is not trusted, is tried again once with credentials and certificates as they are
         now: either may have been rotated. `path` is percent-encoded, with its query.
 
@@ -74,12 +76,12 @@ class HttpTransport:
         await self._renew(epoch)
         return await self._once(method, path, headers=headers, body=body)
 
-    async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> Answer:
+    async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
         timeout = _OF_READS if method == "GET" else _OF_WRITES
         try:
             async with await self._request(method, path, headers, data=body, timeout=timeout) as response:
                 try:
-                    return Answer(response.status, response.headers, await response.read())
+                    return HttpAnswer(response.status, response.headers, await response.read())
                 finally:
                     cut(response)
         except (aiohttp.ClientError, OSError) as error:

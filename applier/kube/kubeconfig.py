@@ -36,14 +36,14 @@ class Endpoint:
     namespace: str = "default"
 
 
-class Source(Protocol):
+class KubeconfigSource(Protocol):
     """Where the configuration of a cluster comes from."""
 
     async def load(self) -> Endpoint:
         """Read everything anew. Raises ConfigurationError."""
 
 
-def choose(kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ) -> Source:
+def choose(kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ) -> KubeconfigSource:
     """The source that kubectl would take. Raises ConfigurationError, naming what was looked at, if there is none."""
     candidates = _candidates(kubeconfig, environ)
     present = tuple(path for path in candidates if path.is_file())

@@ -28,7 +28,7 @@ class BrokenError(Exception):
         self.seconds = seconds
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """One HTTP answer, read whole."""
 
     status: int
@@ -57,7 +57,9 @@ class Transport(Protocol):
     def namespace(self) -> str:
         """Where a person names none."""
 
-    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> HttpAnswer:
         """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
 
     def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AbstractAsyncContextManager[Streamed]:

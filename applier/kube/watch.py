@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from applier.cluster import Change
+from applier.cluster import WatchEvent
 from applier.errors import Unavailable
-from applier.kube.client import Call, Client
+from applier.kube.client import ApiRequest, Client
 from applier.kube.error_translation import translate
 
 SILENCE: Final = 150.0
@@ -24,8 +24,8 @@ SHORTEST, LONGEST = 240, 480
 
 
 async def changes(
-    client: Client, call_from: Callable[[str, int], Call], since: str, *, rng: Callable[[], float]
-) -> AsyncGenerator[Change, None]:
+    client: Client, call_from: Callable[[str, int], ApiRequest], since: str, *, rng: Callable[[], float]
+) -> AsyncGenerator[WatchEvent, None]:
     """What happens after version `since`; `call_from` makes the request for a version and a number of seconds. Raises ClusterError."""
     while True:
         call = call_from(since, round(SHORTEST + (LONGEST - SHORTEST) * rng()))
@@ -36,12 +36,12 @@ async def changes(
                 obj = event["object"]
                 since = obj["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
-                    yield Change(obj, deleted=event["type"] == "DELETED")
+                    yield WatchEvent(obj, deleted=event["type"] == "DELETED")
         if not heard:
             raise Unavailable(f"{call.about}: it ended without a word")
 
 
-def _event(call: Call, line: bytes) -> dict[str, Any]:
+def _event(call: ApiRequest, line: bytes) -> dict[str, Any]:
     try:
         event = orjson.loads(line)
         if event["type"] == "ERROR":

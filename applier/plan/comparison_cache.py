@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from applier.applyset import member
 from applier.cluster import CONTENT, Object
-from applier.plan.model import NodePlan, SetPlan, Verb
-from applier.plan.plan_cache import Around, Carried
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
+from applier.plan.plan_cache import PlanCache, SetPlanInputs
 from applier.state.managed_fields import Lost, ownership, owns
 from applier.state.observed import annotation
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
-Verdict = tuple[Verb, tuple[Lost, ...]]
+Verdict = tuple[NodeAction, tuple[Lost, ...]]
 """What it takes, and which fields are to be healed."""
 
 _BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
@@ -38,17 +38,17 @@ _OfSet = dict[ObjectKey, _Compared]
 
 
 @dataclass
-class Comparisons:
+class ComparisonCache:
     """Owned by whoever plans again and again. What is no longer asked for is forgotten by `turn`. `carried` are the plans of whole sets."""
 
-    carried: Carried = field(default_factory=Carried)
+    carried: PlanCache = field(default_factory=PlanCache)
     _known: dict[ObjectKey, _OfSet] = field(default_factory=dict)
     _new: dict[ObjectKey, _OfSet] = field(default_factory=dict)
     _is_part: bool = False
 
-    def part(self) -> Comparisons:
+    def part(self) -> ComparisonCache:
         """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
-        return Comparisons(self.carried.part(), self._known, self._new, _is_part=True)
+        return ComparisonCache(self.carried.part(), self._known, self._new, _is_part=True)
 
     @property
     def size(self) -> int:
@@ -62,14 +62,14 @@ class Comparisons:
         self._known, self._new = self._new, {}
         self.carried.turn()
 
-    def carry(self, rendered: RenderedSet, around: Around) -> SetPlan | None:
+    def carry(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of a set at which nothing has changed, with what was compared for it."""
         found = self.carried.take(rendered, around)
         if found and rendered.parent in self._known:
             self._new.setdefault(rendered.parent, self._known[rendered.parent])
         return found
 
-    def verdict(self, rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
+    def verdict(self, rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
         """Of a member that was written from this manifest: heal it, record it, or nothing."""
         assert node.key is not None
         mine = self._new.setdefault(rendered.parent, {})
@@ -79,10 +79,10 @@ class Comparisons:
         mine[node.key] = known
         return known.verdict
 
-    def written(self, rendered: RenderedSet, plan: NodePlan, stored: Object) -> None:
+    def written(self, rendered: RenderedApplySet, plan: NodePlan, stored: Object) -> None:
         """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
         assert plan.node.key is not None
-        compared = _Compared(plan.node, plan.deps, _version(stored), (Verb.NONE, ()))
+        compared = _Compared(plan.node, plan.deps, _version(stored), (NodeAction.NONE, ()))
         self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
 
 
@@ -92,11 +92,11 @@ def _version(live: Object) -> tuple[str, str, str, int]:
     return metadata["uid"], metadata["resourceVersion"], live["apiVersion"], len(live)
 
 
-def _verdict(rendered: RenderedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
+def _verdict(rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
     intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
     if not owns(live, intent, CONTENT):
         found = ownership(live, intent, CONTENT)
         if found is None or found.lost:
-            return Verb.HEAL, found.lost if found else ()
+            return NodeAction.HEAL, found.lost if found else ()
     recorded = [annotation(live, name) for name in _BOOKKEEPING]
-    return Verb.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else Verb.RECORD, ()
+    return NodeAction.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else NodeAction.RECORD, ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from applier.applyset import member
-from applier.plan.model import Brake, Plan
+from applier.plan.model import DeletionBrake, Plan
 from applier.state.observed import Observed
 
 
-def brake(decided: Plan, observed: Observed, source: str, most: Brake, commit: str) -> str:
+def brake(decided: Plan, observed: Observed, source: str, most: DeletionBrake, commit: str) -> str:
     """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not. `commit` is the one to
     be approved, empty where its id is not known yet.
 

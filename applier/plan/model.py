@@ -10,20 +10,20 @@ from typing import Final, NamedTuple
 
 from applier.applyset.adoption import NEVER, Adoption
 from applier.applyset.inventory import Scope
-from applier.causes import Blocked
+from applier.causes import Cause
 from applier.cluster import Object
-from applier.plan.prune import Fate, Orphan
-from applier.plan.refused import Place, Refused
+from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.refused import Place, RefusedWrite
 from applier.state.managed_fields import Lost
 from applier.state.observed import label
 from renderer import well_known
-from renderer.catalog.file_content import Unreadable
+from renderer.catalog.file_content import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
 
-class Verb(StrEnum):
+class NodeAction(StrEnum):
     """What it takes to bring one object to its manifest.
 
     `adopt` takes an object that is in no set, `replace` deletes one that cannot be changed, so that it is created anew, `record` renews
@@ -40,22 +40,22 @@ class Verb(StrEnum):
     UNKNOWN = "unknown"
     NONE = "unchanged"
 
-    def effect(self, *, is_applied: bool) -> Effect:
+    def effect(self, *, is_applied: bool) -> Operation:
         """What the write does; of a set that `is_applied` nothing is new, so whatever differs is restored."""
         match self:
-            case Verb.HEAL:
-                return Effect.HEAL
-            case Verb.RECORD:
-                return Effect.RECORD
-            case Verb.CREATE if not is_applied:
-                return Effect.CREATE
-        return Effect.HEAL if is_applied else Effect.UPDATE
+            case NodeAction.HEAL:
+                return Operation.HEAL
+            case NodeAction.RECORD:
+                return Operation.RECORD
+            case NodeAction.CREATE if not is_applied:
+                return Operation.CREATE
+        return Operation.HEAL if is_applied else Operation.UPDATE
 
 
-_AS_WANTED: Final = (Verb.NONE, Verb.RECORD)
+_AS_WANTED: Final = (NodeAction.NONE, NodeAction.RECORD)
 
 
-class Effect(StrEnum):
+class Operation(StrEnum):
     """What a write does, as gates see it. `heal` restores what was brought about before; `record` is bookkeeping, which nothing governs."""
 
     CREATE = "create"
@@ -73,60 +73,60 @@ class Barrier(StrEnum):
     ALL = "All"
 
 
-class Begun(NamedTuple):
+class DrainProgress(NamedTuple):
     """How far a set has been moved already: the highest `level` with a node that was, and `since` when the first was, as the server says."""
 
     level: int
     since: datetime
 
 
-class Change(NamedTuple):
+class CandidateChange(NamedTuple):
     """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
     none. `begun` is None where nothing of the set has been moved.
     """
 
-    set: RenderedSet
+    set: RenderedApplySet
     key: ObjectKey
-    effect: Effect
+    effect: Operation
     node: str = ""
     level: int | None = None
-    begun: Begun | None = None
+    begun: DrainProgress | None = None
     live: Object | None = None
 
 
-def _open(_: Change) -> Blocked | None:
+def _open(_: CandidateChange) -> Cause | None:
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Gates:
+class ChangePermissions:
     """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
 
     `targets` are the revisions that instances were let move to; `suspended`: of these nothing is written at all. `barriers`
     are those of instances whose nodes wait for more than what they depend on.
     """
 
-    check: Callable[[Change], Blocked | None] = _open
+    check: Callable[[CandidateChange], Cause | None] = _open
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
-    suspended: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    suspended: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
-    def noting(self, answers: list[Answered]) -> Gates:
+    def noting(self, answers: list[Answered]) -> ChangePermissions:
         """The same gates; what a plan asks them is noted, with the answer."""
 
-        def check(change: Change) -> Blocked | None:
+        def check(change: CandidateChange) -> Cause | None:
             answers.append((change, self.check(change)))
             return answers[-1][1]
 
         return replace(self, check=check)
 
-    def answer_as(self, other: Gates, answers: Iterable[Answered]) -> bool:
+    def answer_as(self, other: ChangePermissions, answers: Iterable[Answered]) -> bool:
         """Is a plan that `other` gave these answers for the plan that these gates would make?"""
         same = replace(self, check=_open) == replace(other, check=_open)
         return same and all(self.check(change) == answer for change, answer in answers)
 
 
-Answered = tuple[Change, Blocked | None]
+Answered = tuple[CandidateChange, Cause | None]
 """What a plan asked its gates, and what they said."""
 
 
@@ -141,19 +141,19 @@ class NodePlan(NamedTuple):
     """
 
     node: RenderedNode
-    verb: Verb
+    verb: NodeAction
     live: Object | None
     allowed: bool = False
     ready: bool = False
     healthy: bool = False
-    blocked: Blocked | None = None
+    blocked: Cause | None = None
     deps: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    forced_managers: tuple[str, ...] = ()
+    lost_fields: tuple[Lost, ...] = ()
     adoption: Adoption = NEVER
-    sick: str = ""
-    turns_at: datetime | None = None
-    rests_on: ObjectKey | None = None
+    unhealthy_message: str = ""
+    recheck_at: datetime | None = None
+    health_reference: ObjectKey | None = None
     is_gone: bool = False
 
     @property
@@ -192,7 +192,7 @@ class NodePlan(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SetPlan:
+class ApplySetPlan:
     """One ApplySet: its nodes, its orphans, and what is due for its parent.
 
     `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
@@ -202,11 +202,11 @@ class SetPlan:
     nothing of wants it any more.
     """
 
-    rendered: RenderedSet
+    rendered: RenderedApplySet
     parent: Object | None
     current: Scope
     nodes: tuple[NodePlan, ...] = ()
-    orphans: tuple[Orphan, ...] = ()
+    orphans: tuple[PruneCandidate, ...] = ()
     repairs: tuple[NodePlan, ...] = ()
     target: int = 0
     completed: str = ""
@@ -214,27 +214,27 @@ class SetPlan:
     exact: Scope | None = None
     detach: bool = False
     finish: bool = False
-    stays: Blocked | None = None
-    deadlock: Blocked | None = None
-    error: Blocked | None = None
-    stuck: Blocked | None = None
-    untouched: bool = False
-    left: str = ""
+    not_moved: Cause | None = None
+    deadlock: Cause | None = None
+    error: Cause | None = None
+    parent_error: Cause | None = None
+    is_unknown: bool = False
+    former_source: str = ""
 
     @property
-    def leaving(self) -> tuple[Orphan, ...]:
+    def leaving(self) -> tuple[PruneCandidate, ...]:
         """The orphans that do not stay, whatever they wait for."""
-        return tuple(orphan for orphan in self.orphans if orphan.fate is not Fate.KEEP)
+        return tuple(orphan for orphan in self.orphans if orphan.fate is not PruneOutcome.KEEP)
 
     @property
     def source(self) -> str:
         """The source that it belongs to, or did until it was to go."""
-        return self.rendered.source or self.left
+        return self.rendered.source or self.former_source
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:
         nodes = (*self.nodes, *self.repairs)
-        return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {Verb.NONE, Verb.LOOK})
+        return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {NodeAction.NONE, NodeAction.LOOK})
 
     @property
     def touches(self) -> bool:
@@ -242,17 +242,22 @@ class SetPlan:
         return bool(self.writes) or any(orphan.allowed for orphan in self.orphans)
 
     @property
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[CandidateChange]:
         """What it writes and deletes now, as gates see it."""
-        for rendered, plans in ((self.rendered, self.nodes), (self.rendered.before or self.rendered, self.repairs)):
+        for rendered, plans in (
+            (self.rendered, self.nodes),
+            (self.rendered.applied_rendering or self.rendered, self.repairs),
+        ):
             for plan in plans:
-                if plan.allowed and plan.node.key and plan.verb not in {Verb.NONE, Verb.LOOK}:
+                if plan.allowed and plan.node.key and plan.verb not in {NodeAction.NONE, NodeAction.LOOK}:
                     effect = plan.verb.effect(is_applied=rendered.is_applied)
-                    yield Change(rendered, plan.node.key, effect, self._node_id(plan.node.id), plan.node.level)
+                    yield CandidateChange(rendered, plan.node.key, effect, self._node_id(plan.node.id), plan.node.level)
         for orphan in self.orphans:
-            if orphan.allowed and orphan.fate is Fate.DELETE:
+            if orphan.allowed and orphan.fate is PruneOutcome.DELETE:
                 member = orphan.member
-                yield Change(self.rendered, member.key, Effect.PRUNE, self._node_id(member.node), member.level)
+                yield CandidateChange(
+                    self.rendered, member.key, Operation.PRUNE, self._node_id(member.node), member.level
+                )
 
     @property
     def due_for_parent(self) -> tuple[object, ...]:
@@ -266,9 +271,14 @@ class SetPlan:
     def needs_applied_pair(self) -> bool:
         """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
         rendered = self.rendered
-        if self.untouched:
-            return self.stays is not None and rendered.before is None
-        if not rendered.applied or rendered.is_applied or rendered.held or rendered.before is not None:
+        if self.is_unknown:
+            return self.not_moved is not None and rendered.applied_rendering is None
+        if (
+            not rendered.applied
+            or rendered.is_applied
+            or rendered.held_reason
+            or rendered.applied_rendering is not None
+        ):
             return False
         return any(node.is_gated for node in self.nodes) or any(one.allowed or one.is_gated for one in self.orphans)
 
@@ -280,16 +290,16 @@ class SetPlan:
     @property
     def references(self) -> tuple[ObjectKey, ...]:
         """Keys of objects that are only referred to and have to be read."""
-        return (*self._to_read(external=True), *(plan.rests_on for plan in self.nodes if plan.rests_on))
+        return (*self._to_read(external=True), *(plan.health_reference for plan in self.nodes if plan.health_reference))
 
     def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
-        looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is Verb.LOOK)
+        looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is NodeAction.LOOK)
         return tuple(node.key for node in looks if node.key and node.external is external)
 
     @property
     def turns_at(self) -> datetime | None:
         """When time alone makes something of it healthy, or ill; None: never."""
-        return min((node.turns_at for node in self.nodes if node.turns_at), default=None)
+        return min((node.recheck_at for node in self.nodes if node.recheck_at), default=None)
 
     @property
     def is_idle(self) -> bool:
@@ -299,7 +309,7 @@ class SetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    sets: tuple[SetPlan, ...]
+    sets: tuple[ApplySetPlan, ...]
 
     @property
     def turns_at(self) -> datetime | None:
@@ -311,25 +321,25 @@ class Plan:
         return all(plan.is_idle for plan in self.sets)
 
     @property
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[CandidateChange]:
         """What it writes and deletes now, as gates see it."""
         return (change for plan in self.sets for change in plan.changes)
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class DeletionBrake:
     """How many deletions of one commit are too many: more than `deletions`, and more than `percent` of the source's live members."""
 
     deletions: int = 5
     percent: int = 20
 
 
-BRAKE = Brake()
+BRAKE = DeletionBrake()
 """The default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class PlanConstraints:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
     what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
@@ -340,16 +350,16 @@ class Records:
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
-    unreadable: Mapping[str, Unreadable] = field(default_factory=dict)
+    unreadable: Mapping[str, UnreadableFiles] = field(default_factory=dict)
     hold_pruning: Mapping[str, str] = field(default_factory=dict)
     approved: frozenset[str] = frozenset()
-    fights: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    fights: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     adoption: Mapping[str, Adoption] = field(default_factory=dict)
-    brakes: Mapping[str, Brake] = field(default_factory=dict)
+    brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
     keeping: frozenset[str] = frozenset()
     epoch: int = 0
     partial: frozenset[ObjectKey] = frozenset()
-    refused: Mapping[Place, Refused] = field(default_factory=dict)
+    refused: Mapping[Place, RefusedWrite] = field(default_factory=dict)
     neighbours: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
     left: frozenset[ObjectKey] = frozenset()

@@ -14,11 +14,20 @@ from applier import status
 from applier.applyset import member
 from applier.applyset.adoption import HANDS, NEVER, TOOLS, Adoption, applied_by
 from applier.applyset.completed_jobs import JOB, is_completed
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import CONTENT, Object
 from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
-from applier.plan.comparison_cache import Comparisons, Verdict
-from applier.plan.model import Barrier, Begun, Change, Effect, Gates, NodePlan, Records, Verb
+from applier.plan.comparison_cache import ComparisonCache, Verdict
+from applier.plan.model import (
+    Barrier,
+    CandidateChange,
+    ChangePermissions,
+    DrainProgress,
+    NodeAction,
+    NodePlan,
+    Operation,
+    PlanConstraints,
+)
 from applier.state.health import health_of, rests_on
 from applier.state.managed_fields import annotators, apply_entry
 from applier.state.observed import Observed, annotation, is_terminating, label
@@ -26,35 +35,35 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.manifest_hash import carries
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
-BEHIND_THE_BARRIER = frozenset({Verb.CREATE, Verb.UPDATE, Verb.REPLACE, Verb.ADOPT})
+BEHIND_THE_BARRIER = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.REPLACE, NodeAction.ADOPT})
 """What waits for ancestors. Repairs do not."""
 
 _NOT_FRESH = "its status does not speak of the newest generation yet"
 
 
 @dataclass(frozen=True)
-class Judge:
+class NodePlanner:
     """`wanted` maps a key to the ids of the sets that want it, in order; `sets` are all sets of the plan by id; `instance_kinds` the kinds of
     our instances; `commits` those of the sources.
     """
 
     observed: Observed
     wanted: Mapping[ObjectKey, Sequence[str]]
-    sets: Mapping[str, RenderedSet]
+    sets: Mapping[str, RenderedApplySet]
     instance_kinds: Collection[GroupKind]
     commits: Mapping[str, str]
-    records: Records
-    gates: Gates
-    comparisons: Comparisons
+    records: PlanConstraints
+    gates: ChangePermissions
+    comparisons: ComparisonCache
 
     def nodes(
-        self, rendered: RenderedSet, *, ready_to_write: bool, held: Blocked | None = None
+        self, rendered: RenderedApplySet, *, ready_to_write: bool, held: Cause | None = None
     ) -> tuple[NodePlan, ...]:
         """A `held` set is healed: nothing of it is moved to another manifest."""
         done: dict[str, NodePlan] = {}
-        clear: dict[str, Blocked | None] = {}
+        clear: dict[str, Cause | None] = {}
         begun = cache(partial(self._begun, rendered))  # few sets are asked how far they have begun
         barrier = self.gates.barriers.get(rendered.parent, Barrier.PATH)
         needs = rendered.member_dependencies
@@ -63,25 +72,27 @@ class Judge:
             above = next(filter(None, map(clear.get, node.depends_on)), None)
             above = above or _behind(barrier, node, done.values(), clear)
             plan = self._node(rendered, node, done, above, needs[node.id], ready_to_write=ready_to_write, begun=begun)
-            if held and plan.allowed and plan.verb in {Verb.UPDATE, Verb.RECORD}:
+            if held and plan.allowed and plan.verb in {NodeAction.UPDATE, NodeAction.RECORD}:
                 plan = plan._replace(allowed=False, blocked=held)
             done[node.id] = plan
             if node.id in awaited or barrier is not Barrier.PATH:
                 clear[node.id] = above or self._holds_up(plan)
         return tuple(done.values())
 
-    def repairs(self, before: RenderedSet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+    def repairs(self, before: RenderedApplySet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
         """What heals an instance at its applied pair, and what has to be looked at for that."""
         judged = self.nodes(before, ready_to_write=True)
-        heals = {Verb.CREATE, Verb.HEAL}
-        due = (plan for plan in judged if plan.verb is Verb.LOOK or (plan.allowed and plan.verb in heals))
+        heals = {NodeAction.CREATE, NodeAction.HEAL}
+        due = (plan for plan in judged if plan.verb is NodeAction.LOOK or (plan.allowed and plan.verb in heals))
         return tuple(plan._replace(allowed=plan.allowed and ready_to_write) for plan in due)
 
-    def _begun(self, rendered: RenderedSet) -> Begun | None:
+    def _begun(self, rendered: RenderedApplySet) -> DrainProgress | None:
         """How far the set has got with what is new; None where it has not begun, or it is not known what is new."""
-        if rendered.is_applied or (rendered.applied and rendered.before is None):
+        if rendered.is_applied or (rendered.applied and rendered.applied_rendering is None):
             return None
-        before = {node.key: node.manifest for node in rendered.before.nodes} if rendered.before else {}
+        before = (
+            {node.key: node.manifest for node in rendered.applied_rendering.nodes} if rendered.applied_rendering else {}
+        )
         is_for_this = self._of_target(rendered)
         moved = [
             (node.level, written)
@@ -94,9 +105,9 @@ class Judge:
             and (written := _written(live))
             and is_for_this(live, written)
         ]
-        return Begun(max(level for level, _ in moved), min(since for _, since in moved)) if moved else None
+        return DrainProgress(max(level for level, _ in moved), min(since for _, since in moved)) if moved else None
 
-    def _of_target(self, rendered: RenderedSet) -> Callable[[Object, datetime], bool]:
+    def _of_target(self, rendered: RenderedApplySet) -> Callable[[Object, datetime], bool]:
         """Was a member, at this time, written for what is wanted now, and not for something before it that wanted the same of this one? In a source
         that is this commit; in an instance its revision, and its own manifest as it was written.
         """
@@ -107,23 +118,23 @@ class Judge:
         since = _written(parent) if parent and carries(parent, rendered.manifest) else None
         return lambda live, at: since is not None and at >= since and annotation(live, well_known.REVISION) == revision
 
-    def _holds_up(self, plan: NodePlan) -> Blocked | None:
+    def _holds_up(self, plan: NodePlan) -> Cause | None:
         """Why dependents of this node may not start; None when they may."""
         if plan.settled or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none":
             return None
         why = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
-        return Blocked(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)
+        return Cause(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {why}", by=plan.node.id)
 
     def _node(
         self,
-        rendered: RenderedSet,
+        rendered: RenderedApplySet,
         node: RenderedNode,
         done: Mapping[str, NodePlan],
-        above: Blocked | None,
+        above: Cause | None,
         needs: Collection[str],
         *,
         ready_to_write: bool,
-        begun: Callable[[], Begun | None],
+        begun: Callable[[], DrainProgress | None],
     ) -> NodePlan:
         live = self.observed.objects.get(node.key) if node.key else None
         parent = self.observed.objects.get(rendered.parent)
@@ -131,7 +142,7 @@ class Judge:
             return nothing_to_write
         assert node.key is not None
         health = self._health(node, live)
-        healthy = health.status is status.Status.CURRENT
+        healthy = health.status is status.KStatus.CURRENT
         is_carried = live is not None and carries(live, node.manifest, node.hash)
         proven = live is not None and is_carried and healthy and status.is_fresh(live)
         deps = tuple(member.recorded_deps(live, needs, healthy=proven))
@@ -142,12 +153,12 @@ class Judge:
         ready, why = self._may_dependents_start(node, live, health) if live is not None else (False, None)
         for name in node.healthy_first:
             if name in done and not done[name].healthy and blocked is None and verb in BEHIND_THE_BARRIER:
-                blocked = Blocked(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
-        if blocked is None and verb not in {Verb.NONE, Verb.LOOK}:
+                blocked = Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", by=name)
+        if blocked is None and verb not in {NodeAction.NONE, NodeAction.LOOK}:
             effect = verb.effect(is_applied=rendered.is_applied)
             id_ = "" if rendered.is_source else node.id
-            blocked = self._gated(verb, Change(rendered, node.key, effect, id_, node.level, begun(), live))
-        allowed = verb is not Verb.NONE and blocked is None and ready_to_write
+            blocked = self._gated(verb, CandidateChange(rendered, node.key, effect, id_, node.level, begun(), live))
+        allowed = verb is not NodeAction.NONE and blocked is None and ready_to_write
         is_gone = live is None and node.group_kind == JOB and self._was_completed(rendered, node, parent)
         return NodePlan(
             node,
@@ -162,17 +173,17 @@ class Judge:
             lost,
             self._adoption(rendered),
             "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
-            turns_at=health.until,
-            rests_on=rests_on(live) if live is not None else None,
+            recheck_at=health.until,
+            health_reference=rests_on(live) if live is not None else None,
             is_gone=is_gone,
         )
 
     def _unwritable(
         self,
-        rendered: RenderedSet,
+        rendered: RenderedApplySet,
         node: RenderedNode,
         live: Object | None,
-        above: Blocked | None,
+        above: Cause | None,
         parent: Object | None,
     ) -> NodePlan | None:
         """The plan of a node that is not to be written whatever gates say: it is of others, not known yet, or through; None of any other."""
@@ -182,149 +193,157 @@ class Judge:
             return self._unrendered(rendered, node, live)
         assert node.key is not None
         if unreadable := self.observed.unreadable.get(node.group_kind):
-            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(unreadable))
+            return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.by_failure(unreadable))
         if self.observed.is_only_answered(node.group_kind):
             nothing = f"the server answers a {node.group_kind} and keeps none, so there is nothing to manage; take it out of Git"
-            return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked(Reason.APPLY_FAILED, nothing))
+            return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause(Reason.APPLY_FAILED, nothing))
         if is_completed(node, live, parent, self.observed.now):
-            return NodePlan(node, Verb.NONE, None, ready=True, healthy=True, is_gone=True)
+            return NodePlan(node, NodeAction.NONE, None, ready=True, healthy=True, is_gone=True)
         if live is None and not self.observed.is_known(node.key):
             return self._unseen(node, node.key)
         return None
 
-    def _gated(self, verb: Verb, change: Change) -> Blocked | None:
+    def _gated(self, verb: NodeAction, change: CandidateChange) -> Cause | None:
         """The gate that holds a change; what is replaced is deleted, and must be allowed to come again."""
         blocked = self.gates.check(change)
-        if blocked is None and verb is Verb.REPLACE:
-            blocked = self.gates.check(change._replace(effect=Effect.CREATE))
+        if blocked is None and verb is NodeAction.REPLACE:
+            blocked = self.gates.check(change._replace(effect=Operation.CREATE))
         return blocked
 
-    def _was_completed(self, rendered: RenderedSet, node: RenderedNode, parent: Object | None) -> bool:
+    def _was_completed(self, rendered: RenderedApplySet, node: RenderedNode, parent: Object | None) -> bool:
         """A Job that is to be made anew, and that had completed as it was before."""
-        before = rendered.before.nodes if rendered.before else ()
+        before = rendered.applied_rendering.nodes if rendered.applied_rendering else ()
         return any(one.key == node.key and is_completed(one, None, parent, self.observed.now) for one in before)
 
     def _unseen(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
         """It is not known whether it is there. Why it could not be read says the failure; one of a write is no reason not to look again."""
         match self.observed.failures.get(key):
             case Denied() | Invalid() | Unavailable() as failure:
-                return NodePlan(node, Verb.UNKNOWN, None, blocked=Blocked.by_failure(failure))
-        return NodePlan(node, Verb.LOOK, None, blocked=Blocked(Reason.PROGRESSING, "not looked at yet"))
+                return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.by_failure(failure))
+        return NodePlan(node, NodeAction.LOOK, None, blocked=Cause(Reason.PROGRESSING, "not looked at yet"))
 
-    def _unrendered(self, rendered: RenderedSet, node: RenderedNode, live: Object | None) -> NodePlan:
+    def _unrendered(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> NodePlan:
         """A node that cannot be written yet, or at all; what is live of it goes on being ready and healthy."""
         why = (
-            Blocked(Reason.RENDER_FAILED, node.mistake)
+            Cause(Reason.RENDER_FAILED, node.mistake)
             if node.error
-            else Blocked(Reason.WAITING_FOR_DATA, ", ".join(node.waiting))
+            else Cause(Reason.WAITING_FOR_DATA, ", ".join(node.waiting))
         )
         if live is None or label(live, well_known.PART_OF) != rendered.id:
-            return NodePlan(node, Verb.UNKNOWN, None, blocked=why)
+            return NodePlan(node, NodeAction.UNKNOWN, None, blocked=why)
         health = self._health(node, live)
-        healthy = health.status is status.Status.CURRENT
+        healthy = health.status is status.KStatus.CURRENT
         ready, _ = self._may_dependents_start(node, live, health)
         return NodePlan(
             node,
-            Verb.UNKNOWN,
+            NodeAction.UNKNOWN,
             live,
             ready=ready,
             healthy=healthy,
             blocked=why,
-            turns_at=health.until,
-            rests_on=rests_on(live),
+            recheck_at=health.until,
+            health_reference=rests_on(live),
         )
 
-    def _external(self, node: RenderedNode, live: Object | None, above: Blocked | None) -> NodePlan:
+    def _external(self, node: RenderedNode, live: Object | None, above: Cause | None) -> NodePlan:
         if node.error:
-            return NodePlan(node, Verb.NONE, None, blocked=Blocked(Reason.RENDER_FAILED, node.mistake))
+            return NodePlan(node, NodeAction.NONE, None, blocked=Cause(Reason.RENDER_FAILED, node.mistake))
         if live is None:
             if node.key and (failure := self.observed.failures.get(node.key)):
-                return NodePlan(node, Verb.NONE, None, blocked=Blocked.by_failure(failure))
-            verb = Verb.LOOK if node.key and not self.observed.is_known(node.key) else Verb.NONE
+                return NodePlan(node, NodeAction.NONE, None, blocked=Cause.by_failure(failure))
+            verb = NodeAction.LOOK if node.key and not self.observed.is_known(node.key) else NodeAction.NONE
             awaited = ", ".join(node.waiting) or f"{node.key} to exist"
-            return NodePlan(node, verb, None, blocked=Blocked(Reason.WAITING_FOR_DATA, awaited))
+            return NodePlan(node, verb, None, blocked=Cause(Reason.WAITING_FOR_DATA, awaited))
         health = self._health(node, live)
         ready, why = self._may_dependents_start(node, live, health)
         return NodePlan(
             node,
-            Verb.NONE,
+            NodeAction.NONE,
             live,
             ready=ready,
             healthy=True,
             blocked=above or why,
-            turns_at=None if ready else health.until,
+            recheck_at=None if ready else health.until,
         )
 
     def _verb(
-        self, rendered: RenderedSet, node: RenderedNode, live: Object | None, deps: tuple[str, ...], *, is_carried: bool
+        self,
+        rendered: RenderedApplySet,
+        node: RenderedNode,
+        live: Object | None,
+        deps: tuple[str, ...],
+        *,
+        is_carried: bool,
     ) -> Verdict:
         if live is None:
-            return Verb.CREATE, ()
+            return NodeAction.CREATE, ()
         holder = label(live, well_known.PART_OF)
         if apply_entry(live, CONTENT) is None and (
             not holder or (holder == rendered.id and self._is_inherited(rendered, live))
         ):
-            return Verb.ADOPT, ()
+            return NodeAction.ADOPT, ()
         if holder != rendered.id or not is_carried:
-            return Verb.UPDATE, ()
+            return NodeAction.UPDATE, ()
         return self.comparisons.verdict(rendered, node, live, deps)
 
-    def _is_inherited(self, rendered: RenderedSet, live: Object) -> bool:
+    def _is_inherited(self, rendered: RenderedApplySet, live: Object) -> bool:
         """A member from the time when the set was another tool's, or kubectl's: a person has handed the set over."""
         heirs_of = self._adoption(rendered).heirs_of
         return bool(applied_by(live, (*HANDS, *(name for tool in heirs_of for name in TOOLS[tool].managers))))
 
     def _failure(
-        self, rendered: RenderedSet, node: RenderedNode, key: ObjectKey, live: Object | None
+        self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
     ) -> ClusterError | None:
         """Why it could not be written: in this pass, or in an earlier one, if nothing has changed of it since."""
         refused = self.records.refused.get((rendered.parent, key))
         same = refused.error if refused and refused.is_same(node.manifest, live) else None
         return self.observed.failures.get(key) or same
 
-    def _replaced(self, node: RenderedNode, live: Object | None, verb: Verb, failure: ClusterError | None) -> Verb:
+    def _replaced(
+        self, node: RenderedNode, live: Object | None, verb: NodeAction, failure: ClusterError | None
+    ) -> NodeAction:
         """The server will not change the object and it may be replaced: then that is what it takes."""
         refused = isinstance(failure, Immutable)
-        if live is None or not refused or verb not in {Verb.UPDATE, Verb.HEAL}:
+        if live is None or not refused or verb not in {NodeAction.UPDATE, NodeAction.HEAL}:
             return verb
         allowed = (
             _word(node, live, well_known.REPLACE) == "allowed" and annotation(live, well_known.PRUNE) != "disabled"
         )
-        return Verb.REPLACE if allowed and member.is_proven(live) else verb
+        return NodeAction.REPLACE if allowed and member.is_proven(live) else verb
 
     def _blocked(
         self,
-        rendered: RenderedSet,
+        rendered: RenderedApplySet,
         node: RenderedNode,
         live: Object | None,
-        above: Blocked | None,
-        verb: Verb,
+        above: Cause | None,
+        verb: NodeAction,
         failure: ClusterError | None,
-    ) -> Blocked | None:
+    ) -> Cause | None:
         """Why this write may not happen now; None when it may."""
         assert node.key is not None
-        if failure and verb is not Verb.REPLACE:
-            return Blocked.by_failure(failure)
-        if verb in {Verb.CREATE, Verb.HEAL} and (why := self.records.fights.get(node.key)):
+        if failure and verb is not NodeAction.REPLACE:
+            return Cause.by_failure(failure)
+        if verb in {NodeAction.CREATE, NodeAction.HEAL} and (why := self.records.fights.get(node.key)):
             return why
         if owner := self._owned_elsewhere(rendered, node.key, live):
             return owner
         if live is not None:
             if is_terminating(live):
-                return Blocked(
+                return Cause(
                     Reason.PROGRESSING,
                     f"{node.key} {member.departure(live)}; it is created again once it is gone",
                     at=node.key,
                 )
             if _is_disabled(node, live):
                 return (
-                    Blocked(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {node.key}")
-                    if verb is not Verb.NONE
+                    Cause(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {node.key}")
+                    if verb is not NodeAction.NONE
                     else None
                 )
         return above if verb in BEHIND_THE_BARRIER else None
 
-    def _owned_elsewhere(self, rendered: RenderedSet, key: ObjectKey, live: Object | None) -> Blocked | None:
+    def _owned_elsewhere(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
         """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.
 
         An object outside our sets is taken only if we wrote it ourselves and released it, or if the source may adopt it.
@@ -333,7 +352,7 @@ class Judge:
         holder = label(live, well_known.PART_OF) if live else ""
         owner = holder if holder in wanting else wanting[0]
         if owner != rendered.id:
-            return Blocked(
+            return Cause(
                 Reason.OWNED_ELSEWHERE,
                 f"{key} belongs to {self.sets[owner].parent}, which wants it too; keep it in one of the two",
             )
@@ -341,65 +360,65 @@ class Judge:
             return None
         if holder:
             known = self.sets.get(holder)
-            if known and not (known.error or known.held):
+            if known and not (known.error or known.held_reason):
                 return None
             if known:
-                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
+                return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of {known.parent}; remove it there first")
             if key in self.records.left or holder in self.records.left_sets:
                 return None
             if neighbour := self.records.neighbours.get(holder):
                 taken = "take it out there, and it is handed over; nothing is deleted"
                 way = "if nobody follows that source any more, follow it too, with a path that holds nothing"
-                return Blocked(Reason.OWNED_ELSEWHERE, f"{key} belongs to source {neighbour}; {taken} ({way})")
+                return Cause(Reason.OWNED_ELSEWHERE, f"{key} belongs to source {neighbour}; {taken} ({way})")
             parent = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder}"
             way = f"stop who applies it, and take off its label {well_known.PART_OF}; removed there it may be deleted"
-            return Blocked(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")
+            return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent}); {way}")
         is_foreign = apply_entry(live, CONTENT) is None  # in no set, and never applied by us
         refusal = self._adoption(rendered).refusal(live) if is_foreign else ""
-        return Blocked(Reason.CONFLICT, refusal) if refusal else None
+        return Cause(Reason.CONFLICT, refusal) if refusal else None
 
-    def _adoption(self, rendered: RenderedSet) -> Adoption:
+    def _adoption(self, rendered: RenderedApplySet) -> Adoption:
         return self.records.adoption.get(rendered.source, NEVER)
 
-    def _health(self, node: RenderedNode, live: Object | None) -> status.Health:
+    def _health(self, node: RenderedNode, live: Object | None) -> status.HealthResult:
         if live is None:
             return status.health(None)
         if annotation(live, well_known.HEALTH) == "ignore":
-            return status.Health(status.Status.CURRENT)
+            return status.HealthResult(status.KStatus.CURRENT)
         if not status.is_fresh(live):
-            return status.Health(status.Status.IN_PROGRESS, node.ready.why or _NOT_FRESH)
+            return status.HealthResult(status.KStatus.IN_PROGRESS, node.ready.why or _NOT_FRESH)
         own = health_of(live, self.observed, is_instance=node.group_kind in self.instance_kinds)
         if node.ready.verdict is not False:
             return own
-        sick = own.message if own.status is not status.Status.CURRENT else ""
-        return status.Health(status.Status.IN_PROGRESS, "; ".join(filter(None, (node.ready.why, sick))))
+        sick = own.message if own.status is not status.KStatus.CURRENT else ""
+        return status.HealthResult(status.KStatus.IN_PROGRESS, "; ".join(filter(None, (node.ready.why, sick))))
 
     def _may_dependents_start(
-        self, node: RenderedNode, live: Object, health: status.Health
-    ) -> tuple[bool, Blocked | None]:
+        self, node: RenderedNode, live: Object, health: status.HealthResult
+    ) -> tuple[bool, Cause | None]:
         """Rule 2, first question; the annotation `wait-for` on the object replaces the rule. What is not ready says how it is as well."""
-        healthy = health.status is status.Status.CURRENT
+        healthy = health.status is status.KStatus.CURRENT
         wait_for = annotation(live, well_known.WAIT_FOR) or "ready"
         if is_terminating(live):
-            return False, Blocked(Reason.PROGRESSING, f"{node.key} {member.departure(live)}", at=node.key)
+            return False, Cause(Reason.PROGRESSING, f"{node.key} {member.departure(live)}", at=node.key)
         if wait_for in {"none", "exists"}:
             return True, None
         if wait_for == "healthy":
-            return healthy, None if healthy else Blocked(Reason.PROGRESSING, "not healthy yet", at=node.key)
+            return healthy, None if healthy else Cause(Reason.PROGRESSING, "not healthy yet", at=node.key)
         if node.ready.verdict is not None:
             if node.ready.verdict and not status.is_fresh(live):
-                return False, Blocked(Reason.PROGRESSING, _NOT_FRESH, at=node.key)
+                return False, Cause(Reason.PROGRESSING, _NOT_FRESH, at=node.key)
             told = health.message or node.ready.why
-            return node.ready.verdict, None if node.ready.verdict else Blocked(Reason.PROGRESSING, told, at=node.key)
+            return node.ready.verdict, None if node.ready.verdict else Cause(Reason.PROGRESSING, told, at=node.key)
         ready = status.exists_ready(live)
-        return ready, None if ready else Blocked(
+        return ready, None if ready else Cause(
             Reason.PROGRESSING, status.health(live).message or "not established yet", at=node.key
         )
 
 
 def _behind(
-    barrier: Barrier, node: RenderedNode, done: Iterable[NodePlan], clear: Mapping[str, Blocked | None]
-) -> Blocked | None:
+    barrier: Barrier, node: RenderedNode, done: Iterable[NodePlan], clear: Mapping[str, Cause | None]
+) -> Cause | None:
     """What of the levels before a node keeps it. A node at a closed gate keeps only its own descendants, unless all count (S0-26)."""
     if barrier is Barrier.PATH:
         return None

@@ -14,19 +14,19 @@ from operator import is_
 
 from applier.applyset.adoption import Adoption
 from applier.applyset.inventory import TOOL, target_of, tool_of
-from applier.causes import Blocked
+from applier.causes import Cause
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
-from applier.plan.model import Answered, Barrier, Gates, Records, SetPlan, Verb
+from applier.plan.model import Answered, ApplySetPlan, Barrier, ChangePermissions, NodeAction, PlanConstraints
 from applier.state.observed import Observed, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class SharedPlanInputs:
     """What the plan of every set rests on."""
 
     discovery: Discovery
@@ -36,13 +36,15 @@ class Common:
     sets: frozenset[str] | None
     instance_kinds: frozenset[GroupKind]
     adoption: Mapping[str, Adoption]
-    fights: Mapping[ObjectKey, Blocked]
+    fights: Mapping[ObjectKey, Cause]
     partial: frozenset[ObjectKey]
     epoch: int
     to_the_end: bool
 
     @classmethod
-    def of(cls, observed: Observed, records: Records, kinds: frozenset[GroupKind], to_the_end: bool) -> Common:
+    def of(
+        cls, observed: Observed, records: PlanConstraints, kinds: frozenset[GroupKind], to_the_end: bool
+    ) -> SharedPlanInputs:
         return cls(
             observed.discovery,
             observed.listed,
@@ -59,19 +61,19 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class SetPlanInputs:
     """What a plan is made of beside its rendering. `wanted` maps a key to the sets that want it, `contested` are keys that several want, `refused`
     the parents of sets of which something was refused.
     """
 
-    common: Common
+    common: SharedPlanInputs
     observed: Observed
-    gates: Gates
+    gates: ChangePermissions
     wanted: Mapping[ObjectKey, Sequence[str]]
     contested: frozenset[ObjectKey]
     refused: frozenset[ObjectKey]
 
-    def said(self, key: ObjectKey, parent: Object | None) -> tuple[int, Blocked | None, Barrier | None]:
+    def said(self, key: ObjectKey, parent: Object | None) -> tuple[int, Cause | None, Barrier | None]:
         """What the gates say of an instance as a whole."""
         gates = self.gates
         return gates.targets.get(key) or target_of(parent), gates.suspended.get(key), gates.barriers.get(key)
@@ -88,40 +90,40 @@ class _Planned:
     asked, and said.
     """
 
-    plan: SetPlan
-    common: Common
+    plan: ApplySetPlan
+    common: SharedPlanInputs
     keys: tuple[ObjectKey, ...]
     live: tuple[Object | None, ...]
     missing: tuple[ObjectKey, ...]
     beside: tuple[ObjectKey, ...]
     members: tuple[ObjectKey, ...]
-    said: tuple[int, Blocked | None, Barrier | None]
+    said: tuple[int, Cause | None, Barrier | None]
     asked: tuple[Answered, ...]
 
 
 @dataclass
-class Carried:
+class PlanCache:
     """Owned by whoever plans again and again. What is no longer wanted is forgotten by `turn`."""
 
-    _common: Common | None = None
+    _common: SharedPlanInputs | None = None
     _known: dict[ObjectKey, _Planned] = field(default_factory=dict)
     _new: dict[ObjectKey, _Planned] = field(default_factory=dict)
 
-    def part(self) -> Carried:
+    def part(self) -> PlanCache:
         """For plans of a part of what was planned last, which share what is remembered."""
-        return Carried(None, self._known, self._new)
+        return PlanCache(None, self._known, self._new)
 
     def turn(self) -> None:
         """A new plan begins."""
         self._known, self._new = self._new, {}
 
-    def under(self, common: Common) -> Common:
+    def under(self, common: SharedPlanInputs) -> SharedPlanInputs:
         """The one of before where it is equal: so it takes one comparison for all sets."""
         if self._common is None or self._common != common:
             self._common = common
         return self._common
 
-    def take(self, rendered: RenderedSet, around: Around) -> SetPlan | None:
+    def take(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of this set, if it can be none but the last one."""
         key, observed = rendered.parent, around.observed
         known = self._new.get(key) or self._known.get(key)
@@ -145,17 +147,23 @@ class Carried:
         self._new[key] = known
         return known.plan
 
-    def keep(self, plan: SetPlan, around: Around, asked: tuple[Answered, ...]) -> None:
+    def keep(self, plan: ApplySetPlan, around: SetPlanInputs, asked: tuple[Answered, ...]) -> None:
         """Remember a plan as it was made, if it rests on nothing but what `take` compares."""
         rendered, parent, observed = plan.rendered, plan.parent, around.observed
         if parent is None or not label(parent, well_known.PARENT_ID) or is_terminating(parent) or not plan.nodes:
             return
-        if plan.orphans or plan.stuck or plan.untouched or rendered.parent in around.refused or tool_of(parent) != TOOL:
+        if (
+            plan.orphans
+            or plan.parent_error
+            or plan.is_unknown
+            or rendered.parent in around.refused
+            or tool_of(parent) != TOOL
+        ):
             return
-        if any(node.verb is Verb.LOOK or node.rests_on for node in (*plan.nodes, *plan.repairs)):
+        if any(node.verb is NodeAction.LOOK or node.health_reference for node in (*plan.nodes, *plan.repairs)):
             return
         own = frozenset(node.key for node in rendered.nodes if node.key and not node.external)
-        nodes = (*rendered.nodes, *(rendered.before.nodes if rendered.before else ()))
+        nodes = (*rendered.nodes, *(rendered.applied_rendering.nodes if rendered.applied_rendering else ()))
         named = tuple(dict.fromkeys(node.key for node in nodes if node.key))
         beside = tuple(node.key for node in nodes if node.key and not node.external and node.key not in own)
         live = tuple(map(observed.objects.get, named))
@@ -164,7 +172,7 @@ class Carried:
             obj is None or label(obj, well_known.PART_OF) in ("", rendered.id) for obj in live
         )
         if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
-            gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is Verb.NONE}
+            gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is NodeAction.NONE}
             missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
             said = around.said(rendered.parent, parent)
             self._new[rendered.parent] = _Planned(

@@ -13,20 +13,20 @@ from enum import StrEnum
 
 from applier import status
 from applier.applyset.member import Member, departure, is_proven
-from applier.causes import Because, Blocked, Reason
+from applier.causes import Cause, CauseRef, Reason
 from applier.state.health import health_of
 from applier.state.observed import Observed, annotation
 from renderer import well_known
-from renderer.catalog.file_content import Unreadable
+from renderer.catalog.file_content import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.graph import levels
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import listed
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 
-class Fate(StrEnum):
+class PruneOutcome(StrEnum):
     """`release` takes our mark off and leaves the object; `keep` leaves it as it is and reports why."""
 
     DELETE = "delete"
@@ -35,13 +35,13 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
+class PruneCandidate:
     """A live member that its set no longer wants."""
 
     member: Member
-    fate: Fate
+    fate: PruneOutcome
     allowed: bool = False
-    blocked: Blocked | None = None
+    blocked: Cause | None = None
 
     @property
     def is_held(self) -> bool:
@@ -56,26 +56,26 @@ class Orphan:
     @property
     def is_leaving(self) -> bool:
         """It is deleted now, or as soon as what still uses it is gone."""
-        return self.fate is Fate.DELETE and not self.is_held
+        return self.fate is PruneOutcome.DELETE and not self.is_held
 
     @property
     def is_shielded(self) -> bool:
         """It stays until something is written that may use it or be the same."""
         because = self.blocked and self.blocked.reason
-        return self.fate is Fate.KEEP and because is Reason.DEPENDENCY_NOT_READY
+        return self.fate is PruneOutcome.KEEP and because is Reason.DEPENDENCY_NOT_READY
 
     @property
     def is_to_go(self) -> bool:
         """It is deleted, or will be once what holds it lets it go, or what it stays for is written."""
-        return self.fate is Fate.DELETE or self.is_shielded
+        return self.fate is PruneOutcome.DELETE or self.is_shielded
 
-    def held_back(self, until: str) -> Orphan:
+    def held_back(self, until: str) -> PruneCandidate:
         """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
-        return replace(self, allowed=False, blocked=self.blocked or Blocked(Reason.PROGRESSING, until))
+        return replace(self, allowed=False, blocked=self.blocked or Cause(Reason.PROGRESSING, until))
 
 
 @dataclass(frozen=True, slots=True)
-class Unsettled:
+class PruneProtection:
     """A desired node that is not written at this revision: it waits, is held or failed."""
 
     id: str
@@ -86,18 +86,18 @@ class Unsettled:
         """Is it not known yet whether the node still wants this member?"""
         return self.key is None and member.node == self.id
 
-    def keeps(self, orphan: Orphan) -> Orphan:
+    def keeps(self, orphan: PruneCandidate) -> PruneCandidate:
         """An orphan that stays as it is because of the node, if it does not stay anyway."""
-        if orphan.fate is Fate.KEEP:
+        if orphan.fate is PruneOutcome.KEEP:
             return orphan
-        fate = Fate.KEEP if orphan.fate is Fate.DELETE else orphan.fate
+        fate = PruneOutcome.KEEP if orphan.fate is PruneOutcome.DELETE else orphan.fate
         why = f"no longer wanted; it stays until {self.id} is written, which may use it or be the same object under another name"
-        shield = Because("Node", self.id, Reason.DEPENDENCY_NOT_READY)
-        blocked = Blocked(Reason.DEPENDENCY_NOT_READY, why, by=self.id, at=orphan.member.key, because=(shield,))
+        shield = CauseRef("Node", self.id, Reason.DEPENDENCY_NOT_READY)
+        blocked = Cause(Reason.DEPENDENCY_NOT_READY, why, by=self.id, at=orphan.member.key, because=(shield,))
         return replace(orphan, fate=fate, allowed=False, blocked=blocked)
 
 
-def standing(orphans: Collection[Orphan]) -> Mapping[ObjectKey, Blocked]:
+def protected_keys(orphans: Collection[PruneCandidate]) -> Mapping[ObjectKey, Cause]:
     """Those that stay until people or gates let them go, or let go what uses them; and what holds them."""
     found = {orphan.member.key: orphan.blocked for orphan in orphans if orphan.blocked and orphan.is_held}
     waiting = [
@@ -121,18 +121,18 @@ def dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[
     return {dep: tuple(members) for dep, members in found.items()}
 
 
-def orphans(
-    rendered: RenderedSet,
+def prune_candidates(
+    rendered: RenderedApplySet,
     observed: Observed,
     *,
     wanted: Collection[ObjectKey],
-    unsettled: Sequence[Unsettled],
+    unsettled: Sequence[PruneProtection],
     dependents: Mapping[str, tuple[Member, ...]],
-    unreadable: Unreadable | None = None,
+    unreadable: UnreadableFiles | None = None,
     hold: str = "",
     release: bool = False,
     keeper: str = "",
-) -> tuple[Orphan, ...]:
+) -> tuple[PruneCandidate, ...]:
     """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
     of any set; `keeper` is its source where that deletes nothing.
     """
@@ -145,9 +145,10 @@ def orphans(
     ordered = sorted(left, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged = [_judge(member, observed, release=release, keeper=keeper) for member in ordered]
     if hold:
-        braked = Blocked(Reason.BRAKE_ENGAGED, hold)
+        braked = Cause(Reason.BRAKE_ENGAGED, hold)
         return tuple(
-            orphan if orphan.fate is Fate.KEEP else replace(orphan, allowed=False, blocked=braked) for orphan in judged
+            orphan if orphan.fate is PruneOutcome.KEEP else replace(orphan, allowed=False, blocked=braked)
+            for orphan in judged
         )
     found = [orphan for orphan in judged if orphan.member.key not in shields]
     kept = [
@@ -159,8 +160,8 @@ def orphans(
 
 
 def _shields(
-    live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[Unsettled]
-) -> Mapping[ObjectKey, Unsettled]:
+    live: Iterable[Member], candidates: Iterable[Member], unsettled: Sequence[PruneProtection]
+) -> Mapping[ObjectKey, PruneProtection]:
     """What unsettled nodes may still be or need, each with the node: members under their id, all of their kind where they were never recorded, and
     what these use.
     """
@@ -168,7 +169,7 @@ def _shields(
     by_node: dict[str, list[Member]] = {}
     for member in by_self.values():
         by_node.setdefault(member.node, []).append(member)
-    pending: deque[tuple[Member, Unsettled]] = deque()
+    pending: deque[tuple[Member, PruneProtection]] = deque()
     for node in unsettled:
         own = by_node.get(node.id, [])
         if node.key and (same := by_self.get(key_hash(node.key))):
@@ -177,7 +178,7 @@ def _shields(
         if node.key is None or node.id not in by_node:
             alike = (member for member in candidates if member.key.group_kind == node.group_kind)
             pending.extend((member, node) for member in alike)
-    found: dict[ObjectKey, Unsettled] = {}
+    found: dict[ObjectKey, PruneProtection] = {}
     while pending:
         member, node = pending.popleft()
         if member.key not in found:
@@ -186,30 +187,34 @@ def _shields(
     return found
 
 
-def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) -> Orphan:
+def _judge(member: Member, observed: Observed, *, release: bool, keeper: str) -> PruneCandidate:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.terminating:
         waits = bool(obj["metadata"].get("finalizers"))
         reason = Reason.DELETION_BLOCKED if waits else Reason.PROGRESSING
-        return Orphan(member, Fate.DELETE, blocked=Blocked(reason, departure(obj), at=member.key))
+        return PruneCandidate(member, PruneOutcome.DELETE, blocked=Cause(reason, departure(obj), at=member.key))
     if keeper:
         kept = f"no longer in Git; source {keeper} deletes nothing (prune: false)"
-        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, kept, at=member.key))
+        return PruneCandidate(member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, kept, at=member.key))
     if said := [word for word in (well_known.PRUNE, well_known.RECONCILE) if annotation(obj, word) == "disabled"]:
         disabled = f"{said[0]}: disabled on the live object"
-        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, disabled, at=member.key))
+        return PruneCandidate(
+            member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, disabled, at=member.key)
+        )
     if not is_proven(obj):
         message = "carries our label but we did not write it, or another controller owns it; remove the label if it should stay"
-        return Orphan(member, Fate.KEEP, blocked=Blocked(Reason.DELETION_BLOCKED, message, at=member.key))
+        return PruneCandidate(member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, message, at=member.key))
     if release:
-        return Orphan(member, Fate.RELEASE, allowed=True)
+        return PruneCandidate(member, PruneOutcome.RELEASE, allowed=True)
     if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, well_known.PRUNE) != "allowed":
-        return Orphan(member, Fate.RELEASE, allowed=True)
-    return Orphan(member, Fate.DELETE, allowed=True)
+        return PruneCandidate(member, PruneOutcome.RELEASE, allowed=True)
+    return PruneCandidate(member, PruneOutcome.DELETE, allowed=True)
 
 
-def _wave(judged: list[Orphan], dependents: Mapping[str, tuple[Member, ...]], observed: Observed) -> list[Orphan]:
+def _wave(
+    judged: list[PruneCandidate], dependents: Mapping[str, tuple[Member, ...]], observed: Observed
+) -> list[PruneCandidate]:
     """Let only those go now that no live member depends on; where there are none, cut circles of mixed generations, then those without a record."""
     users = {orphan.member.key: _users(orphan.member, dependents) for orphan in judged}
     able = [orphan for orphan in judged if orphan.allowed]
@@ -227,7 +232,7 @@ def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list
     return [user for user in dependents.get(key_hash(member.key), ()) if user.key != member.key]
 
 
-def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observed: Observed) -> set[ObjectKey]:
+def _circle(able: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]], observed: Observed) -> set[ObjectKey]:
     """Orphans that wait for one another and for nobody else: of each such circle those that nobody in it really uses any more, else the deepest
     level of those that really use one another.
 
@@ -249,11 +254,11 @@ def _circle(able: list[Orphan], users: Mapping[ObjectKey, list[Member]], observe
 def _is_past(key: ObjectKey, user: Member, observed: Observed) -> bool:
     """Did the user's revision drop this dependency, and is the user healthy without it, though nobody renewed its record?"""
     live = observed.objects[user.key]
-    healthy = status.is_fresh(live) and health_of(live, observed).status is status.Status.CURRENT
+    healthy = status.is_fresh(live) and health_of(live, observed).status is status.KStatus.CURRENT
     return key_hash(key) in user.dropped and healthy
 
 
-def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
+def _unrecorded(judged: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
     """Orphans without a record go last: after all that have one and are on their way (S0-13). What never goes is not waited for."""
     if any(orphan.member.terminating and orphan.member.has_record for orphan in judged):
         return set()
@@ -264,8 +269,8 @@ def _unrecorded(judged: list[Orphan], users: Mapping[ObjectKey, list[Member]]) -
     }
 
 
-def _used(users: Sequence[Member]) -> Blocked:
+def _used(users: Sequence[Member]) -> Cause:
     if not users:
-        return Blocked(Reason.PROGRESSING, "has no recorded order and goes last")
+        return Cause(Reason.PROGRESSING, "has no recorded order and goes last")
     names = listed((user.key for user in users), most=3)
-    return Blocked(Reason.DEPENDENCY_NOT_READY, f"still used by {names}", by=str(users[0].key), at=users[0].key)
+    return Cause(Reason.DEPENDENCY_NOT_READY, f"still used by {names}", by=str(users[0].key), at=users[0].key)

@@ -15,7 +15,7 @@ Place = tuple[ObjectKey, ObjectKey]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedWrite:
     """What was answered (`error`) to which `intent`, when the object was as `live` says (None: absent). See `essence`."""
 
     error: ClusterError

@@ -22,7 +22,7 @@ _IN_EVERY_NAMESPACE = frozenset(
 )
 
 
-async def inside(cluster: Reader, key: ObjectKey, observed: Observed, besides: Collection[ObjectKey] = ()) -> str:
+async def contents_of(cluster: Reader, key: ObjectKey, observed: Observed, besides: Collection[ObjectKey] = ()) -> str:
     """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would. What a Namespace holds
     `besides` does not count.
 

@@ -24,7 +24,7 @@ _NEVER_OURS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "Eve
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class LeftoverSurvey:
     """Metadata of all objects with a trace of ours or a key of an ApplySet; `refused` are kinds that could not be listed."""
 
     discovery: Discovery
@@ -32,7 +32,7 @@ class Survey:
     refused: Mapping[GroupKind, ClusterError]
 
 
-async def survey(cluster: Cluster) -> Survey:
+async def survey(cluster: Cluster) -> LeftoverSurvey:
     """Look through everything that the cluster holds and that can be written: one list of metadata for each kind."""
     discovery = await cluster.discover(refresh=True)
     kinds = sorted(kind for kind, one in discovery.resources.items() if {"list", "patch"} <= one.verbs)
@@ -40,7 +40,7 @@ async def survey(cluster: Cluster) -> Survey:
     answers = await asyncio.gather(*(_traced(cluster, kind) for kind in wanted))
     found = [obj for answer in answers if isinstance(answer, list) for obj in answer]
     refused = {kind: one for kind, one in zip(wanted, answers, strict=True) if isinstance(one, ClusterError)}
-    return Survey(discovery, {ObjectKey.of(obj): obj for obj in found}, refused)
+    return LeftoverSurvey(discovery, {ObjectKey.of(obj): obj for obj in found}, refused)
 
 
 async def _traced(cluster: Cluster, kind: GroupKind) -> list[Object] | ClusterError:
@@ -64,7 +64,7 @@ def is_ours(obj: Object) -> bool:
     )
 
 
-def our_sets(found: Survey) -> frozenset[str]:
+def our_sets(found: LeftoverSurvey) -> frozenset[str]:
     """Ids of our sets, by their parents and by the records on members: the parent may be gone. One that another tool took over is not ours."""
     recorded = {label(obj, well_known.PART_OF) for obj in found.objects.values() if annotation(obj, well_known.SELF)}
     parents = [obj for obj in found.objects.values() if label(obj, well_known.PARENT_ID)]

@@ -33,14 +33,14 @@ async def observe(
 ) -> Observed:
     """Everything of our sets: the parents given, all members of `kinds` and of the scopes found on the way; of `whole` every object."""
     observed = Observed(await cluster.discover(), whole=frozenset(whole))
-    observed = await look(cluster, observed, parents)
+    observed = await read_objects(cluster, observed, parents)
     wanted = {*kinds, *observed.whole}.union(*_scopes(observed))
     if wanted - observed.discovery.resources.keys():  # since that was asked, somebody may have brought them
-        observed = observed.served(await cluster.discover(refresh=True))
-    return await complete(cluster, observed, wanted)
+        observed = observed.with_discovery(await cluster.discover(refresh=True))
+    return await list_missing_kinds(cluster, observed, wanted)
 
 
-async def complete(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
+async def list_missing_kinds(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]) -> Observed:
     """List what has not been listed of these kinds and of the kinds that the parents seen name; each is asked for once."""
     wanted = set(kinds).union(*_scopes(observed))
     asked: set[GroupKind] = set()
@@ -53,7 +53,9 @@ async def complete(cluster: Reader, observed: Observed, kinds: Iterable[GroupKin
     return observed
 
 
-async def scan(cluster: Reader, observed: Observed, parents: Collection[ObjectKey]) -> dict[ObjectKey, Scope]:
+async def find_lost_members(
+    cluster: Reader, observed: Observed, parents: Collection[ObjectKey]
+) -> dict[ObjectKey, Scope]:
     """Scopes of sets whose parents are gone, where they had any: what covers their members among *all* kinds that can be listed. One list of metadata
     for each kind; of one that cannot be read now every set may have members.
     """
@@ -91,7 +93,7 @@ async def relist(cluster: Reader, observed: Observed, kinds: Iterable[GroupKind]
     )
     found = {kind: answer for kind, answer in answers.items() if isinstance(answer, list)}
     refused = {kind: answer for kind, answer in answers.items() if isinstance(answer, _REFUSED)}
-    return observed.relisted(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
+    return observed.with_lists(found, (obj for objects in found.values() for obj in objects)).unlisted(refused)
 
 
 async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[Object] | _Refused | None:
@@ -103,15 +105,17 @@ async def _listed(cluster: Reader, observed: Observed, kind: GroupKind) -> list[
         return error
 
 
-async def look(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+async def read_objects(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
     """Read these objects, whether they are ours or not; more than FEW of one kind and namespace by their metadata alone, but for
     our own records.
     """
     answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in _places(unknown).items()))
-    return observed.seen(found := list(chain(*answers))).gone(set(unknown) - set(map(ObjectKey.of, found)))
+    return observed.with_objects(found := list(chain(*answers))).without_objects(
+        set(unknown) - set(map(ObjectKey.of, found))
+    )
 
 
-async def examine(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
+async def read_candidates(cluster: Reader, observed: Observed, unknown: Collection[ObjectKey]) -> Observed:
     """The same before objects are first written; what may not or cannot be read of one kind and namespace is a failure of these objects alone."""
     places = _places(unknown)
     answers = await asyncio.gather(*(_examined(cluster, *place, wanted) for place, wanted in places.items()))
@@ -122,7 +126,11 @@ async def examine(cluster: Reader, observed: Observed, unknown: Collection[Objec
             refused |= dict.fromkeys(wanted, answer)
         else:
             found += answer
-    return observed.seen(found).gone(set(unknown) - set(map(ObjectKey.of, found)) - refused.keys()).failed(refused)
+    return (
+        observed.with_objects(found)
+        .without_objects(set(unknown) - set(map(ObjectKey.of, found)) - refused.keys())
+        .with_failures(refused)
+    )
 
 
 def _places(keys: Iterable[ObjectKey]) -> dict[tuple[GroupKind, str], list[ObjectKey]]:
@@ -141,7 +149,7 @@ async def _examined(
         return error
 
 
-async def select(cluster: Reader, observed: Observed, wanted: Collection[Selection]) -> Observed:
+async def list_selections(cluster: Reader, observed: Observed, wanted: Collection[Selection]) -> Observed:
     """Find the objects of these selections; one that the cluster cannot answer stays open, and is not asked for again in this pass.
 
     One that may not be listed is a matter of who asks for it, and nobody else's.
@@ -149,7 +157,7 @@ async def select(cluster: Reader, observed: Observed, wanted: Collection[Selecti
     found = dict(zip(wanted, await asyncio.gather(*(_selected(cluster, one) for one in wanted)), strict=True))
     keys = {one: tuple(map(ObjectKey.of, it)) if isinstance(it, list) else it for one, it in found.items()}
     objects = [obj for it in found.values() if isinstance(it, list) for obj in it]
-    return replace(observed.seen(objects), selected={**observed.selected, **keys})
+    return replace(observed.with_objects(objects), selected={**observed.selected, **keys})
 
 
 async def _selected(cluster: Reader, wanted: Selection) -> list[Object] | Denied | None:
@@ -161,13 +169,17 @@ async def _selected(cluster: Reader, wanted: Selection) -> list[Object] | Denied
         return None
 
 
-async def refer(cluster: Reader, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
+async def read_references(cluster: Reader, observed: Observed, references: Iterable[ObjectKey]) -> Observed:
     """Read these objects, which are only referred to; one that may not or cannot be read is a failure of its own."""
     wanted = list(references)
     answers = dict(zip(wanted, await asyncio.gather(*(_referred(cluster, key) for key in wanted)), strict=True))
     found = [obj for obj in answers.values() if isinstance(obj, dict)]
     refused = {key: error for key, error in answers.items() if isinstance(error, ClusterError)}
-    return observed.seen(found).gone(key for key, obj in answers.items() if obj is None).failed(refused)
+    return (
+        observed.with_objects(found)
+        .without_objects(key for key, obj in answers.items() if obj is None)
+        .with_failures(refused)
+    )
 
 
 async def _referred(cluster: Reader, key: ObjectKey) -> Object | _Refused | None:

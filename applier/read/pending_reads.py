@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from applier.backoff import Patience
+from applier.backoff import AdaptiveTimeout
 from applier.cluster import Cluster, Discovery, Object
 from applier.errors import Unavailable
 from renderer.frozen import dataclass
@@ -48,7 +48,7 @@ class _Silent:
 
 
 @dataclass(eq=False)
-class Reads:
+class PendingReads:
     """Of one process and one cluster, for all its passes; see `Reader`. What is silent raises Unavailable.
 
     Who `insists` waits for every answer. `is_outdated` says of a kind whether anything of it was written since a time: then what was asked before is
@@ -60,7 +60,7 @@ class Reads:
     is_outdated: Callable[[GroupKind, float], bool] = lambda _kind, _since: False
     heard: Callable[[GroupKind], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _patience: Patience = field(default_factory=lambda: Patience(SHORTEST, LONGEST))
+    _patience: AdaptiveTimeout = field(default_factory=lambda: AdaptiveTimeout(SHORTEST, LONGEST))
     _silent: dict[GroupKind, _Silent] = field(default_factory=dict)
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKED_ON))
     _moved: float = 0.0

@@ -15,7 +15,7 @@ from renderer.kinds import CRD, NAMESPACE
 _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACES)
 
 
-def released(obj: Object, sets: Collection[str]) -> Object | None:
+def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     """The merge patch that takes everything of ours off exactly this object, None where there is nothing; `sets` are the ids of our sets.
 
     Content stays as it is. What we had applied belongs to nobody afterwards; where nobody else owns anything either, the server calls the owner

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import field
 from typing import Self
 
-from applier.cluster import Change, Cluster, Subject
+from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError
 from renderer.frozen import dataclass
 
@@ -29,11 +29,11 @@ class Watches:
     """
 
     cluster: Cluster
-    changed: Callable[[Change], None]
-    begun: Callable[[Subject], None]
-    failed: Callable[[Subject, ClusterError], None]
+    changed: Callable[[WatchEvent], None]
+    begun: Callable[[WatchTarget], None]
+    failed: Callable[[WatchTarget, ClusterError], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _tasks: dict[Subject, asyncio.Task[None]] = field(default_factory=dict)
+    _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         return self
@@ -41,19 +41,19 @@ class Watches:
     async def __aexit__(self, *_: object) -> None:
         await self._end(self._tasks.keys())
 
-    async def want(self, subjects: Collection[Subject]) -> None:
+    async def want(self, subjects: Collection[WatchTarget]) -> None:
         """Watch these, and nothing else."""
         await self._end(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):
             self._tasks[subject] = asyncio.create_task(self._follow(subject), name=f"watch {subject.kind}")
 
-    async def _end(self, subjects: Collection[Subject]) -> None:
+    async def _end(self, subjects: Collection[WatchTarget]) -> None:
         ended = [self._tasks.pop(subject) for subject in tuple(subjects)]
         for task in ended:
             task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
 
-    async def _follow(self, subject: Subject) -> None:
+    async def _follow(self, subject: WatchTarget) -> None:
         wait, told, now = FIRST_WAIT, "", asyncio.get_running_loop().time
         while True:
             begun = now()

@@ -17,26 +17,26 @@ from collections.abc import Callable
 import orjson
 
 from applier.sandbox.api.access_reviews import is_review, review
-from applier.sandbox.api.delete_verbs import Deleting
-from applier.sandbox.api.discovery import Discovery
+from applier.sandbox.api.delete_verbs import DeleteVerbs
+from applier.sandbox.api.discovery import DiscoveryService
 from applier.sandbox.api.openapi import NO_DOCUMENT, OpenApi
 from applier.sandbox.api.options import delete_options
-from applier.sandbox.api.read_verbs import Reading
+from applier.sandbox.api.read_verbs import ReadVerbs
 from applier.sandbox.api.request_bodies import as_json
-from applier.sandbox.api.request_path import Address, address, segments
-from applier.sandbox.api.state import State
-from applier.sandbox.api.watch_verb import Watching
-from applier.sandbox.api.write_verbs import Writing, Written
+from applier.sandbox.api.request_path import RequestPath, address, segments
+from applier.sandbox.api.state import ApiState
+from applier.sandbox.api.watch_verb import WatchVerb
+from applier.sandbox.api.write_verbs import WriteResult, WriteVerbs
 from applier.sandbox.controllers.crds import RESOURCE as DEFINITIONS
-from applier.sandbox.controllers.crds import Definitions
+from applier.sandbox.controllers.crds import CrdController
 from applier.sandbox.controllers.garbage_collector import Collector
 from applier.sandbox.controllers.workloads import Behaves, Workloads
 from applier.sandbox.kinds.builtin import built_in_kinds, scale_kind, structures
 from applier.sandbox.kinds.go_types import DELETE_OPTIONS
-from applier.sandbox.kinds.registry import Kind, Registry
+from applier.sandbox.kinds.registry import Registry, ServedKind
 from applier.sandbox.kinds.scale import scaled
-from applier.sandbox.printing.representations import Look, list_bytes, object_bytes, wanted_shape
-from applier.sandbox.storage.store import Key, Store, Stored
+from applier.sandbox.printing.representations import Representation, list_bytes, object_bytes, wanted_shape
+from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from applier.sandbox.wire import (
     LARGEST_BODY,
     Refusal,
@@ -76,19 +76,19 @@ class Sandbox:
         prompt: bool = True,
     ) -> None:
         bundle = builtin_kinds.bundle()
-        self.state = State(store or Store(), Registry(built_in_kinds()), clock, new_uid)
+        self.state = ApiState(store or Store(), Registry(built_in_kinds()), clock, new_uid)
         self.requests = 0
         self._prompt = prompt
         self._scale = scale_kind()
         self._delete_options = structures().definition(DELETE_OPTIONS)
-        self._definitions = Definitions(self.state, schemas=bundle.definitions, evaluate=evaluate)
-        self._deleting = Deleting(self.state, gone=self._after_removal)
+        self._definitions = CrdController(self.state, schemas=bundle.definitions, evaluate=evaluate)
+        self._deleting = DeleteVerbs(self.state, gone=self._after_removal)
         self._collector = Collector(self.state, self._deleting)
-        self._discovery = Discovery(self.state.kinds, bundle.version)
+        self._discovery = DiscoveryService(self.state.kinds, bundle.version)
         self._openapi = OpenApi(self.state.kinds, bundle)
-        self._reading = Reading(self.state)
-        self._watching = Watching(self.state, served=self._is_served)
-        self._writing = Writing(
+        self._reading = ReadVerbs(self.state)
+        self._watching = WatchVerb(self.state, served=self._is_served)
+        self._writing = WriteVerbs(
             self.state,
             check_namespace=self._check_namespace,
             gone=self._after_removal,
@@ -119,7 +119,7 @@ class Sandbox:
         if self.workloads:
             changed |= self.workloads.tick()
         for place in self.state.store.shelf(DEFINITIONS).keys(None):
-            stored = self.state.store.get(Key(DEFINITIONS, *place))
+            stored = self.state.store.get(StoredKey(DEFINITIONS, *place))
             if stored and (stored.deleting or not _is_settled(stored)):
                 version = self.state.store.version
                 self._definitions.settle(stored.key.name)
@@ -166,7 +166,7 @@ class Sandbox:
             case _:
                 return self._delete_all(kind, where, request)
 
-    def _kind(self, where: Address) -> Kind:
+    def _kind(self, where: RequestPath) -> ServedKind:
         """Raises UnknownPathError, Refusal (404, 405)."""
         kind = self.state.kinds.find(where.group, where.version, where.plural)
         if kind is None or (where.namespace and not kind.namespaced):
@@ -183,10 +183,10 @@ class Sandbox:
         known = (kind for version in kinds.versions(group) for kind in kinds.kinds(group, version))
         return UnknownPathError() if all(kind.custom for kind in known) else not_served()
 
-    def _read(self, kind: Kind, where: Address, request: Request) -> Response:
+    def _read(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
         many = where.verb != "get"
         shape = wanted_shape(request.headers.get("accept", ""), many=many and where.verb != "watch")
-        look = Look(shape, where.query.get("includeObject", "Metadata"), self.state.clock())
+        look = Representation(shape, where.query.get("includeObject", "Metadata"), self.state.clock())
         match where.verb:
             case "get" if where.subresource == "scale":
                 stored = self._reading.find(kind, where)
@@ -198,7 +198,7 @@ class Sandbox:
             case _:
                 return Response(200, stream=self._watching.watch(kind, where, look))
 
-    def _write(self, kind: Kind, where: Address, request: Request) -> Response:
+    def _write(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
         request = as_json(request, (self._scale if where.subresource == "scale" else kind).model.form)
         match where.verb:
             case "update" | "patch" if where.subresource == "scale":
@@ -213,10 +213,10 @@ class Sandbox:
             self._after_write(written.stored.key)
         if where.subresource == "scale":
             scale = scaled(kind, written.obj)
-            return self._written(self._scale, Written(scale.object(), False, written.warnings, scale), request)
+            return self._written(self._scale, WriteResult(scale.object(), False, written.warnings, scale), request)
         return self._written(kind, written, request)
 
-    def _written(self, kind: Kind, written: Written, request: Request) -> Response:
+    def _written(self, kind: ServedKind, written: WriteResult, request: Request) -> Response:
         status = 201 if written.created else 200
         headers = (
             {"Warning": ", ".join(f'299 - "{_quoted(text)}"' for text in written.warnings)} if written.warnings else {}
@@ -224,14 +224,14 @@ class Sandbox:
         shape = wanted_shape(request.headers.get("accept", ""), many=False)
         if written.stored is None:
             return Response(status, orjson.dumps(written.obj), headers=headers)
-        look = Look(shape, now=self.state.clock())
+        look = Representation(shape, now=self.state.clock())
         return Response(status, object_bytes(kind, written.stored, look), headers=headers)
 
-    def _delete_all(self, kind: Kind, where: Address, request: Request) -> Response:
+    def _delete_all(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
         options = delete_options(as_json(request, self._delete_options), where.query)
         found = self._reading.select(kind, where)
         metadata = {"resourceVersion": str(self.state.store.version)}
-        body = list_bytes(kind, found, Look(), metadata)
+        body = list_bytes(kind, found, Representation(), metadata)
         self._deleting.delete_all(kind, found, options)
         for stored in found:
             self._after_write(stored.key)
@@ -239,7 +239,7 @@ class Sandbox:
 
     # ---- what follows from a write
 
-    def _after_write(self, key: Key) -> None:
+    def _after_write(self, key: StoredKey) -> None:
         stored = self.state.store.get(key)
         if stored and stored.deleting:
             self._collector.marked(key)
@@ -247,14 +247,14 @@ class Sandbox:
         if changed and (self._prompt or not stored or _is_settled(stored)):
             self._definitions.settle(key.name)
 
-    def _after_removal(self, _kind: Kind, stored: Stored) -> None:
+    def _after_removal(self, _kind: ServedKind, stored: StoredObject) -> None:
         self._collector.removed(stored)
 
-    def _check_namespace(self, kind: Kind, key: Key) -> None:
+    def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
         """Raises Refusal: 404 if the namespace is absent, 403 while it is being deleted."""
         if not kind.namespaced:
             return
-        found = self.state.store.get(Key("namespaces", "", key.namespace))
+        found = self.state.store.get(StoredKey("namespaces", "", key.namespace))
         namespaces = self.state.kinds.find("", "v1", "namespaces")
         assert namespaces is not None
         if found is None:
@@ -272,30 +272,30 @@ class Sandbox:
             )
             raise Refusal(403, "Forbidden", message, details=subject.details(causes=[cause]))
 
-    def _is_served(self, kind: Kind) -> bool:
+    def _is_served(self, kind: ServedKind) -> bool:
         return self.state.kinds.find(kind.group, kind.version, kind.plural) is not None
 
     def _start(self) -> None:
         """The namespaces that every cluster has, and what a store brings along."""
         for name in NAMESPACES:
-            if self.state.store.get(Key("namespaces", "", name)) is None:
+            if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
                 headers = {"user-agent": "levelgate-sandbox"}
                 self.handle(Request("POST", "/api/v1/namespaces", headers, body))
         for place in self.state.store.shelf(DEFINITIONS).keys(None):
-            stored = self.state.store.get(Key(DEFINITIONS, *place))
+            stored = self.state.store.get(StoredKey(DEFINITIONS, *place))
             if stored and _is_established(stored):
                 self._definitions.serve(stored.object())
         self._collector.restore()
         self.requests = 0
 
 
-def _is_settled(stored: Stored) -> bool:
+def _is_settled(stored: StoredObject) -> bool:
     """Whether it has been decided if a definition is served."""
     return bool((stored.object().get("status") or {}).get("conditions"))
 
 
-def _is_established(stored: Stored) -> bool:
+def _is_established(stored: StoredObject) -> bool:
     conditions = (stored.object().get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 

@@ -41,7 +41,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class StatusCause:
     """One cause of a refusal: `reason` as in `details.causes`, `field` a path, `message` for people."""
 
     field: str
@@ -53,29 +53,29 @@ class Mistake:
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
-def required(field: str, why: str = "") -> Mistake:
-    return Mistake(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
+def required(field: str, why: str = "") -> StatusCause:
+    return StatusCause(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
 
 
-def invalid(field: str, value: object, why: str) -> Mistake:
-    return Mistake(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
+def invalid(field: str, value: object, why: str) -> StatusCause:
+    return StatusCause(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
 
 
-def immutable(field: str, value: object) -> Mistake:
+def immutable(field: str, value: object) -> StatusCause:
     return invalid(field, value, "field is immutable")
 
 
-def forbidden(field: str, why: str) -> Mistake:
-    return Mistake(field, "FieldValueForbidden", f"Forbidden: {why}")
+def forbidden(field: str, why: str) -> StatusCause:
+    return StatusCause(field, "FieldValueForbidden", f"Forbidden: {why}")
 
 
-def unsupported(field: str, value: object, allowed: Sequence[str]) -> Mistake:
+def unsupported(field: str, value: object, allowed: Sequence[str]) -> StatusCause:
     words = ", ".join(f'"{word}"' for word in allowed)
-    return Mistake(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}")
+    return StatusCause(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}")
 
 
-def too_long(field: str, why: str) -> Mistake:
-    return Mistake(field, "FieldValueTooLong", f"Too long: {why}")
+def too_long(field: str, why: str) -> StatusCause:
+    return StatusCause(field, "FieldValueTooLong", f"Too long: {why}")
 
 
 def shown(value: object) -> str:
@@ -118,7 +118,7 @@ class UnknownPathError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RefusalSubject:
     """What a refusal is about: the resource for messages about addresses, the kind for those about content."""
 
     group: str
@@ -144,7 +144,7 @@ def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequest", message)
 
 
-def not_found(subject: Subject) -> Refusal:
+def not_found(subject: RefusalSubject) -> Refusal:
     return Refusal(404, "NotFound", f'{subject.resource} "{subject.name}" not found', details=subject.details())
 
 
@@ -158,18 +158,18 @@ def not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", message, details={})
 
 
-def already_exists(subject: Subject) -> Refusal:
+def already_exists(subject: RefusalSubject) -> Refusal:
     message = f'{subject.resource} "{subject.name}" already exists'
     return Refusal(409, "AlreadyExists", message, details=subject.details())
 
 
-def conflict(subject: Subject, why: str, *, content: bool = False) -> Refusal:
+def conflict(subject: RefusalSubject, why: str, *, content: bool = False) -> Refusal:
     name = subject.group_kind if content else subject.resource
     message = f'Operation cannot be fulfilled on {name} "{subject.name}": {why}'
     return Refusal(409, "Conflict", message, details=subject.details(content=content))
 
 
-def invalid_object(subject: Subject, mistakes: Sequence[Mistake]) -> Refusal:
+def invalid_object(subject: RefusalSubject, mistakes: Sequence[StatusCause]) -> Refusal:
     """422 with every mistake as a cause."""
     texts = [f"{mistake.field}: {mistake.message}" for mistake in mistakes]
     told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

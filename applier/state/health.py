@@ -9,7 +9,7 @@ from applier import status
 from applier.cluster import CONTENT, Object
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import Observed, annotation, label
-from applier.status import Health
+from applier.status import HealthResult
 from applier.status.kinds import CLAIM
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, group_kind
@@ -20,7 +20,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """The scheduler's mark on a claim whose first Pod it has placed (KEP-490)."""
 
 
-def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> Health:
+def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
     """Its health; `is_instance`: an instance of our definitions."""
     kind = group_kind(live)
     if kind == CLAIM:

@@ -86,16 +86,16 @@ class Observed:
         """What selects the objects that lists show, of a kind that is not listed whole."""
         return well_known.PART_OF if self.sets is None else f"{well_known.PART_OF} in ({','.join(sorted(self.sets))})"
 
-    def served(self, discovery: Discovery) -> Observed:
+    def with_discovery(self, discovery: Discovery) -> Observed:
         """The same cluster, with the kinds that it serves now."""
         return self if discovery is self.discovery else replace(self, discovery=discovery)
 
-    def seen(self, found: Iterable[Object]) -> Observed:
+    def with_objects(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""
         new = {ObjectKey.of(obj): obj for obj in found}
         return replace(self, objects={**self.objects, **new}, absent=self.absent - new.keys())
 
-    def gone(self, missing: Iterable[ObjectKey]) -> Observed:
+    def without_objects(self, missing: Iterable[ObjectKey]) -> Observed:
         """These objects do not exist."""
         missing = frozenset(missing)
         return replace(
@@ -104,7 +104,7 @@ class Observed:
             absent=self.absent | missing,
         )
 
-    def forgotten(self, stale: Iterable[ObjectKey]) -> Observed:
+    def forget(self, stale: Iterable[ObjectKey]) -> Observed:
         """What was known of these objects no longer holds; look again before deciding."""
         dropped = frozenset(stale)
         return replace(
@@ -113,7 +113,7 @@ class Observed:
             absent=self.absent - dropped,
         )
 
-    def recalling(self, before: Mapping[ObjectKey, Object]) -> Observed:
+    def reuse_unchanged(self, before: Mapping[ObjectKey, Object]) -> Observed:
         """The same, with each object that has not changed since as it stands in `before`: what was worked out of it is found again by its identity.
 
         Of a kind whose CRD has changed the server may show otherwise what is stored unchanged.
@@ -135,10 +135,10 @@ class Observed:
         done = frozenset(done)
         return replace(self, failures={key: error for key, error in self.failures.items() if key not in done})
 
-    def failed(self, failures: Mapping[ObjectKey, ClusterError]) -> Observed:
+    def with_failures(self, failures: Mapping[ObjectKey, ClusterError]) -> Observed:
         return replace(self, failures={**self.failures, **failures})
 
-    def relisted(self, kinds: Iterable[GroupKind], found: Iterable[Object]) -> Observed:
+    def with_lists(self, kinds: Iterable[GroupKind], found: Iterable[Object]) -> Observed:
         """What a list of these kinds shows is exactly `found`; objects that it does not show, without the label, stay as known."""
         kinds = frozenset(kinds)
 

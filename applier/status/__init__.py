@@ -15,18 +15,18 @@ from datetime import datetime, timedelta
 
 from applier.cluster import Object
 from applier.status.kinds import CLAIM, OBSERVERS, RULES
-from applier.status.model import Health, Status, View, current, failed, progress, told
+from applier.status.model import HealthResult, HealthView, KStatus, current, describe_condition, failed, progress
 from applier.status.runs import ENDED
 from renderer.identity import group_kind
 from renderer.kinds import CRD, NAMESPACE
 
-__all__ = ["Health", "Status", "exists_ready", "has_pods", "health", "is_fresh"]
+__all__ = ["HealthResult", "KStatus", "exists_ready", "has_pods", "health", "is_fresh"]
 
 STATUS_GRACE = timedelta(seconds=30)
 """How long a custom resource may be without status before it counts as one whose controller writes none."""
 
 
-_ABSENT = Health(Status.NOT_FOUND, "the object is absent")
+_ABSENT = HealthResult(KStatus.NOT_FOUND, "the object is absent")
 
 
 def health(
@@ -37,7 +37,7 @@ def health(
     reports_status: bool = False,
     awaits_consumer: bool = False,
     is_instance: bool = False,
-) -> Health:
+) -> HealthResult:
     """The health of an object; None is an object that is absent. A read that failed is `Unknown`, which only the
     caller can say.
 
@@ -48,14 +48,14 @@ def health(
     """
     if obj is None:
         return _ABSENT
-    view = View(obj, now)
+    view = HealthView(obj, now)
     general = _generic(view)
     if general:
         return general
     if is_instance:
         return _instance(view)
     if awaits_consumer and group_kind(obj) == CLAIM and view.at("status", "phase") in (None, "Pending"):
-        return Health(Status.CURRENT, "binds when the first Pod uses it")
+        return HealthResult(KStatus.CURRENT, "binds when the first Pod uses it")
     rule = RULES.get(group_kind(obj))
     if rule:
         return rule(view)
@@ -72,7 +72,7 @@ def is_fresh(obj: Object) -> bool:
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True
-    observed = View(obj, None).at("status", "observedGeneration")
+    observed = HealthView(obj, None).at("status", "observedGeneration")
     return group_kind(obj) not in OBSERVERS if observed is None else bool(observed == generation)
 
 
@@ -83,7 +83,7 @@ def exists_ready(obj: Object | None) -> bool:
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
         return False
-    view = View(obj, None)
+    view = HealthView(obj, None)
     match group_kind(obj):
         case kind if kind == CRD:
             return view.is_true("Established") and view.is_true("NamesAccepted")
@@ -98,7 +98,7 @@ def has_pods(workload: Object) -> bool:
 
     A CronJob's Pods are those of its Jobs, which come and go.
     """
-    view = View(workload, None)
+    view = HealthView(workload, None)
     match workload["kind"]:
         case "CronJob":
             return False
@@ -107,13 +107,13 @@ def has_pods(workload: Object) -> bool:
     return view.replicas > 0
 
 
-def _generic(view: View) -> Health | None:
+def _generic(view: HealthView) -> HealthResult | None:
     """Rules 1 to 3, which come before any rule of a kind."""
     deleted = view.at("metadata", "deletionTimestamp")
     if deleted:
         finalizers = ", ".join(view.at("metadata", "finalizers") or ())
         parts = (f"deleted at {deleted}", f"waits for {finalizers}" if finalizers else "", view.remaining)
-        return Health(Status.TERMINATING, ", ".join(filter(None, parts)))
+        return HealthResult(KStatus.TERMINATING, ", ".join(filter(None, parts)))
     if not view.at("status"):
         return None
     generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")
@@ -122,13 +122,13 @@ def _generic(view: View) -> Health | None:
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Reconciling", "True":
-                return progress(told(condition))
+                return progress(describe_condition(condition))
             case "Stalled", "True":
-                return failed(told(condition))
+                return failed(describe_condition(condition))
     return None
 
 
-def _instance(view: View) -> Health:
+def _instance(view: HealthView) -> HealthResult:
     condition = view.condition("Healthy")
     generation = view.at("metadata", "generation")
     observed = condition.get("observedGeneration", view.at("status", "observedGeneration"))
@@ -136,20 +136,24 @@ def _instance(view: View) -> Health:
         return progress("condition Healthy is not set yet")
     if observed != generation:
         return progress(f"condition Healthy is not of generation {generation} (observed: {observed})")
-    return current(told(condition)) if condition.get("status") == "True" else progress(told(condition))
+    return (
+        current(describe_condition(condition))
+        if condition.get("status") == "True"
+        else progress(describe_condition(condition))
+    )
 
 
-def _without_status(view: View, since: datetime | None) -> Health:
+def _without_status(view: HealthView, since: datetime | None) -> HealthResult:
     silent = current(f"no status within {STATUS_GRACE.seconds} s: nobody seems to write one")
     begin = since or view.at("metadata", "creationTimestamp")
     return view.aged(STATUS_GRACE, begin, young=progress("no status yet"), old=silent)
 
 
-def _ready_condition(view: View) -> Health:
+def _ready_condition(view: HealthView) -> HealthResult:
     """Rules 5 and 6: without a rule for the kind, Ready=False is never Failed; how long to wait is for the caller to
     say.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":
-        return current(told(condition))
-    return progress(told(condition))
+        return current(describe_condition(condition))
+    return progress(describe_condition(condition))

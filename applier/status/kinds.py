@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from applier.status import rules, runs
-from applier.status.model import Health, View, current, failed, progress, told
+from applier.status.model import HealthResult, HealthView, current, describe_condition, failed, progress
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 
 CLAIM = GroupKind("", "PersistentVolumeClaim")
 
 
-def _always(view: View) -> Health:
+def _always(view: HealthView) -> HealthResult:
     return current("exists")
 
 
-def _claim(view: View) -> Health:
+def _claim(view: HealthView) -> HealthResult:
     phase = view.at("status", "phase")
     return current("bound") if phase == "Bound" else progress(f"phase {phase or 'not set'}, wants Bound")
 
 
-def _service(view: View) -> Health:
+def _service(view: HealthView) -> HealthResult:
     if view.at("spec", "type") == "LoadBalancer" and not view.at("spec", "clusterIP"):
         return progress("no cluster address yet")
     return current("exists")
 
 
-def _definition(view: View) -> Health:
+def _definition(view: HealthView) -> HealthResult:
     names, established = view.condition("NamesAccepted"), view.condition("Established")
     if names.get("status") == "False":
-        return failed(told(names))
+        return failed(describe_condition(names))
     if established.get("status") == "True":
         return current("established")
     if established.get("status") == "False" and established.get("reason") != "Installing":
-        return failed(told(established))
+        return failed(describe_condition(established))
     return progress("not established yet")
 
 
-RULES: Mapping[GroupKind, Callable[[View], Health]] = {
+RULES: Mapping[GroupKind, Callable[[HealthView], HealthResult]] = {
     GroupKind("apps", "Deployment"): rules.deployment,
     GroupKind("extensions", "Deployment"): rules.deployment,
     GroupKind("apps", "ReplicaSet"): rules.replica_set,

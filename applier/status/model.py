@@ -22,7 +22,7 @@ _OF_DELETION = frozenset(
 """Conditions of a Namespace (core/v1) that are True while something is in the way of its end."""
 
 
-class Status(Enum):
+class KStatus(Enum):
     """The kstatus words."""
 
     CURRENT = "Current"
@@ -33,16 +33,16 @@ class Status(Enum):
     UNKNOWN = "Unknown"
 
 
-class Health(NamedTuple):
+class HealthResult(NamedTuple):
     """A status, and in `message` what it was concluded from, for people. `until` is when its age alone makes it another one; None: never."""
 
-    status: Status
+    status: KStatus
     message: str = ""
     until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class HealthView:
     """One object and what the rules ask of it. Numbers and texts that are absent are the default."""
 
     obj: Object
@@ -82,7 +82,9 @@ class View:
         said = (c for c in self.conditions if c.get("type") in _OF_DELETION and c.get("status") == "True")
         return "; ".join(str(c["message"]).rstrip(".") for c in said if c.get("message"))
 
-    def aged(self, age: timedelta, since: str | datetime | None, *, young: Health, old: Health) -> Health:
+    def aged(
+        self, age: timedelta, since: str | datetime | None, *, young: HealthResult, old: HealthResult
+    ) -> HealthResult:
         """What it is until `since` lies `age` back, and from then on. Nothing grows old where `since` is not known, or `now`."""
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
         if begin is None:
@@ -91,19 +93,19 @@ class View:
         return old if self.now is not None and self.now >= until else young._replace(until=until)
 
 
-def current(message: str) -> Health:
-    return Health(Status.CURRENT, message)
+def current(message: str) -> HealthResult:
+    return HealthResult(KStatus.CURRENT, message)
 
 
-def progress(message: str) -> Health:
-    return Health(Status.IN_PROGRESS, message)
+def progress(message: str) -> HealthResult:
+    return HealthResult(KStatus.IN_PROGRESS, message)
 
 
-def failed(message: str) -> Health:
-    return Health(Status.FAILED, message)
+def failed(message: str) -> HealthResult:
+    return HealthResult(KStatus.FAILED, message)
 
 
-def told(condition: Mapping[str, Any]) -> str:
+def describe_condition(condition: Mapping[str, Any]) -> str:
     """A condition in words: `Ready=False (Reason): message`."""
     if not condition:
         return "exists"
@@ -112,13 +114,13 @@ def told(condition: Mapping[str, Any]) -> str:
     return f"{head}: {message}" if message else head
 
 
-def below(what: str, have: int, want: int) -> Health | None:
+def below(what: str, have: int, want: int) -> HealthResult | None:
     return progress(f"{have} of {want} {what}") if have < want else None
 
 
-def above(have: int, want: int) -> Health | None:
+def above(have: int, want: int) -> HealthResult | None:
     return progress(f"{have - want} old Pods still exist") if have > want else None
 
 
-def first(*found: Health | None) -> Health | None:
+def first(*found: HealthResult | None) -> HealthResult | None:
     return next((each for each in found if each), None)

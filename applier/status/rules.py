@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from applier.status.model import Health, View, above, below, current, failed, first, progress, told
+from applier.status.model import (
+    HealthResult,
+    HealthView,
+    above,
+    below,
+    current,
+    describe_condition,
+    failed,
+    first,
+    progress,
+)
 
 _NO_DEADLINE = 2**31 - 1
 
 
-def deployment(view: View) -> Health:
+def deployment(view: HealthView) -> HealthResult:
     progressing = view.condition("Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
-        return failed(told(progressing))
+        return failed(describe_condition(progressing))
     wanted, updated = view.replicas, view.status("updatedReplicas")
     shortage = first(
         below("created", view.status("replicas"), wanted),
@@ -28,9 +38,9 @@ def deployment(view: View) -> Health:
     return current(f"{wanted} available") if view.is_true("Available") else progress("condition Available is not True")
 
 
-def replica_set(view: View) -> Health:
+def replica_set(view: HealthView) -> HealthResult:
     if view.is_true("ReplicaFailure"):
-        return progress(told(view.condition("ReplicaFailure")))
+        return progress(describe_condition(view.condition("ReplicaFailure")))
     wanted = view.replicas
     return first(
         below("labelled", view.status("fullyLabeledReplicas"), wanted),
@@ -40,7 +50,7 @@ def replica_set(view: View) -> Health:
     ) or current(f"{wanted} available")
 
 
-def stateful_set(view: View) -> Health:
+def stateful_set(view: HealthView) -> HealthResult:
     if view.at("spec", "updateStrategy", "type") == "OnDelete":
         return current("its Pods are replaced by whoever deletes them (OnDelete)")
     wanted = view.replicas
@@ -58,12 +68,12 @@ def stateful_set(view: View) -> Health:
     return below("current", view.status("currentReplicas"), wanted) or _same_revision(view)
 
 
-def _same_revision(view: View) -> Health:
+def _same_revision(view: HealthView) -> HealthResult:
     running, update = view.at("status", "currentRevision"), view.at("status", "updateRevision")
     return current(f"at revision {running}") if running == update else progress(f"moves from {running} to {update}")
 
 
-def daemon_set(view: View) -> Health:
+def daemon_set(view: HealthView) -> HealthResult:
     if view.at("metadata", "generation") is None or view.at("status", "observedGeneration") is None:
         return progress("its generation is not observed yet")
     wanted = view.at("status", "desiredNumberScheduled")

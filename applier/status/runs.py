@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from applier.status.model import Health, Status, View, current, failed, progress, told
+from applier.status.model import HealthResult, HealthView, KStatus, current, describe_condition, failed, progress
 
 UNSCHEDULABLE_AFTER = timedelta(seconds=15)
 """How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
@@ -14,7 +14,7 @@ ENDED = frozenset({"Succeeded", "Failed"})
 """Phases of a Pod that runs no more."""
 
 
-def pod(view: View) -> Health:
+def pod(view: HealthView) -> HealthResult:
     match view.at("status", "phase"):
         case "Succeeded":
             return current("completed")
@@ -27,17 +27,17 @@ def pod(view: View) -> Health:
         case None | "":
             return progress("no phase yet")
         case phase:
-            return Health(Status.UNKNOWN, f"phase {phase}")
+            return HealthResult(KStatus.UNKNOWN, f"phase {phase}")
 
 
-def _ended_pod(view: View) -> Health:
+def _ended_pod(view: HealthView) -> HealthResult:
     """A controller replaces or counts its failed Pods itself; nobody does that for a Pod of its own."""
     text = f"failed: {view.at('status', 'reason') or view.at('status', 'message') or 'a container ended with an error'}"
     owners = view.at("metadata", "ownerReferences") or []
     return current(text) if any(owner.get("controller") for owner in owners) else failed(text)
 
 
-def _running_pod(view: View) -> Health:
+def _running_pod(view: HealthView) -> HealthResult:
     if view.is_true("Ready"):
         return current("running and ready")
     crashing = [
@@ -49,21 +49,21 @@ def _running_pod(view: View) -> Health:
     return failed(f"containers crash: {', '.join(map(str, crashing))}") if crashing else progress("not ready yet")
 
 
-def _pending_pod(view: View) -> Health:
+def _pending_pod(view: HealthView) -> HealthResult:
     scheduled = view.condition("PodScheduled")
     stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
     if not stuck:
         return progress("pending")
-    why = told(scheduled)
+    why = describe_condition(scheduled)
     since = scheduled.get("lastTransitionTime")
     return view.aged(UNSCHEDULABLE_AFTER, since, young=progress(why), old=failed(why))
 
 
-def job(view: View) -> Health:
+def job(view: HealthView) -> HealthResult:
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Failed", "True":
-                return failed(told(condition))
+                return failed(describe_condition(condition))
             case "Complete", "True":
                 return current("completed")
             case "Suspended", "True" if view.at("spec", "suspend"):

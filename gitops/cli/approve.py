@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import Giving, optional_reason, order_options
+from gitops.cli.person_requests import RequestCommand, optional_reason, order_options
 from gitops.records import requests
 from gitops.records.references import ROLLOUT, SOURCE
-from gitops.records.requests import Order, Subject
+from gitops.records.requests import PersonRequest, RequestSubject
 
 
 @click.command()
@@ -15,7 +15,7 @@ from gitops.records.requests import Order, Subject
 @click.option("--commit", metavar="SHA", help="Of a source: the commit whose deletions are held, 7 characters or more.")
 @optional_reason
 @order_options
-def command(after: str | None, commit: str | None, reason: str, give: Giving) -> int:
+def command(after: str | None, commit: str | None, reason: str, give: RequestCommand) -> int:
     """Agree that a rollout goes on after a wave or a number of instances, or that a source deletes what its commit took out.
 
     It opens nothing else, and lapses with the next revision or commit.
@@ -27,7 +27,7 @@ def command(after: str | None, commit: str | None, reason: str, give: Giving) ->
     if bool(after) == bool(commit):
         raise click.UsageError("say --after for a rollout, or --commit for a source")
 
-    def order(subject: Subject) -> Order:
+    def order(subject: RequestSubject) -> PersonRequest:
         return requests.approve(subject, after, reason) if after else requests.approve_commit(subject, commit or "")
 
     return give(order, ROLLOUT if after else SOURCE)

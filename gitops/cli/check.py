@@ -13,8 +13,8 @@ from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo, tell
 from gitops.clock import SystemClock
-from gitops.maintenance.cluster_check import Finding, Level, judge
-from gitops.maintenance.cluster_facts import Facts, examine
+from gitops.maintenance.cluster_check import CheckFinding, CheckLevel, judge
+from gitops.maintenance.cluster_facts import ClusterFacts, examine
 from gitops.text import local, title
 from renderer.phrasing import counted
 
@@ -44,10 +44,10 @@ async def _check(output: str, choice: ClusterChoice) -> int:
     else:
         header = f"Cluster {cluster.name}, {local(facts.now)}, levelgate {facts.version}"
         echo("\n".join([header, "", *_text(found)]))
-    return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
+    return 1 if any(finding.level is CheckLevel.PROBLEM for finding in found) else 0
 
 
-def _text(found: Sequence[Finding]) -> Iterable[str]:
+def _text(found: Sequence[CheckFinding]) -> Iterable[str]:
     for finding in found:
         yield f"{finding.level:<10}{finding.area:<14}{finding.message}"
         objects = [title(key) for key in finding.objects if key.name]
@@ -59,16 +59,16 @@ def _text(found: Sequence[Finding]) -> Iterable[str]:
             yield f"{'':24}-> {finding.advice}"
     levels = Counter(finding.level for finding in found)
     yield ""
-    yield f"{counted(levels[Level.PROBLEM], 'problem')}, {counted(levels[Level.WARNING], 'warning')}."
+    yield f"{counted(levels[CheckLevel.PROBLEM], 'problem')}, {counted(levels[CheckLevel.WARNING], 'warning')}."
 
 
-def _as_json(cluster: str, facts: Facts, found: Sequence[Finding]) -> dict[str, Any]:
+def _as_json(cluster: str, facts: ClusterFacts, found: Sequence[CheckFinding]) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "kubernetes": facts.kubernetes,
         "levelgate": facts.version,
-        "problems": sum(finding.level is Level.PROBLEM for finding in found),
-        "warnings": sum(finding.level is Level.WARNING for finding in found),
+        "problems": sum(finding.level is CheckLevel.PROBLEM for finding in found),
+        "warnings": sum(finding.level is CheckLevel.WARNING for finding in found),
         "findings": [
             {
                 "level": finding.level,

@@ -11,11 +11,11 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.explain.journal import Line, about, transitions
+from gitops.explain.journal import JournalLine, about, transitions
 from gitops.records.cause_rows import timestamp
 from gitops.records.references import SOURCE, Ref, existing, locate
 from gitops.text import aligned, title
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 
@@ -39,7 +39,7 @@ def command(
     kubectl get events -A -l app.kubernetes.io/managed-by=levelgate
     """
     wanted = reference(ref)
-    return asyncio.run(_events(wanted, None if all_namespaces else namespace, output, Times(utc), choice))
+    return asyncio.run(_events(wanted, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
 
 
 def reference(words: tuple[str, ...]) -> Ref | None:
@@ -56,7 +56,7 @@ def subject(key: ObjectKey) -> str:
     return f"source/{key.name.removeprefix(SOURCE_PREFIX)}" if is_source else title(key)
 
 
-async def _events(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+async def _events(ref: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
     async with choice.readable(namespace) as (cluster, place):
         key = await locate(cluster, ref, place) if ref else None
@@ -84,7 +84,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
     return whole(cluster)
 
 
-def _as_json(line: Line) -> dict[str, str]:
+def _as_json(line: JournalLine) -> dict[str, str]:
     """The stable contract of `events -o json` (docs/reference.md)."""
     return {
         "time": timestamp(line.at),

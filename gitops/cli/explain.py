@@ -11,22 +11,22 @@ from typing import Any
 
 import click
 
-from applier.causes import Because, Reason
+from applier.causes import CauseRef, Reason
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
-from gitops.explain.explanation import Explanation, Link, Shut, Waiting
+from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.explain.phrasing import actions, left, links, unread
 from gitops.explain.pods import stuck
-from gitops.records.cause_rows import Cause, timestamp
-from gitops.records.instance_state import Pair, everything_suspended
+from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.records.instance_state import RevisionAtCommit, everything_suspended
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
 from gitops.text import aligned, title
-from gitops.times import Times
+from gitops.times import TimeFormat
 from gitops.windows.verdict import startable
 from gitops.windows.window import Window
 from renderer.identity import ObjectKey
@@ -65,12 +65,12 @@ def command(
     """
     if event:
         subject = typed(ref) if ref else None
-        return asyncio.run(_event(typed([event]), subject, namespace, output, Times(utc), choice))
+        return asyncio.run(_event(typed([event]), subject, namespace, output, TimeFormat(utc), choice))
     wanted = typed(ref)
-    return asyncio.run(_explain(wanted, namespace, output, Times(utc), choice))
+    return asyncio.run(_explain(wanted, namespace, output, TimeFormat(utc), choice))
 
 
-async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
     async with choice.readable(namespace) as (cluster, place):
         found = await explain(cluster, ref, place, now=now)
@@ -85,7 +85,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: Times, c
 
 
 async def _event(
-    event: Ref, subject: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice
+    event: Ref, subject: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice
 ) -> int:
     from gitops.explain.event_effects import wakes
     from gitops.explain.waking import as_json, as_text
@@ -101,7 +101,9 @@ async def _event(
     return 0
 
 
-def _text(found: Explanation, pods: Sequence[str], times: Times, now: datetime, choice: ClusterChoice) -> Iterator[str]:
+def _text(
+    found: CauseChain, pods: Sequence[str], times: TimeFormat, now: datetime, choice: ClusterChoice
+) -> Iterator[str]:
     yield from _sentences(found, times, now)
     if found.chain:
         yield ""
@@ -120,14 +122,14 @@ def _text(found: Explanation, pods: Sequence[str], times: Times, now: datetime, 
         yield from (f"  {what:<{width}}  {choice.told(how)}" for what, how in acts)
 
 
-def _open(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _open(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
     for window in found.open:
         yield f"window {window.name} ({_last_start(window, times, now)})"
     for name, since in found.externals.items():
         yield f'external("{name}") = true (since {times.short(since, now)})'
 
 
-def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _sentences(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
     if found.record is not None:
         yield from _source(found, times)
     elif found.rollout is not None:
@@ -142,11 +144,11 @@ def _sentences(found: Explanation, times: Times, now: datetime) -> Iterator[str]
         yield " ".join([*_not_before(found, times), _failed(found)])
 
 
-def _where(found: Explanation, times: Times, now: datetime) -> str:
+def _where(found: CauseChain, times: TimeFormat, now: datetime) -> str:
     """`WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
     standing, key = found.standing, found.key
     assert key is not None
-    cause = next(link.cause for link in found.chain if isinstance(link, Waiting))
+    cause = next(link.cause for link in found.chain if isinstance(link, WaitingLink))
     since = standing.since if standing and standing.key == key else cause.since
     lasts = f" since {times.short(since, now)}" if since else ""
     if standing is None or standing.key != key:
@@ -165,16 +167,16 @@ def _where(found: Explanation, times: Times, now: datetime) -> str:
     return f"{title(key)} stays at r{applied.revision}; {target} waits{lasts}."
 
 
-def _not_before(found: Explanation, times: Times) -> Iterator[str]:
+def _not_before(found: CauseChain, times: TimeFormat) -> Iterator[str]:
     if found.not_before:
         yield f"Not before {times.full(found.not_before)}."
 
 
-def _failed(found: Explanation) -> str:
+def _failed(found: CauseChain) -> str:
     return "Nothing has failed." if not found.failures else "Time alone does not help: somebody has to act."
 
 
-def _source(found: Explanation, times: Times) -> Iterator[str]:
+def _source(found: CauseChain, times: TimeFormat) -> Iterator[str]:
     record = found.record
     assert record is not None
     count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
@@ -185,7 +187,7 @@ def _source(found: Explanation, times: Times) -> Iterator[str]:
     yield from _waiting(found, times)
 
 
-def _rollout(found: Explanation, times: Times) -> Iterator[str]:
+def _rollout(found: CauseChain, times: TimeFormat) -> Iterator[str]:
     rollout = found.rollout
     assert rollout is not None
     targets = " and ".join(dict.fromkeys(map(str, rollout.targets.values())))
@@ -200,14 +202,14 @@ def _rollout(found: Explanation, times: Times) -> Iterator[str]:
         yield "What Git says of it now is refused; what was accepted last stays in force."
 
 
-def _window(found: Explanation, times: Times, now: datetime) -> Iterator[str]:
+def _window(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
     for window in found.open:
         yield f"{found.unit} lets pass: {_last_start(window, times, now)}."
     yield f"{found.unit} holds up:" if found.waiting or found.objects else f"Nothing waits for {found.unit}."
     yield from _waiting(found, times)
 
 
-def _waiting(found: Explanation, times: Times) -> Iterator[str]:
+def _waiting(found: CauseChain, times: TimeFormat) -> Iterator[str]:
     of_instances = ((title(one.key), one.reason, next(iter(one.causes), None)) for one in found.waiting)
     of_objects = ((_called(one), one.reason, one) for one in found.objects)
     rows = [
@@ -219,12 +221,12 @@ def _waiting(found: Explanation, times: Times) -> Iterator[str]:
         yield f"  and {more} more"
 
 
-def _called(cause: Cause) -> str:
+def _called(cause: CauseRow) -> str:
     key = ObjectKey.parse(cause.object)
     return title(key) if key else cause.object
 
 
-def _last_start(window: Window, times: Times, now: datetime) -> str:
+def _last_start(window: Window, times: TimeFormat, now: datetime) -> str:
     state = startable(window, now)
     if state.until is None:
         return "always"
@@ -232,7 +234,7 @@ def _last_start(window: Window, times: Times, now: datetime) -> str:
     return f"last start {told}" if told == times.full(state.until) else f"last start today {told}"
 
 
-def _as_json(found: Explanation) -> dict[str, Any]:
+def _as_json(found: CauseChain) -> dict[str, Any]:
     """The stable contract of `explain -o json` (docs/reference.md)."""
     standing = found.standing
     return {
@@ -257,16 +259,16 @@ def _unreadable(record: SourceRecord) -> dict[str, str] | None:
 
 def _link(link: Link) -> dict[str, Any]:
     match link:
-        case Waiting(key=key, cause=cause):
+        case WaitingLink(key=key, cause=cause):
             return {"unit": str(key), **_cause(cause), "settled": list(link.settled), "unsettled": list(link.unsettled)}
-        case Shut(closing=closing, opens=opens):
+        case ClosedWindowLink(closing=closing, opens=opens):
             window = closing.window
             told = {"window": window.name, "source": closing.source, "kind": window.kind, "ticket": window.ticket}
             times = {"since": _time(closing.since), "until": _time(closing.until)}
             return {**told, **times, "opens": [_time(moment) for moment in opens]}
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: CauseRow) -> dict[str, Any]:
     return {
         "reason": cause.reason,
         "message": cause.message,
@@ -279,12 +281,12 @@ def _cause(cause: Cause) -> dict[str, Any]:
     }
 
 
-def _because(one: Because) -> dict[str, Any]:
+def _because(one: CauseRef) -> dict[str, Any]:
     times = {"since": _time(one.since), "until": _time(one.until)}
     return {"kind": one.kind, "name": one.name, "reason": one.reason, **times}
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: RevisionAtCommit) -> dict[str, Any]:
     return {"revision": pair.revision, "commit": pair.commit}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import Giving, order_options, reason
+from gitops.cli.person_requests import RequestCommand, order_options, reason
 from gitops.records import requests
 from gitops.records.references import ROLLOUT
 
@@ -12,7 +12,7 @@ from gitops.records.references import ROLLOUT
 @click.command()
 @reason
 @order_options
-def command(reason: str, give: Giving) -> int:
+def command(reason: str, give: RequestCommand) -> int:
     """Stop a rollout: no further instance moves to what is being rolled out now. What has moved is followed to its end; a newer revision goes on.
 
     Undo: levelgate resume.

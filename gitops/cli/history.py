@@ -20,12 +20,12 @@ from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.records import pass_history
 from gitops.records.cause_rows import timestamp
-from gitops.records.pass_history import Deed, Passed
+from gitops.records.pass_history import PassRecord, RecordedAction
 from gitops.records.references import SOURCE, Ref, existing, locate
 from gitops.records.source_record import read_records
 from gitops.rollouts.state import OVERRIDDEN
 from gitops.text import aligned, title
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -53,7 +53,7 @@ def command(
     wanted = typed(ref) if ref else None
     if wanted and (wanted.node or wanted.own not in {"", SOURCE}):
         raise click.UsageError(f"history is of a source or an instance, not of {wanted}")
-    return asyncio.run(_history(wanted, commit.lower(), namespace, output, Times(utc), choice))
+    return asyncio.run(_history(wanted, commit.lower(), namespace, output, TimeFormat(utc), choice))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Commit:
 
     source: str
     commit: str
-    passes: tuple[Passed, ...]
+    passes: tuple[PassRecord, ...]
 
     @property
     def counts(self) -> str:
@@ -87,7 +87,7 @@ class _Commit:
 
 
 async def _history(
-    ref: Ref | None, commit: str, namespace: str | None, output: str, times: Times, choice: ClusterChoice
+    ref: Ref | None, commit: str, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice
 ) -> int:
     now = SystemClock().now()
     async with choice.connected() as cluster:
@@ -120,7 +120,7 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
     return sorted(found, key=lambda one: one.passes[-1].at, reverse=True)
 
 
-def _of(recorded: Iterable[Passed], instance: ObjectKey | None) -> Iterator[Passed]:
+def _of(recorded: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
     """What of it concerns one instance; None: all."""
     if instance is None:
         yield from recorded
@@ -132,7 +132,7 @@ def _of(recorded: Iterable[Passed], instance: ObjectKey | None) -> Iterator[Pass
             yield replace(one, deeds=deeds, met=met, more=0)
 
 
-def _table(found: Iterable[_Commit], times: Times) -> Iterator[str]:
+def _table(found: Iterable[_Commit], times: TimeFormat) -> Iterator[str]:
     rows = [
         (
             one.source,
@@ -152,7 +152,7 @@ def _table(found: Iterable[_Commit], times: Times) -> Iterator[str]:
     yield from aligned([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "DID", "MET", "PEOPLE"), *rows])
 
 
-def _told(one: _Commit, times: Times) -> Iterator[str]:
+def _told(one: _Commit, times: TimeFormat) -> Iterator[str]:
     first, last = one.passes[0].at, one.passes[-1].at
     yield f"{one.source} {one.commit[:12]}, {times.full(first)} to {times.full(last)}: {one.passes[-1].state}"
     rows = [
@@ -176,7 +176,7 @@ def _told(one: _Commit, times: Times) -> Iterator[str]:
     yield ""
 
 
-def _deed(deed: Deed) -> str:
+def _deed(deed: RecordedAction) -> str:
     return f"{deed.object} NOT {deed.action}: {deed.error}" if deed.error else f"{deed.object} {deed.action}"
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, Giving, order_options, reason, until
+from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options, reason, until
 from gitops.records import requests
 
 
@@ -14,7 +14,7 @@ from gitops.records import requests
 @reason
 @until
 @order_options
-def command(reason: str, until: datetime | None, give: Giving) -> int:
+def command(reason: str, until: datetime | None, give: RequestCommand) -> int:
     """Keep one instance at what was applied to it, whatever Git says. It is healed there, and the others of its rollout pass it.
 
     Ends at --until, and in any case after `maxHold` of its policy (72 hours unless said). Undo: levelgate release.

@@ -20,14 +20,14 @@ from gitops.source.target import identity
 from gitops.times import length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
-from renderer.export.lint import Finding, Severity, lint
+from renderer.export.lint import LintFinding, Severity, lint
 from renderer.phrasing import counted, listed
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 
 if TYPE_CHECKING:
-    from gitops.windows.window import Target
+    from gitops.windows.window import WindowTarget
 
 
 @click.command()
@@ -60,9 +60,9 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     snapshot = locations.read(place, revision=revision)
     catalog = source_config.catalog_of(snapshot)
     types, unreadable = source_config.schemas_in(schemas)
-    bundle = render([catalog], World(types=types))
+    bundle = render([catalog], ClusterView(types=types))
     found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
-    found += [*(Finding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
+    found += [*(LintFinding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
     found += [*_of_rules(catalog, bundle, config), *(_of_reverts(place, catalog, config) if config else ())]
     found.sort(key=lambda finding: finding.problem)
     counts = Counter(finding.severity for finding in found)
@@ -76,23 +76,23 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     return 1 if errors or (strict and warnings) else 0
 
 
-def _configuration(file: Path | None) -> tuple[Config | None, list[Finding]]:
+def _configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
     """The configuration, or what is wrong with it."""
     if file is None:
         return None, []
     try:
         return read(file), []
     except ConfigErrors as errors:
-        return None, [Finding(problem, Severity.ERROR) for problem in errors.problems]
+        return None, [LintFinding(problem, Severity.ERROR) for problem in errors.problems]
 
 
-def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterator[Finding]:
+def _of_rules(catalog: Catalog, bundle: Rendering, config: Config | None) -> Iterator[LintFinding]:
     """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
     from gitops.rollouts.directives import glass_beyond
 
     now = SystemClock().now()
     for problem, is_over in glass_beyond(catalog.objects, now):
-        yield Finding(problem, Severity.WARNING if is_over else Severity.ERROR)
+        yield LintFinding(problem, Severity.WARNING if is_over else Severity.ERROR)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.gates.lint import never_open, unknown_names
@@ -110,20 +110,20 @@ def _of_rules(catalog: Catalog, bundle: Bundle, config: Config | None) -> Iterat
     externals = [one.name for one in config.externals] if config else None
     unknown = unknown_names(definitions.values(), windows, externals)
     for problem in (*calendar.problems, *rules.problems, *instances.problems, *unknown):
-        yield Finding(problem, Severity.ERROR)
+        yield LintFinding(problem, Severity.ERROR)
     for problem in instances.warnings:
-        yield Finding(problem, Severity.WARNING)
+        yield LintFinding(problem, Severity.WARNING)
     governed = list(targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
     for problem in never_open(definitions, calendar.windows, governed, now):
-        yield Finding(problem, Severity.WARNING)
+        yield LintFinding(problem, Severity.WARNING)
     for problem, severity in _availability(catalog, governed, now):
-        yield Finding(problem, severity)
+        yield LintFinding(problem, severity)
     for warning in warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
-        yield Finding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
+        yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
 
 
-def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Finding]:
+def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
     """Policies that want a revert proposed, and nobody is named to propose it to: of the source that is `place`, else of all in the configuration."""
     from gitops.rollouts.policy import OnHalt
     from gitops.rollouts.policy_reader import policies_of
@@ -134,10 +134,12 @@ def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[Findin
     without = [one.name for one in here or config.sources if one.forge is None]
     for policy in wanting if without else ():
         message = f"ProposeRevert only stops: source {listed(without)} has no `forge` in the configuration"
-        yield Finding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)
+        yield LintFinding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)
 
 
-def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -> Iterator[tuple[Problem, Severity]]:
+def _availability(
+    catalog: Catalog, governed: Iterable[WindowTarget], now: datetime
+) -> Iterator[tuple[Problem, Severity]]:
     """Where windows leave less room than the default policy wants."""
     from gitops.rollouts.lint import shortages
     from gitops.rollouts.policy import OnViolation
@@ -156,7 +158,7 @@ def _availability(catalog: Catalog, governed: Iterable[Target], now: datetime) -
         yield problem, Severity.ERROR if wanted.on_violation is OnViolation.REJECT else Severity.WARNING
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: LintFinding) -> dict[str, Any]:
     """The stable contract of `lint -o json`."""
     problem = finding.problem
     return {

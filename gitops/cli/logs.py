@@ -10,7 +10,7 @@ import orjson
 from gitops.cli.events import reference, subject
 from gitops.cli.options import ClusterChoice, cluster_options, whole
 from gitops.cli.terminal import echo, unreached
-from gitops.explain.journal import WATCHED, Line, about, everything
+from gitops.explain.journal import WATCHED, JournalLine, about, everything
 from gitops.explain.waiting import until
 from gitops.records.cause_rows import timestamp
 from gitops.records.references import Ref, existing, locate
@@ -42,7 +42,7 @@ def command(
 async def _logs(
     ref: Ref | None, follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    told: set[Line] | None = None
+    told: set[JournalLine] | None = None
     async with choice.readable(namespace) as (cluster, place):
         key = await locate(cluster, ref, place) if ref else None
 
@@ -63,13 +63,13 @@ async def _logs(
         return whole(cluster)
 
 
-def _text(line: Line) -> str:
+def _text(line: JournalLine) -> str:
     level = "" if line.level is None else f"level {line.level}"
     word = "" if line.level is not None else f"{line.word}: "
     return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{one_line(line.text)}"
 
 
-def _json(line: Line) -> str:
+def _json(line: JournalLine) -> str:
     """The stable contract of `logs -o json`: one object on each line (docs/reference.md)."""
     document = orjson.dumps(
         {

@@ -22,7 +22,7 @@ from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
-    from gitops.explain.permitted_cluster import Permitted
+    from gitops.explain.permitted_cluster import PermittedCluster
 
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -148,22 +148,22 @@ class ClusterChoice:
             await cluster.close()
 
     @asynccontextmanager
-    async def readable(self, namespace: str | None) -> AsyncIterator[tuple[Permitted, str]]:
+    async def readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
         """The chosen cluster as far as one may read it, and the namespace that is meant: this one, else the kubeconfig's. A reference that finds
         nothing says what could not be read. Raises ConfigurationError.
         """
-        from gitops.explain.permitted_cluster import Permitted
+        from gitops.explain.permitted_cluster import PermittedCluster
         from gitops.records.references import RefError
 
         async with self.connected() as cluster:
-            found = Permitted(cluster, within=namespace or "")
+            found = PermittedCluster(cluster, within=namespace or "")
             try:
                 yield found, namespace or cluster.namespace
             except RefError as error:
                 raise RefError(found.after(error)) from None
 
 
-def whole(cluster: Permitted) -> int:
+def whole(cluster: PermittedCluster) -> int:
     """The exit code of what was shown: 1 once it is said what could not be read, else 0."""
     if cluster.told:
         echo(f"\n{cluster.told}", err=True)

@@ -19,7 +19,7 @@ from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION, followed
 from gitops.records.references import SOURCE, Ref, locate, meant
-from gitops.records.requests import Order, OrderError, Subject
+from gitops.records.requests import PersonRequest, RequestError, RequestSubject
 from gitops.records.source_record import source_names
 from gitops.text import local
 from gitops.times import in_utc
@@ -34,7 +34,7 @@ INSTANCE = ""
 
 _ANYBODY = "system:anonymous"
 
-After = Callable[[KubeCluster, Sequence[Order]], Awaitable[int]]
+After = Callable[[KubeCluster, Sequence[PersonRequest]], Awaitable[int]]
 
 
 class Moment(click.ParamType[datetime]):
@@ -67,7 +67,7 @@ everything = click.option("--all", "everything", is_flag=True, help="Everything 
 
 
 @dataclass(frozen=True, slots=True)
-class Giving:
+class RequestCommand:
     """How one order is to be given: for what, and whether it is written or only shown, as a kubectl command or as lines of a file."""
 
     words: tuple[str, ...]
@@ -76,7 +76,9 @@ class Giving:
     git: bool
     choice: ClusterChoice
 
-    def __call__(self, order: Callable[[Subject], Order], *accepted: str, everything: bool = False) -> int:
+    def __call__(
+        self, order: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
+    ) -> int:
         """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
         if everything == bool(self.words):
             raise click.UsageError(
@@ -84,7 +86,9 @@ class Giving:
             )
         return asyncio.run(self._give(order, [None if everything else self._ref(accepted)]))
 
-    def to_sources(self, order: Callable[[Subject], Order], *accepted: str, after: After | None = None) -> int:
+    def to_sources(
+        self, order: Callable[[RequestSubject], PersonRequest], *accepted: str, after: After | None = None
+    ) -> int:
         """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
         return asyncio.run(self._give(order, [self._ref(accepted)] if self.words else (), after))
 
@@ -97,12 +101,12 @@ class Giving:
         return ref
 
     async def _give(
-        self, order: Callable[[Subject], Order], refs: Sequence[Ref | None], after: After | None = None
+        self, order: Callable[[RequestSubject], PersonRequest], refs: Sequence[Ref | None], after: After | None = None
     ) -> int:
         async with self.choice.connected() as cluster:
             refs = refs or [Ref(SOURCE, name) for name in await source_names(cluster)]
             if not refs:
-                raise OrderError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
+                raise RequestError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
             namespace = self.namespace or cluster.namespace
             made = [order(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
             is_shown = self.dry_run or self.git
@@ -113,14 +117,14 @@ class Giving:
                     echo(line)
             return await after(cluster, made) if after and not is_shown else 0
 
-    async def _told(self, cluster: KubeCluster, made: Order) -> list[str]:
+    async def _told(self, cluster: KubeCluster, made: PersonRequest) -> list[str]:
         """Write it, or show how to; what to tell of that."""
         if self.dry_run:
             return [made.kubectl(await cluster.discover(), await self._options())]
         if self.git:
             return [made.lines()]
         if await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
-            raise OrderError(f"{made.subject} was deleted meanwhile")
+            raise RequestError(f"{made.subject} was deleted meanwhile")
         said = ", ".join(
             f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
         )
@@ -150,7 +154,7 @@ def order_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         if dry_run and git:
             raise click.UsageError("--dry-run and --git are two ways to be shown something; choose one")
-        return command(give=Giving(ref, namespace, dry_run, git, choice), **others)
+        return command(give=RequestCommand(ref, namespace, dry_run, git, choice), **others)
 
     wrapped = cluster_options(giving)
     for option in (
@@ -163,7 +167,7 @@ def order_options(command: Callable[..., int]) -> Callable[..., int]:
     return wrapped
 
 
-async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> Subject:
+async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> RequestSubject:
     """What Git is to say of an instance may be said before it exists."""
     key = INSTALLATION if ref is None else await locate(cluster, ref, namespace)
     is_instance = ref is not None and not ref.own
@@ -171,18 +175,18 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
     if live is None and is_instance and may_be_missing:
         live = {"metadata": {}}
     if live is None and ref and ref.own == SOURCE:
-        raise OrderError(await _unread(cluster, ref))
+        raise RequestError(await _unread(cluster, ref))
     if live is None:
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
         unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
         hint = (await meant(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
-        raise OrderError(
+        raise RequestError(
             f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
         )
     if is_instance:
         await _expect_instance(cluster, key, live)
     user = await cluster.user()
-    return Subject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
+    return RequestSubject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
 
 
 async def _unread(cluster: KubeCluster, ref: Ref) -> str:
@@ -202,4 +206,4 @@ async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
     if crd is None or not annotation(crd, well_known.DEFINITION):
         owner = annotation(live, well_known.INSTANCE)
-        raise OrderError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))
+        raise RequestError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))

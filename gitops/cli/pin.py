@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import Giving, order_options, reason, until
+from gitops.cli.person_requests import RequestCommand, order_options, reason, until
 from gitops.records import requests
 from gitops.records.references import SOURCE
 
@@ -16,7 +16,7 @@ from gitops.records.references import SOURCE
 @reason
 @until
 @order_options
-def command(revision: str, reason: str, until: datetime | None, give: Giving) -> int:
+def command(revision: str, reason: str, until: datetime | None, give: RequestCommand) -> int:
     """Read this commit of a source instead of the head of its ref, also while Git is down, as long as the commit was read before.
 
     It may be any commit, an older one too; the brake on deletions counts. Ends at --until. Undo: levelgate unpin.

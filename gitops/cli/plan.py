@@ -119,12 +119,12 @@ def command(
         commits = beside.submit(locations.compared, place, base, head or revision, tick)
         if against == "cluster":
             beside.submit(kube.load)
-        from gitops.cli.plan_inputs import Asked
+        from gitops.cli.plan_inputs import PlanInputs
         from gitops.cli.plan_text import text
         from gitops.plan.narrowing import narrowed
-        from gitops.times import Times
+        from gitops.times import TimeFormat
 
-        asked = Asked(place, base, head or revision, against, source, adopt, config)
+        asked = PlanInputs(place, base, head or revision, against, source, adopt, config)
         report, title = asyncio.run(asked.report(choice, commits))
     shown = narrowed(report, wanted, namespace)
     for word, ref in zip(refs, wanted, strict=True):
@@ -133,7 +133,7 @@ def command(
                 f"{word}: nothing of it changes, if there is such a thing{f' in {namespace}' if namespace else ''}",
                 err=True,
             )
-    times = Times(utc)
+    times = TimeFormat(utc)
     match output:
         case "json":
             from gitops.plan.report_json import as_json

@@ -17,15 +17,15 @@ from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
 from gitops.errors import SourceError
-from gitops.gates.evaluate import Fact
+from gitops.gates.evaluate import ExternalFact
 from gitops.plan import planner
 from gitops.plan import snapshot as snapshots
-from gitops.plan.report import Caution, Hazard, Report
+from gitops.plan.report import PlanWarning, Report, WarningKind
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.source_record import SourceRecord, read_own, records_of
 from gitops.source import locations
-from gitops.source.locations import Commits
+from gitops.source.locations import ComparedCommits
 from gitops.source.target import identity
 from gitops.text import age
 from renderer.catalog.catalog import Catalog
@@ -41,7 +41,7 @@ _ELSEWHERE = "or compare commits with --base REV, or plan against the file of `l
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanInputs:
     """What is to be planned."""
 
     place: str
@@ -52,7 +52,7 @@ class Asked:
     adopt: Adoption
     config: Config | None
 
-    async def report(self, choice: ClusterChoice, commits: Future[Commits]) -> tuple[Report, str]:
+    async def report(self, choice: ClusterChoice, commits: Future[ComparedCommits]) -> tuple[Report, str]:
         """The report of the commits that are being read, and the line that says of what it is."""
         reading = asyncio.wrap_future(commits)
         if self.against == "cluster":
@@ -61,7 +61,7 @@ class Asked:
             return await self._of_commits(await reading)
         return await self._of_file(await reading, Path(self.against))
 
-    async def _of_commits(self, commits: Commits) -> tuple[Report, str]:
+    async def _of_commits(self, commits: ComparedCommits) -> tuple[Report, str]:
         assert commits.base
         name = self.source or source_config.likely_name(self.place)
         before = source_config.catalog_of(commits.base, source=name)
@@ -76,7 +76,7 @@ class Asked:
         )
         return report, self._title(name, commits, "Git only")
 
-    async def _of_cluster(self, reading: Awaitable[Commits], choice: ClusterChoice) -> tuple[Report, str]:
+    async def _of_cluster(self, reading: Awaitable[ComparedCommits], choice: ClusterChoice) -> tuple[Report, str]:
         """While Git answers, the kubeconfig is read, and what speaks to the cluster is imported."""
         chosen = choice.or_context(self.config.context) if self.config else choice
         try:
@@ -111,14 +111,18 @@ class Asked:
         )
         return report, self._title(name, commits, f"against cluster {cluster.name}")
 
-    async def _of_history(self, before: str, commit: str) -> Sequence[Caution]:
+    async def _of_history(self, before: str, commit: str) -> Sequence[PlanWarning]:
         """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
         if not before or await asyncio.to_thread(locations.follows, self.place, before, commit):
             return ()
         said = f"history was rewritten: {commit[:7]} does not follow from {before[:7]}, where the source is"
-        return (Caution(Hazard.HISTORY, f"{said}; a daemon that follows a branch waits until a person approves it"),)
+        return (
+            PlanWarning(
+                WarningKind.HISTORY, f"{said}; a daemon that follows a branch waits until a person approves it"
+            ),
+        )
 
-    async def _of_file(self, commits: Commits, file: Path) -> tuple[Report, str]:
+    async def _of_file(self, commits: ComparedCommits, file: Path) -> tuple[Report, str]:
         snapshot = snapshots.read(file)
         record = snapshot.record()
         own = await read_own(record)
@@ -136,7 +140,7 @@ class Asked:
         taken = f"a snapshot of cluster {snapshot.cluster}, {age(snapshot.at, report.at)} old"
         return report, self._title(name, commits, f"against {taken}")
 
-    def _state(self, name: str, commits: Commits, before: Catalog | None = None) -> SourceState:
+    def _state(self, name: str, commits: ComparedCommits, before: Catalog | None = None) -> SourceState:
         catalog = source_config.catalog_of(commits.head, source=name, previous=before)
         state = SourceState(catalog, path=commits.path, adoption=self.adopt)
         return _configured(state, name, self.config)
@@ -147,13 +151,13 @@ class Asked:
             return self.config.cluster
         return cluster_name(next((obj for obj in own if ObjectKey.of(obj) == INSTALLATION), None))
 
-    def _facts(self) -> Mapping[str, Fact] | None:
+    def _facts(self) -> Mapping[str, ExternalFact] | None:
         """A plan asks nobody: what is declared is not known."""
         if self.config is None:
             return None
-        return {one.name: Fact(None, "a plan does not ask") for one in self.config.externals}
+        return {one.name: ExternalFact(None, "a plan does not ask") for one in self.config.externals}
 
-    def _title(self, name: str, commits: Commits, against: str) -> str:
+    def _title(self, name: str, commits: ComparedCommits, against: str) -> str:
         before = f"{self.base} {commits.base.revision[:7]} -> " if commits.base else ""
         title = f"Plan of {name}: {before}{commits.head.describe(self.head)}, {against}"
         if not commits.tip:

@@ -9,24 +9,24 @@ from textwrap import wrap
 import click
 
 from gitops.plan.field_diff import lines, shortened
-from gitops.plan.grouping import Alike, Group, folded, grouped
-from gitops.plan.report import Action, Change, Move, Report
+from gitops.plan.grouping import ChangeGroup, FoldedChange, folded, grouped
+from gitops.plan.report import PlannedAction, PlannedChange, Report, RevisionMove
 from gitops.plan.start_times import place
 from gitops.text import one_line
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.identity import ObjectKey
 from renderer.phrasing import listed
 
 _MARKS = {
-    Action.CREATE: "+",
-    Action.UPDATE: "~",
-    Action.REPLACE: "-/+",
-    Action.ADOPT: "<",
-    Action.DELETE: "-",
-    Action.RELEASE: "-",
-    Action.KEEP: "=",
-    Action.UNKNOWN: "?",
-    Action.FAILED: "!",
+    PlannedAction.CREATE: "+",
+    PlannedAction.UPDATE: "~",
+    PlannedAction.REPLACE: "-/+",
+    PlannedAction.ADOPT: "<",
+    PlannedAction.DELETE: "-",
+    PlannedAction.RELEASE: "-",
+    PlannedAction.KEEP: "=",
+    PlannedAction.UNKNOWN: "?",
+    PlannedAction.FAILED: "!",
 }
 _COLOURS = {
     "+": "green",
@@ -42,7 +42,7 @@ _FEW = 8
 _WIDTH = 80
 
 
-def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
+def text(report: Report, times: TimeFormat, *, full: bool = False) -> Iterator[str]:
     """Lines, with colours, which click takes out again where they are not wanted. `full`: what new objects are made of as well."""
     for move in report.moves:
         yield from ("", one_line(_move(move)))
@@ -58,13 +58,13 @@ def text(report: Report, times: Times, *, full: bool = False) -> Iterator[str]:
     yield from ("", *_numbers(report))
 
 
-def _move(move: Move) -> str:
+def _move(move: RevisionMove) -> str:
     before = f"r{move.old} -> " if move.old else "new: "
     policy = f", policy {move.policy}" if move.policy else ""
     return f"{move.name}  {before}r{move.new}".ljust(50) + f" {move.over}{policy}"
 
 
-def _group(group: Group, *, full: bool) -> Iterator[str]:
+def _group(group: ChangeGroup, *, full: bool) -> Iterator[str]:
     yield one_line(_title(group))
     alikes = list(folded(group.changes))
     width = max(12, *(len(alike.node) for alike in alikes))
@@ -73,7 +73,7 @@ def _group(group: Group, *, full: bool) -> Iterator[str]:
             yield from _change(replace(alike, change=part), width, several=len(group.instances) > 1, full=full)
 
 
-def _title(group: Group) -> str:
+def _title(group: ChangeGroup) -> str:
     if not group.instances:
         return "Objects of the source"
     first, several = group.instances[0], group.instances[1:]
@@ -97,7 +97,7 @@ def _few(names: Sequence[str]) -> str:
     return listed(names, most=_FEW, separator=" ")
 
 
-def _change(alike: Alike, width: int, *, several: bool, full: bool) -> Iterator[str]:
+def _change(alike: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
     """`width`: of the longest name beside it; `several`: it stands for as many instances, whose objects have other names."""
     change, count = alike.change, len(alike.keys)
     mark = _MARKS[change.action]
@@ -107,7 +107,7 @@ def _change(alike: Alike, width: int, *, several: bool, full: bool) -> Iterator[
     if count > 1:
         what = change.kind if several else f"{change.kind} {_placed(alike.keys, within=_namespace(change))}"
     gates = ", ".join(dict.fromkeys(filter(None, (_gate(change, place) for place in range(len(change.gates))))))
-    why = {Action.RELEASE: "released, not deleted", Action.KEEP: f"stays: {shortened(change.why)}"}.get(
+    why = {PlannedAction.RELEASE: "released, not deleted", PlannedAction.KEEP: f"stays: {shortened(change.why)}"}.get(
         change.action, shortened(change.why)
     )
     times = f"{count} x this change" if count > 1 else ""
@@ -117,7 +117,7 @@ def _change(alike: Alike, width: int, *, several: bool, full: bool) -> Iterator[
     yield f"{head}   {one_line(notes)}".rstrip()
     if change.immutable:
         yield one_line(f"         cannot be changed in place: {', '.join(change.immutable)}")
-    if change.action is Action.CREATE and not full:
+    if change.action is PlannedAction.CREATE and not full:
         return
     for difference in change.diff:
         yield one_line(f"         {difference.path}")
@@ -125,27 +125,27 @@ def _change(alike: Alike, width: int, *, several: bool, full: bool) -> Iterator[
             yield f"         {click.style(one_line(line), fg=_COLOURS[line[0]])}"
 
 
-def _name(change: Change) -> str:
+def _name(change: PlannedChange) -> str:
     key, instance = change.key, change.instance
     assert key
     elsewhere = key.namespace and (instance is None or instance.namespace != key.namespace)
     return f"{key.name}  in {key.namespace}" if elsewhere else key.name
 
 
-def _namespace(change: Change) -> str:
+def _namespace(change: PlannedChange) -> str:
     return change.instance.namespace if change.instance else ""
 
 
-def _gate(change: Change, number: int) -> str:
+def _gate(change: PlannedChange, number: int) -> str:
     gate = change.gates[number]
     return f"{gate.name} ({gate.reason})" if gate.name else str(gate.reason)
 
 
-def _users(change: Change) -> str:
+def _users(change: PlannedChange) -> str:
     return f"used by {listed(change.users, most=3)}" if change.users else ""
 
 
-def _steps(report: Report, times: Times) -> Iterator[str]:
+def _steps(report: Report, times: TimeFormat) -> Iterator[str]:
     for step in report.steps:
         when = times.minute(step.at) if step.at else "then" if step.after else "at once"
         yield from _wrapped(f"  {when:<22} ", f"{step.what} {listed(step.refs, most=_FEW)}".strip())

@@ -10,17 +10,27 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.reconcile.context import Pass
-from gitops.reconcile.notable_changes import Failed, Halted, Held, News, Overridden, Settled, WaveOver, Wrong, news
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.notable_changes import (
+    InstanceSettled,
+    InstancesFailed,
+    InstancesHeld,
+    News,
+    ProblemFound,
+    RolloutHalted,
+    WaveSettled,
+    WindowOverridden,
+    news,
+)
 from gitops.reconcile.sources import revisions_of
-from gitops.reconcile.tally import Tally
-from gitops.rollouts.state import State, WaveProgress
+from gitops.reconcile.tally import StateCounts
+from gitops.rollouts.state import RolloutState, WaveProgress
 from gitops.text import place, title, visible
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -30,7 +40,7 @@ _CONTINUED = f"\n{'':22}"
 """A line that goes on stands where no time does, so that nobody's text looks like another line."""
 
 
-class Progress:
+class ProgressPrinter:
     """Every line is written once and at once, to stdout; columns are time, set, level, what. A context: the summary lives inside it."""
 
     def __init__(self, clock: Clock, *, json: bool = False, verbose: bool = False) -> None:
@@ -39,7 +49,7 @@ class Progress:
         self._verbose = verbose
         self._short = sys.stdout.isatty() and not json
         self._live: Live | None = None
-        self._last: Pass | None = None
+        self._last: ReconcileResult | None = None
         self._revisions: dict[str, str] = {}
         self._failed: dict[tuple[ObjectKey, ObjectKey], tuple[str, int]] = {}
 
@@ -56,7 +66,7 @@ class Progress:
             self._live.stop()
             self._live = None
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         """Tell what has happened since the pass before, and redraw the lines below."""
         self._revisions = revisions_of(found.sources)
         before, self._last = self._last, found
@@ -67,36 +77,39 @@ class Progress:
             self._news(one)
         self.summary(found)
 
-    def summary(self, found: Pass) -> None:
+    def summary(self, found: ReconcileResult) -> None:
         """Redraw the lines below: how many sets are settled, and how far each rollout is that is under way."""
         if self._live is None:
             return
         from rich.text import Text
 
-        lines = [f"{'-' * 78}", standing(Tally.of_all(found.ledger))]
+        lines = [f"{'-' * 78}", standing(StateCounts.of_all(found.ledger))]
         lines += [line for name, state in sorted(found.propagation.states.items()) if (line := under_way(name, state))]
         self._live.update(Text("\n".join(lines)), refresh=True)
 
     def _news(self, one: News) -> None:
         match one:
-            case Settled(instance=key):
+            case InstanceSettled(instance=key):
                 fields = {**self._origin(key), "set": str(key), "action": "settled", "reason": str(Reason.SETTLED)}
                 self._line(f"{title(key):<24} settled", fields)
-            case WaveOver(rollout=rollout, wave=wave, following=following):
+            case WaveSettled(rollout=rollout, wave=wave, following=following):
                 then = f"; wave {following} starts" if following else ""
                 text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
                 self._line(f"{rollout:<24} {text}", {"rollout": rollout, "message": text})
-            case Halted(rollout=rollout, target=target, why=why):
+            case RolloutHalted(rollout=rollout, target=target, why=why):
                 text = f"{target} HALTED: {why}"
                 self._line(f"{rollout:<24} {text}", {"rollout": rollout, "message": text})
-            case Overridden(rollout=rollout, decision=made):
+            case WindowOverridden(rollout=rollout, decision=made):
                 text = f"break-glass of {made.by}: {made.subject}; {made.why}"
                 self._line(f"{rollout:<24} {text}", {"rollout": rollout, "by": made.by, "message": text})
-            case Wrong(source=source, problem=problem):
+            case ProblemFound(source=source, problem=problem):
                 self.problem(problem, source)
-            case Held(instances=keys, node=node, cause=cause) | Failed(instances=keys, node=node, cause=cause):
+            case (
+                InstancesHeld(instances=keys, node=node, cause=cause)
+                | InstancesFailed(instances=keys, node=node, cause=cause)
+            ):
                 who = _name(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
-                word = "HELD" if isinstance(one, Held) else str(cause.reason)
+                word = "HELD" if isinstance(one, InstancesHeld) else str(cause.reason)
                 what = f"{node} {word}" if node else word
                 held = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
                 told = {**self._origin(keys[0]), **held, "message": cause.message}
@@ -131,7 +144,7 @@ class Progress:
         }
         if result.error is not None:
             fields |= {"error": str(result.error)} if times == 1 else {"times": times}
-            fields["reason"] = str(Blocked.by_failure(result.error).reason)
+            fields["reason"] = str(Cause.by_failure(result.error).reason)
         self._line(f"{_name(result.set):<24} {level:<8} {what}", fields)
 
     def _times(self, result: Result) -> int:
@@ -150,7 +163,7 @@ class Progress:
         source = account.plan.rendered.source if account else ""
         return {"source": source, "revision": self._revisions.get(source, "")}
 
-    def blocked(self, rendered: RenderedSet, node: str, cause: Blocked) -> None:
+    def blocked(self, rendered: RenderedApplySet, node: str, cause: Cause) -> None:
         what = f"{node} " if node else ""
         text = f"{_name(rendered.parent):<24} {what}{cause.reason}: {cause.message}"
         self._line(
@@ -178,7 +191,7 @@ class Progress:
             print(line, flush=True)
 
 
-def standing(tally: Tally) -> str:
+def standing(tally: StateCounts) -> str:
     """`[##########..........] 5/10 settled, 4 held, 1 wait, 0 failed`"""
     total = tally.settled + tally.held + tally.waiting + tally.failed
     bar = "#" * round(_BAR * tally.settled / total) if total else ""
@@ -186,7 +199,7 @@ def standing(tally: Tally) -> str:
     return f"[{bar:.<{_BAR}}] {tally.settled}/{total} settled, {rest}"
 
 
-def under_way(name: str, state: State) -> str:
+def under_way(name: str, state: RolloutState) -> str:
     """`webapp.kro.run r13  canary [##] 2/2  prod [###>....] 3/8 settled, 1 moving, 4 wait`; empty once all have settled."""
     waves = [wave for wave in state.waves if wave.total]
     if all(wave.settled == wave.total for wave in waves):

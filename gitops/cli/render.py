@@ -19,9 +19,9 @@ from gitops.text import mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
 from renderer.phrasing import counted
-from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from renderer.well_known import PART_OF
 
 
@@ -48,7 +48,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     """
     snapshot = locations.read(place, revision=revision)
     types, unreadable = source_config.schemas_in(schemas)
-    bundle = render([source_config.catalog_of(snapshot)], World(types=types))
+    bundle = render([source_config.catalog_of(snapshot)], ClusterView(types=types))
     bundle = replace(bundle, problems=(*unreadable, *bundle.problems))
     if output_dir is not None:
         _write(bundle, output_dir)
@@ -63,7 +63,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     return 1 if bundle.problems else 0
 
 
-def _as_json(bundle: Bundle, revision: str) -> dict[str, Any]:
+def _as_json(bundle: Rendering, revision: str) -> dict[str, Any]:
     """The stable contract of `render -o json`."""
     return {
         "revision": revision,
@@ -76,7 +76,7 @@ def _as_json(bundle: Bundle, revision: str) -> dict[str, Any]:
     }
 
 
-def _instance(key: ObjectKey, rendered: RenderedSet) -> dict[str, Any]:
+def _instance(key: ObjectKey, rendered: RenderedApplySet) -> dict[str, Any]:
     return {
         "instance": {
             "apiVersion": rendered.manifest["apiVersion"],
@@ -95,7 +95,7 @@ def _instance(key: ObjectKey, rendered: RenderedSet) -> dict[str, Any]:
     }
 
 
-def _levels(rendered: RenderedSet) -> list[list[dict[str, Any]]]:
+def _levels(rendered: RenderedApplySet) -> list[list[dict[str, Any]]]:
     return [
         [
             {"id": node.id, "dependsOn": list(node.depends_on), "manifest": node.manifest}
@@ -106,12 +106,12 @@ def _levels(rendered: RenderedSet) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _all(bundle: Bundle) -> list[Manifest]:
+def _all(bundle: Rendering) -> list[Manifest]:
     """Everything that can be written as it stands, in an order in which it can be applied."""
     return [node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable]
 
 
-def _table(bundle: Bundle, header: str) -> list[str]:
+def _table(bundle: Rendering, header: str) -> list[str]:
     lines = [header]
     for source in bundle.sources.values():
         if source.nodes:
@@ -142,7 +142,7 @@ def _row(node: RenderedNode, width: int = 0) -> str:
     return f"  {node.level} {mark} {name}{place}{note}".rstrip()
 
 
-def _write(bundle: Bundle, directory: Path) -> None:
+def _write(bundle: Rendering, directory: Path) -> None:
     """A folder for each instance with its ApplySet parent and one file for each level; and one for the source's own objects.
 
     Replaces what an earlier rendering wrote there. Raises ClickException for a directory with anything else in it.
@@ -166,7 +166,7 @@ def _write(bundle: Bundle, directory: Path) -> None:
                 (folder / f"level-{number}.yaml").write_text(documents.dump(manifests))
 
 
-def _folder(rendered: RenderedSet) -> str:
+def _folder(rendered: RenderedApplySet) -> str:
     return (
         "/".join(filter(None, (str(rendered.parent.group_kind), rendered.parent.namespace, rendered.parent.name)))
         if rendered.manifest
@@ -174,7 +174,7 @@ def _folder(rendered: RenderedSet) -> str:
     )
 
 
-def _parent(rendered: RenderedSet) -> Manifest:
+def _parent(rendered: RenderedApplySet) -> Manifest:
     """The instance with the ApplySet keys that it has in the cluster."""
     scope = scope_of((node.key for node in rendered.nodes if node.key and not node.external), rendered.parent)
     marks = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())["metadata"]
@@ -183,7 +183,7 @@ def _parent(rendered: RenderedSet) -> Manifest:
     return {**rendered.manifest, "metadata": {**metadata, **both}}
 
 
-def _member(rendered: RenderedSet, node: RenderedNode) -> Manifest:
+def _member(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
     """The manifest with the label of its set; objects of the repository itself are written as they stand."""
     if not rendered.manifest:
         return node.manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, Giving, everything, optional_reason, order_options
+from gitops.cli.person_requests import INSTANCE, RequestCommand, everything, optional_reason, order_options
 from gitops.records import requests
 from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 
@@ -13,7 +13,7 @@ from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 @optional_reason
 @everything
 @order_options
-def command(reason: str, everything: bool, give: Giving) -> int:
+def command(reason: str, everything: bool, give: RequestCommand) -> int:
     """Go on with what was suspended, or with a rollout that was halted. A rollout needs a reason: the failures there are now are accepted.
 
     \b

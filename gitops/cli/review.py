@@ -16,7 +16,7 @@ from gitops.cli import program_version
 from gitops.cli.options import FILE, Duration
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock, any_of
-from gitops.config.address import Address, address
+from gitops.config.address import ListenAddress, address
 from gitops.source import Credentials, Mirror, default_cache, while_inside
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def command(
     credentials = Credentials(token_file=_for_git(url, token_file))
 
     async def review(tick: Callable[[], None]) -> bool:
-        from gitops.forge.connect import Place
+        from gitops.forge.connect import ForgeProject
         from gitops.pull_requests.reviewer import Reviewer
 
         clock = SystemClock()
-        place = Place.of(url, token_file, kind=forge or "", api=api, project=project, login=login)
+        place = ForgeProject.of(url, token_file, kind=forge or "", api=api, project=project, login=login)
         found, rest = place.connect(clock)
         try:
             mirror = Mirror(config.target, default_cache(), credentials=credentials, tick=tick)
@@ -137,7 +137,7 @@ async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
     return True
 
 
-def _listened(listen: str, secret_file: Path | None, *, once: bool) -> Address | None:
+def _listened(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
     """Where hooks are taken. Raises UsageError."""
     if bool(listen) != bool(secret_file):
         raise click.UsageError("--listen and --hook-secret-file go together: hooks that nobody proves are not taken")

@@ -21,15 +21,15 @@ from gitops.cli.options import (
     refuse_beside_config,
     refuse_without,
 )
-from gitops.cli.progress import Progress
+from gitops.cli.progress import ProgressPrinter
 from gitops.cli.run_process import Process
 from gitops.clock import SystemClock
 from gitops.config import Config, read
 from gitops.config.address import DEFAULT, address
 from gitops.config.schema import LOG_FORMATS
 from gitops.errors import SourceError
-from gitops.reconcile.context import Pass
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.tally import StateCounts
 from gitops.records.cause_rows import blocked_rows
 from gitops.windows.window import LOCAL
 
@@ -157,7 +157,7 @@ def command(
         raise click.UsageError(
             "--require-plan is for --once and a single source; a daemon takes `requirePlan` of its configuration"
         )
-    progress = Progress(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
+    progress = ProgressPrinter(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
     process = Process(
         config=config,
         file=file,
@@ -176,7 +176,9 @@ def command(
         return asyncio.run(process.run(wait if once else None))
 
 
-def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_on_held: bool = False) -> int:
+def report(
+    progress: ProgressPrinter, found: ReconcileResult, errors: list[SourceError], *, fail_on_held: bool = False
+) -> int:
     """The last lines of `run --once`, and its exit code."""
     for one in found.plan.sets if not found.propagation.stopped else ():
         for node, cause, _ in blocked_rows(one):
@@ -185,7 +187,7 @@ def report(progress: Progress, found: Pass, errors: list[SourceError], *, fail_o
         progress.problem(str(problem))
     for error in found.status_errors:
         progress.problem(f"status not written: {error}")
-    tally = Tally.of_all(found.ledger)
+    tally = StateCounts.of_all(found.ledger)
     sys.stdout.flush()
     progress.header(str(tally))
     if errors or found.problems or tally.failed or found.status_errors:

@@ -13,30 +13,30 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from applier.fenced_cluster import Fenced
+from applier.fenced_cluster import FencedCluster
 from applier.kube.cluster import KubeCluster
 from gitops import source_config, tracing
 from gitops.cli import INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice
-from gitops.cli.progress import Progress
+from gitops.cli.progress import ProgressPrinter
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.config import Config
-from gitops.config.address import DEFAULT, Address, address
+from gitops.config.address import DEFAULT, ListenAddress, address
 from gitops.daemon.follower import Follower
-from gitops.daemon.live_config import Configuration
-from gitops.daemon.source_hints import Hints
-from gitops.external_facts import Externals
-from gitops.instrumentation import told as all_told
+from gitops.daemon.live_config import LiveConfig
+from gitops.daemon.source_hints import SyncHintForwarder
+from gitops.external_facts import ExternalFactPoller
+from gitops.instrumentation import combine as all_told
 from gitops.leadership import Leadership, own_identity, while_held
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
-    from gitops.server.observability import Seen
+    from gitops.server.observability import Observability
 
 T = TypeVar("T")
 
@@ -52,14 +52,14 @@ class Process:
 
     config: Config
     file: Path | None
-    progress: Progress
+    progress: ProgressPrinter
     choice: ClusterChoice
     concurrency: int
     max_concurrent: int
     agreed: str
     resync: timedelta
     listen: str
-    conclude: Callable[[Pass, Follower], int]
+    conclude: Callable[[ReconcileResult, Follower], int]
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -71,11 +71,15 @@ class Process:
             stop = asyncio.Event()
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
             own = await stack.enter_async_context(self.choice.connected(concurrency=2, patience=inf))
-            configuration = Configuration(self.config, self.file, self.progress.notice)
+            configuration = LiveConfig(self.config, self.file, self.progress.notice)
             leadership = Leadership(own, own_identity(), clock)
             tracer = stack.enter_context(tracing.tracing(program_version()))
-            fenced = tracing.Traced(cluster, leadership.check, tracer) if tracer else Fenced(cluster, leadership.check)
-            externals = Externals(clock)
+            fenced = (
+                tracing.TracedCluster(cluster, leadership.check, tracer)
+                if tracer
+                else FencedCluster(cluster, leadership.check)
+            )
+            externals = ExternalFactPoller(clock)
             is_daemon = wait is None
             where = address(self.listen or str(DEFAULT)) if is_daemon else None
             seen = _seen(cluster, clock, leadership) if where else None
@@ -114,13 +118,13 @@ class Process:
                 working = partial(_forever, daemon)
                 await stack.enter_async_context(configuration.followed())
                 if seen and where:
-                    hints = Hints(own, clock, lambda: leadership.leads, follower.poll)
+                    hints = SyncHintForwarder(own, clock, lambda: leadership.leads, follower.poll)
                     await self._serve(stack, seen.serving(where, follower, hints.take, configuration))
             work = asyncio.ensure_future(self._leading(leadership, follower, working, patient=is_daemon))
             with self.progress:
                 return await _until_signalled(work, stop)
 
-    async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[Address]) -> None:
+    async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""
         from gitops.server.http import NotListening
 
@@ -164,26 +168,26 @@ class Process:
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
 
-    async def _once(self, follower: Follower, externals: Externals, wait: timedelta) -> int:
+    async def _once(self, follower: Follower, externals: ExternalFactPoller, wait: timedelta) -> int:
         from gitops.notifications import Delivery
 
         externals.declare(self.config.externals)
         await asyncio.gather(*map(externals.ask, self.config.externals))
         delivery = Delivery(follower.reconciler.cluster.name, follower.clock, self.progress.notice)
         delivery.configure(self.config.notifications)
-        follower.reconciler.announced = delivery.take
+        follower.reconciler.on_transitions = delivery.take
         with closing(delivery):
             found = await follower.once(wait=wait, insist=self._insist(follower) if self.agreed else None)
             await delivery.finish(_LAST_WORDS)
         return self.conclude(found, follower)
 
     def _insist(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:
-        from gitops.daemon.agreement import insist
+        from gitops.daemon.agreement import require_plan_hash
 
         one = follower.reconciler
-        return lambda state: insist(one.cluster, state, self.agreed, clock=one.clock, cluster_name=one.name)
+        return lambda state: require_plan_hash(one.cluster, state, self.agreed, clock=one.clock, cluster_name=one.name)
 
-    def _daemon(self, follower: Follower, externals: Externals, configuration: Configuration) -> Daemon:
+    def _daemon(self, follower: Follower, externals: ExternalFactPoller, configuration: LiveConfig) -> Daemon:
         from gitops.daemon.daemon import Daemon
 
         return Daemon(follower, externals, configuration, self.progress.notice, self.resync)
@@ -194,10 +198,10 @@ async def _forever(daemon: Daemon) -> int:
     return 0
 
 
-def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Seen:
-    from gitops.server.observability import Seen
+def _seen(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Observability:
+    from gitops.server.observability import Observability
 
-    return Seen(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)
+    return Observability(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)
 
 
 def _each(*acts: Callable[[T], None] | None) -> Callable[[T], None]:

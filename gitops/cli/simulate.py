@@ -16,21 +16,21 @@ from gitops.cli.terminal import echo_lines, tell
 from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.backtest import Compared, compare, held
-from gitops.simulate.commits import Commits, Repository, rules_of
+from gitops.simulate.backtest import BacktestResult, compare, held
+from gitops.simulate.commits import CommitSeries, HistoryReader, rules_of
 from gitops.simulate.engine import Simulation
 from gitops.simulate.recorder import length
 from gitops.simulate.svg import picture
-from gitops.simulate.timeline import Event, Timeline
+from gitops.simulate.timeline import Timeline, TimelineEvent
 from gitops.simulate.timeline_json import as_json, compared_as_json
 from gitops.text import aligned
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.phrasing import counted, listed
 
 LONGEST = timedelta(days=14)
 
 
-class Assumed(click.ParamType[str]):
+class AssumptionsOption(click.ParamType[str]):
     """`ready=2m,fail=web-7`."""
 
     name = "assumptions"
@@ -51,7 +51,7 @@ class Assumed(click.ParamType[str]):
 @click.option("--until", metavar="TIME", help="The end.  [default: 14 days after the last commit, or when all is done]")
 @click.option(
     "--assume",
-    type=Assumed(),
+    type=AssumptionsOption(),
     default="ready=1m",
     show_default=True,
     metavar="WORD=VALUE,...",
@@ -98,9 +98,9 @@ def command(
     levelgate simulate . --base main --assume ready=1m..10m,fail=web-7
     levelgate simulate . --base v1.0 --policy stricter.yaml
     """
-    times = Times(utc)
+    times = TimeFormat(utc)
     begins = typed_time(times, start, "--start") if start else None
-    repository = Repository(place, source)
+    repository = HistoryReader(place, source)
     now = SystemClock().now().replace(microsecond=0)
     commits = repository.history(base, head, begins) if policy else repository.step(base, head, begins or now)
     ends = typed_time(times, until, "--until") if until else commits.pushes[-1].at + LONGEST
@@ -117,7 +117,7 @@ def command(
     return INTERRUPTED if interrupted else 1 if commits.problems else 0
 
 
-def _simulated(commits: Commits, assumptions: Assumptions, ends: datetime) -> tuple[Timeline, bool]:
+def _simulated(commits: CommitSeries, assumptions: Assumptions, ends: datetime) -> tuple[Timeline, bool]:
     """The timeline, and whether somebody broke it off."""
     simulation = Simulation(commits.pushes[0].at, assumptions, program_version())
     try:
@@ -127,7 +127,7 @@ def _simulated(commits: Commits, assumptions: Assumptions, ends: datetime) -> tu
     return simulation.timeline(), False
 
 
-def _show(found: Timeline, times: Times, output: str, assumptions: Assumptions) -> None:
+def _show(found: Timeline, times: TimeFormat, output: str, assumptions: Assumptions) -> None:
     if output == "svg":
         click.echo(picture(found))
     elif output == "json":
@@ -136,7 +136,9 @@ def _show(found: Timeline, times: Times, output: str, assumptions: Assumptions) 
         echo_lines(_text(found, times, assumptions))
 
 
-def _show_comparison(actual: Timeline, tested: Timeline, times: Times, output: str, assumptions: Assumptions) -> None:
+def _show_comparison(
+    actual: Timeline, tested: Timeline, times: TimeFormat, output: str, assumptions: Assumptions
+) -> None:
     compared = compare(actual, tested)
     if output == "svg":
         click.echo(picture(tested))
@@ -151,7 +153,7 @@ def _json(document: object) -> None:
     tell(document, "json", is_sorted=True)
 
 
-def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[str]:
+def _text(found: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
     first = found.arrivals[0] if found.arrivals else None
     what = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
     yield f"Simulation of {found.source}{what} {times.full(found.begins)}; assumed {assumptions}"
@@ -169,7 +171,7 @@ def _text(found: Timeline, times: Times, assumptions: Assumptions) -> Iterator[s
     yield from (f"Warning: {one}" for one in found.warnings)
 
 
-def _lines(events: tuple[Event, ...], times: Times) -> Iterator[tuple[datetime, str, str]]:
+def _lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
     """Each event; writes of one level of one instance at one moment are one line."""
     together: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:
@@ -200,7 +202,7 @@ def _joined(texts: list[str], action: str) -> str:
 
 
 def _comparison(
-    compared: tuple[Compared, ...], tested: Timeline, times: Times, assumptions: Assumptions
+    compared: tuple[BacktestResult, ...], tested: Timeline, times: TimeFormat, assumptions: Assumptions
 ) -> Iterator[str]:
     yield f"{counted(len(compared), 'commit')} of {tested.source}, {times.full(tested.begins)} to {times.full(tested.ends)}; assumed {assumptions}"
     yield ""
@@ -232,5 +234,5 @@ def _comparison(
     yield from (f"Warning: {one}" for one in tested.warnings)
 
 
-def _settled(moment: datetime | None, times: Times, *, overtaken: bool) -> str:
+def _settled(moment: datetime | None, times: TimeFormat, *, overtaken: bool) -> str:
     return times.minute(moment) if moment else "overtaken" if overtaken else "not in time"

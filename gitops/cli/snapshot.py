@@ -10,7 +10,7 @@ import click
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
-from gitops.plan.snapshot import Snapshot, SnapshotError, take, written
+from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, take, written
 from renderer.phrasing import counted
 
 
@@ -42,6 +42,6 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     return 0
 
 
-async def _taken(choice: ClusterChoice) -> Snapshot:
+async def _taken(choice: ClusterChoice) -> ClusterSnapshot:
     async with choice.connected() as cluster:
         return await take(cluster, SystemClock().now(), await cluster.version())

@@ -15,18 +15,18 @@ from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
-from gitops.explain.overview import Overview, Rollout
-from gitops.explain.permitted_cluster import Permitted
+from gitops.explain.overview import Overview, RolloutOverview
+from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.phrasing import blocker, left, reference, unread
-from gitops.records.cause_rows import Cause, timestamp
-from gitops.records.instance_state import Standing, State, everything_suspended
+from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.records.instance_state import DisplayState, InstanceState, everything_suspended
 from gitops.records.references import Ref, RefError, locate, meant
 from gitops.records.rollout_records import rollout_key
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import moment
 from gitops.rollouts.state import WaveProgress
 from gitops.text import age, aligned
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.identity import ObjectKey
 
 
@@ -61,10 +61,10 @@ def command(
     wanted = typed(ref) if ref else None
     if wanted and (wanted.node or wanted.own == "window"):
         raise click.UsageError(f"a status is of a source, a rollout or an instance: levelgate explain {wanted}")
-    return asyncio.run(_status(wanted, None if all_namespaces else namespace, output, Times(utc), choice))
+    return asyncio.run(_status(wanted, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
 
 
-async def _status(ref: Ref | None, namespace: str | None, output: str, times: Times, choice: ClusterChoice) -> int:
+async def _status(ref: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
     async with choice.readable(namespace) as (cluster, place):
         found = await Overview.read(cluster, now=now)
@@ -116,7 +116,7 @@ def _names(found: Overview) -> Iterator[str]:
     yield from (reference(one.key) for one in found.instances if not one.is_settled)
 
 
-def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -> Iterator[str]:
+def _tables(found: Overview, times: TimeFormat, now: datetime, *, everything: bool) -> Iterator[str]:
     if not (found.sources or everything):
         yield "No sources. Start with: levelgate run --source NAME=URL"
     if found.sources:
@@ -125,7 +125,7 @@ def _tables(found: Overview, times: Times, now: datetime, *, everything: bool) -
         for name, record in found.sources.items():
             if lines := [*(left(f"source/{name}") if name in found.left else unread(f"source/{name}", record, times))]:
                 yield from ("", *lines)
-    under_way = [one for one in found.rollouts if everything or one.state is not State.SETTLED]
+    under_way = [one for one in found.rollouts if everything or one.state is not DisplayState.SETTLED]
     if under_way:
         yield from ("",) if found.sources else ()
         header = ("ROLLOUT", "TO", "WAVE", "SETTLED", "MOVING", "WAIT", "STATE", "AGE")
@@ -143,14 +143,14 @@ def _source(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
     return (name, record.ref, record.target[:7], age(since, now) if since else "", record.state, *numbers)
 
 
-def _rollout(one: Rollout, now: datetime) -> tuple[str, ...]:
+def _rollout(one: RolloutOverview, now: datetime) -> tuple[str, ...]:
     settled, total = sum(wave.settled for wave in one.waves), sum(wave.total for wave in one.waves)
     moving, waiting = sum(wave.moving for wave in one.waves), sum(wave.waiting for wave in one.waves)
     since = age(one.since, now) if one.since else ""
     return one.name, one.targets, one.wave, f"{settled}/{total}", str(moving), str(waiting), one.state, since
 
 
-def _instance(one: Standing) -> Iterator[str]:
+def _instance(one: InstanceState) -> Iterator[str]:
     conditions, nodes = one.conditions or {}, one.nodes or {}
     updated = f"{nodes.get('updated', 0)}/{nodes.get('total', 0)}"
     ready, healthy = (conditions.get(kind, "") for kind in ("Ready", "Healthy"))
@@ -161,7 +161,7 @@ def _instance(one: Standing) -> Iterator[str]:
 
 
 def _not_as_git_says(
-    found: Overview, times: Times, choice: ClusterChoice, *, wide: bool, settled: str
+    found: Overview, times: TimeFormat, choice: ClusterChoice, *, wide: bool, settled: str
 ) -> Iterator[str]:
     """`settled` is what is said where nothing waits."""
     rows = [(one, cause) for one in found.instances for cause in (one.reasons if wide else one.reasons[:1])]
@@ -186,13 +186,13 @@ def _not_as_git_says(
     )
 
 
-def _worst(rows: Iterable[tuple[Standing, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
+def _worst(rows: Iterable[tuple[InstanceState, CauseRow]], others: Iterable[tuple[str, CauseRow]]) -> str:
     """What to ask for first, as `explain` takes it: an instance before what else is as bad."""
     told = [(one.state, 0, reference(one.key)) for one, _ in rows]
     for source, cause in others:
         key = ObjectKey.parse(cause.object)
-        told.append((State.of([cause.reason]), 1, reference(key) if key else f"source/{source}"))
-    return min(told, key=lambda one: (list(State).index(one[0]), one[1]))[2]
+        told.append((DisplayState.of([cause.reason]), 1, reference(key) if key else f"source/{source}"))
+    return min(told, key=lambda one: (list(DisplayState).index(one[0]), one[1]))[2]
 
 
 def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
@@ -209,12 +209,12 @@ def _settled(found: Overview, empty: str, *, is_whole: bool) -> str:
     return "Everything is as Git said when it was read last." if unknown else "Everything is as Git says."
 
 
-def _row(place: str, cause: Cause, by: str, times: Times, wide: bool) -> tuple[str, ...]:
+def _row(place: str, cause: CauseRow, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:
     until = times.minute(cause.until) if cause.until else ""
     return (place, cause.reason, by, until, *((cause.node, cause.message) if wide else ()))
 
 
-def _object(source: str, cause: Cause) -> str:
+def _object(source: str, cause: CauseRow) -> str:
     key = ObjectKey.parse(cause.object)
     return _place(key) if key else f"source/{source}"
 
@@ -224,7 +224,7 @@ def _place(key: ObjectKey) -> str:
     return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
 
 
-def _as_json(cluster: Permitted, found: Overview) -> dict[str, Any]:
+def _as_json(cluster: PermittedCluster, found: Overview) -> dict[str, Any]:
     """The stable contract of `status -o json` (docs/reference.md)."""
     return {
         "cluster": cluster.name,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, Giving, everything, order_options, reason, until
+from gitops.cli.person_requests import INSTANCE, RequestCommand, everything, order_options, reason, until
 from gitops.records import requests
 from gitops.records.references import DEFINITION, SOURCE
 
@@ -16,7 +16,7 @@ from gitops.records.references import DEFINITION, SOURCE
 @until
 @everything
 @order_options
-def command(reason: str, until: datetime | None, everything: bool, give: Giving) -> int:
+def command(reason: str, until: datetime | None, everything: bool, give: RequestCommand) -> int:
     """Write nothing of REF, or of anything with --all: no change, no healing, no pruning. REF is an instance, a definition (rgd/NAME) or a source.
 
     With --all the writes under way end, and no other begins. Undo: levelgate resume.

@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import click
 
-from applier.cluster import Subject
+from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import Duration, refuse_without
-from gitops.cli.person_requests import INSTANCE, Giving, order_options
+from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options
 from gitops.cli.terminal import echo, unreached
 from gitops.explain.waiting import until
 from gitops.records import requests
 from gitops.records.references import SOURCE
-from gitops.records.requests import Order
+from gitops.records.requests import PersonRequest
 from gitops.records.source_record import SourceRecord
-from gitops.records.sync import answered
+from gitops.records.sync import last_answered
 from renderer import well_known
 
 
@@ -26,7 +26,7 @@ from renderer import well_known
 @click.option("--wait", is_flag=True, help="Wait until it has been looked at; exit code 3 where that takes too long.")
 @click.option("--timeout", type=Duration(), default="1m", show_default=True, help="With --wait: for how long.")
 @order_options
-def command(wait: bool, timeout: timedelta, give: Giving) -> int:
+def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
     """Ask now where the source of REF stands in Git, and go over it; without REF, all sources. It opens no gate.
 
     The daemon answers by writing the value of the annotation into the record of the source, or the status of the instance.
@@ -40,12 +40,14 @@ def command(wait: bool, timeout: timedelta, give: Giving) -> int:
     if not wait:
         refuse_without("--wait", timeout="--timeout")
 
-    async def after(cluster: KubeCluster, given: Sequence[Order]) -> int:
+    async def after(cluster: KubeCluster, given: Sequence[PersonRequest]) -> int:
         async def look() -> bool:
             found = [(one, await cluster.get(one.subject.key)) for one in given]
-            return all(live is None or answered(live) == one.annotations[well_known.SYNC] for one, live in found)
+            return all(live is None or last_answered(live) == one.annotations[well_known.SYNC] for one, live in found)
 
-        watched = [Subject(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)]
+        watched = [
+            WatchTarget(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)
+        ]
         if await until(cluster, watched, look, seconds=timeout.total_seconds(), missed=unreached()):
             echo("It has been looked at.")
             return 0

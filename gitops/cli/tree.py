@@ -14,7 +14,7 @@ from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.explain.phrasing import reference
-from gitops.explain.tree import Branch, tree, walk
+from gitops.explain.tree import TreeNode, tree, walk
 from gitops.records.references import Ref, existing, locate
 from gitops.text import aligned, local, place
 
@@ -54,7 +54,7 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
     return whole(cluster)
 
 
-def _text(root: Branch) -> Iterable[str]:
+def _text(root: TreeNode) -> Iterable[str]:
     rows = [["LEVEL", "OBJECT", "NODE", "HEALTH", "WHY"]]
     for depth, branch in walk(root):
         level = "" if branch.level is None else str(branch.level)
@@ -65,7 +65,7 @@ def _text(root: Branch) -> Iterable[str]:
     return aligned(rows)
 
 
-def _as_json(branch: Branch) -> dict[str, Any]:
+def _as_json(branch: TreeNode) -> dict[str, Any]:
     key = branch.key
     return {
         "group": key.group,

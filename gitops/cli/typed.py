@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from gitops.records.references import Ref, RefError
-from gitops.times import Times
+from gitops.times import TimeFormat
 
 
 def typed(words: Sequence[str]) -> Ref:
@@ -19,7 +19,7 @@ def typed(words: Sequence[str]) -> Ref:
         raise click.UsageError(str(error)) from None
 
 
-def typed_time(times: Times, text: str, option: str) -> datetime:
+def typed_time(times: TimeFormat, text: str, option: str) -> datetime:
     """Return the moment that was given for this option. Raises BadParameter."""
     try:
         return times.read(text)

@@ -17,8 +17,8 @@ from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.leadership import Leadership, own_identity, while_held
-from gitops.maintenance.uninstall import Departure, Leaver
-from gitops.reconcile.context import Pass
+from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
+from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.text import aligned, local, title
 from renderer.identity import ObjectKey
@@ -54,9 +54,9 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
     """`wait` is given where workloads go as well."""
     clock = SystemClock()
     async with choice.connected() as cluster:
-        leaver = Leaver(cluster)
-        todo = await leaver.look()
-        records, company = dict(await read_records(cluster)), await leaver.company(todo)
+        leaver = Uninstaller(cluster)
+        todo = await leaver.survey()
+        records, company = dict(await read_records(cluster)), await leaver.other_writers(todo)
         echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
         echo("\n".join(_plan(todo, company, records if wait is not None else None)))
         if todo.is_empty:
@@ -72,11 +72,11 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: boo
                 echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
                 return NOT_YET
         # The Lease is among the records: who deletes these can hold it no longer.
-        await while_held(lead.hold(), leaver.release(todo if wait is None else await leaver.look()))
+        await while_held(lead.hold(), leaver.release(todo if wait is None else await leaver.survey()))
         return _conclude(*await leaver.leave())
 
 
-def _plan(todo: Departure, company: str, records: dict[str, SourceRecord] | None) -> Iterable[str]:
+def _plan(todo: UninstallPlan, company: str, records: dict[str, SourceRecord] | None) -> Iterable[str]:
     """What would be done. `company` is in our own namespace beside us, `records` are given where workloads go as well."""
     if todo.is_empty:
         yield "Nothing of Levelgate's own is there."
@@ -114,7 +114,7 @@ def _agreed() -> bool:
     return False
 
 
-def _left(found: Pass) -> Iterable[str]:
+def _left(found: ReconcileResult) -> Iterable[str]:
     """Members that are to go and have not gone yet. What a person protects stays, and is released."""
     for one in found.plan.sets:
         for orphan in one.orphans:
@@ -122,7 +122,7 @@ def _left(found: Pass) -> Iterable[str]:
                 yield f"  {title(orphan.member.key)}: {orphan.blocked.message if orphan.blocked else 'to be deleted'}"
 
 
-def _conclude(left: Departure, errors: Sequence[ClusterError]) -> int:
+def _conclude(left: UninstallPlan, errors: Sequence[ClusterError]) -> int:
     if errors:
         for error in errors:
             echo(f"Error: {error}", err=True)

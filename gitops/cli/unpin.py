@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import Giving, order_options
+from gitops.cli.person_requests import RequestCommand, order_options
 from gitops.records import requests
 from gitops.records.references import SOURCE
 
 
 @click.command()
 @order_options
-def command(give: Giving) -> int:
+def command(give: RequestCommand) -> int:
     """Let a source that was pinned follow its ref again. The other half of `pin`.
 
     It goes on to the head of the ref where that follows from the commit before the pin, or from the pinned one.

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import click
 
-from applier.cluster import Subject
+from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
 from gitops.cli import NOT_YET
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
@@ -17,11 +17,11 @@ from gitops.cli.terminal import echo, unreached
 from gitops.cli.typed import typed
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview
-from gitops.explain.permitted_cluster import Permitted
-from gitops.explain.wait import Arrival, Awaited, Goal
+from gitops.explain.permitted_cluster import PermittedCluster
+from gitops.explain.wait import WaitGoal, WaitResult, WaitTarget
 from gitops.explain.waiting import until
 from gitops.records.installation import INSTALLATION, followed, untaken
-from gitops.records.instance_state import Standing
+from gitops.records.instance_state import InstanceState
 from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, locate
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.text import local, title
@@ -36,7 +36,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 @click.option(
     "--for",
     "goal",
-    type=click.Choice([str(goal) for goal in Goal]),
+    type=click.Choice([str(goal) for goal in WaitGoal]),
     default="settled",
     show_default=True,
     help="applied: written as Git says; settled: healthy besides, with nothing left to do.",
@@ -65,11 +65,11 @@ def command(
         raise click.UsageError(f"--revision {revision!r} is no commit; write 7 characters of its id or more")
     if revision and wanted and wanted.own == ROLLOUT:
         raise click.UsageError("a rollout may be at several commits; wait for a source or an instance with --revision")
-    return asyncio.run(_wait(wanted, Awaited(Goal(goal), revision.lower()), timeout, namespace, choice))
+    return asyncio.run(_wait(wanted, WaitTarget(WaitGoal(goal), revision.lower()), timeout, namespace, choice))
 
 
 async def _wait(
-    ref: Ref | None, awaited: Awaited, patience: timedelta, namespace: str | None, choice: ClusterChoice
+    ref: Ref | None, awaited: WaitTarget, patience: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
     async with choice.connected() as cluster:
         subjects, look = await _what(cluster, ref, awaited, namespace or cluster.namespace)
@@ -90,22 +90,24 @@ async def _wait(
         return NOT_YET
 
 
-_Look = Callable[[], Awaitable[list[Arrival]]]
+_Look = Callable[[], Awaitable[list[WaitResult]]]
 
 
-async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespace: str) -> tuple[list[Subject], _Look]:
+async def _what(
+    cluster: KubeCluster, ref: Ref | None, awaited: WaitTarget, namespace: str
+) -> tuple[list[WatchTarget], _Look]:
     """What to watch, and how to look."""
-    records = Subject(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
+    records = WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
 
-    async def sources() -> list[Arrival]:
+    async def sources() -> list[WaitResult]:
         told, installed = await read_records(cluster), await cluster.get(INSTALLATION)
         found = dict([*told, *await untaken(cluster, installed, told)])
         wanted = {*dict(told), *(followed(installed) or ())}
         if ref and ref.name not in wanted | found.keys():
-            return [Arrival(False, f"no daemon follows {ref} yet{suggestion(ref.name, wanted)}")]
+            return [WaitResult(False, f"no daemon follows {ref} yet{suggestion(ref.name, wanted)}")]
         names = [ref.name] if ref else sorted(wanted)
         return [awaited.of_source(name, found.get(name)) for name in names] or [
-            Arrival(False, "no source is known yet")
+            WaitResult(False, "no source is known yet")
         ]
 
     if ref is None or ref.own == SOURCE:
@@ -114,17 +116,17 @@ async def _what(cluster: KubeCluster, ref: Ref | None, awaited: Awaited, namespa
         return [records], lambda: _rollout(cluster, ref.name, awaited)
     key = await locate(cluster, ref, namespace)
 
-    async def instance() -> list[Arrival]:
+    async def instance() -> list[WaitResult]:
         found = await cluster.get(key)
-        source = Standing.of(found).source if found else ""
+        source = InstanceState.of(found).source if found else ""
         record = await cluster.get(source_parent(source)) if source and awaited.revision else None
         return [awaited.of_instance(title(key), found, SourceRecord.read(record) if record else None)]
 
-    return [Subject(key.group_kind, key.namespace, name=key.name), records], instance
+    return [WatchTarget(key.group_kind, key.namespace, name=key.name), records], instance
 
 
-async def _rollout(cluster: KubeCluster, name: str, awaited: Awaited) -> list[Arrival]:
-    permitted = Permitted(cluster)
+async def _rollout(cluster: KubeCluster, name: str, awaited: WaitTarget) -> list[WaitResult]:
+    permitted = PermittedCluster(cluster)
     found = (await Overview.read(permitted, now=SystemClock().now())).of_rollout(name)
     if not found.rollouts:
         raise RefError(permitted.after(f"nothing is known of rollout/{name}; `levelgate status` lists what there is"))

@@ -14,16 +14,16 @@ from gitops.cli.options import ClusterChoice, cluster_options, revision_option
 from gitops.cli.terminal import echo, tell
 from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
-from gitops.explain.window_table import Calendar, as_json, tables
+from gitops.explain.window_table import WindowCalendar, as_json, tables
 from gitops.gates.lint import by_target
 from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.references import RefError
-from gitops.records.revisions import Archive
+from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import read_records
 from gitops.rollouts.source_rules import in_force
 from gitops.source import locations
-from gitops.times import Times
+from gitops.times import TimeFormat
 from gitops.windows import zones
 from gitops.windows.lint import clock_changes, warnings
 from gitops.windows.targets import targets
@@ -64,7 +64,7 @@ def command(
     levelgate windows . --at 2026-12-24T10:00 --next 5
     levelgate windows . --utc -o json
     """
-    times = Times(utc)
+    times = TimeFormat(utc)
     now = typed_time(times, at, "--at") if at else SystemClock().now()
     if place is None and revision:
         raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
@@ -89,17 +89,17 @@ def command(
     return 1 if problems else 0
 
 
-def _of_path(place: str, revision: str) -> tuple[list[Calendar], str, list[str]]:
+def _of_path(place: str, revision: str) -> tuple[list[WindowCalendar], str, list[str]]:
     snapshot = locations.read(place, revision=revision)
     catalog = source_config.catalog_of(snapshot)
     rules = in_force(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
     gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
-    found = Calendar.of(rules, targets(render([catalog]), catalog.definitions, LOCAL), gates)
+    found = WindowCalendar.of(rules, targets(render([catalog]), catalog.definitions, LOCAL), gates)
     return [found], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 
-async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[Calendar], str, list[str]]:
+async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
     async with choice.readable(namespace) as (cluster, _):
         found = await in_cluster(cluster)
         if not found and cluster.refused:
@@ -107,18 +107,18 @@ async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[lis
         return found, f"Cluster {cluster.name}, ", [cluster.told] if cluster.told else []
 
 
-async def in_cluster(cluster: Cluster) -> list[Calendar]:
+async def in_cluster(cluster: Cluster) -> list[WindowCalendar]:
     """The calendars in force, by source. Raises ClusterError."""
     rules = await window_calendar.read(cluster)
     if not rules:
         return []
     named = cluster_name(await cluster.get(INSTALLATION))
     live = await window_calendar.targets(cluster, await read_records(cluster), named)
-    gates = by_target(await (await Archive.observe(cluster)).newest_definitions(cluster))
-    return [Calendar.of(one, live.get(one.source, ()), gates) for one in rules]
+    gates = by_target(await (await RevisionArchive.observe(cluster)).newest_definitions(cluster))
+    return [WindowCalendar.of(one, live.get(one.source, ()), gates) for one in rules]
 
 
-def _text(found: Sequence[Calendar], times: Times, now: datetime, count: int) -> Iterable[str]:
+def _text(found: Sequence[WindowCalendar], times: TimeFormat, now: datetime, count: int) -> Iterable[str]:
     shown = [one for one in found if one.windows]
     if not shown:
         yield from ("", "No windows: the calendar holds nothing back.")

@@ -13,7 +13,7 @@ OFF: Final = "off"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """An empty `host` stands for all addresses of the machine, port 0 for any that is free."""
 
     host: str
@@ -31,14 +31,14 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-DEFAULT: Final = Address("127.0.0.1", 8480)
+DEFAULT: Final = ListenAddress("127.0.0.1", 8480)
 
 
-def address(text: str) -> Address | None:
+def address(text: str) -> ListenAddress | None:
     """Of `127.0.0.1:8480`, `[::1]:8480`, `:8480` (all addresses); None for `off`. Raises ValueError with what to write."""
     if text == OFF:
         return None
     match = _FORM.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ValueError(f"{text!r} is no address; write ADDR:PORT such as {DEFAULT}, :8480 for all addresses, or off")
-    return Address(match["v6"] or match["host"], int(match["port"]))
+    return ListenAddress(match["v6"] or match["host"], int(match["port"]))

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from gitops.durations import duration
 from gitops.errors import RefusedUrl
 from gitops.source.target import parts_of
-from gitops.windows.problem_collector import Mistakes
+from gitops.windows.problem_collector import FieldProblems
 from renderer.frozen import dataclass
 
 T = TypeVar("T")
@@ -21,10 +21,10 @@ _SHORTEST_AGE: Final = timedelta(seconds=3)
 
 
 @dataclass
-class Fields:
+class FieldReader:
     """Collects mistakes in what is `found`; files are looked for beside the configuration, in its `directory`."""
 
-    found: Mistakes
+    found: FieldProblems
     directory: Path
 
     def files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gitops.errors import GitopsError
-from gitops.external_facts import External
+from gitops.external_facts import ExternalFactSource
 from gitops.notifications.receivers import Receiver
 from gitops.source_config import SourceConfig
 from renderer.errors import Problem
@@ -29,7 +29,7 @@ class Config:
 
     sources: tuple[SourceConfig, ...]
     cluster: str
-    externals: tuple[External, ...] = ()
+    externals: tuple[ExternalFactSource, ...] = ()
     context: str = ""
     apply_concurrency: int | None = None
     max_concurrent_reconciles: int | None = None

@@ -15,25 +15,25 @@ from gitops.config.address import address
 from gitops.config.fields import age, interval, web_url
 from gitops.config.model import RESYNC, Config, ConfigErrors
 from gitops.config.schema import FORM
-from gitops.config.source_reader import Sources
-from gitops.external_facts import External
+from gitops.config.source_reader import SourceReader
+from gitops.external_facts import ExternalFactSource
 from gitops.notifications.receivers import (
     DEFAULT_TEMPLATE,
     DEFAULT_WORDS,
     Channel,
-    GitHub,
-    GitLab,
+    GitHubStatusChannel,
+    GitLabStatusChannel,
     Receiver,
     Slack,
     Webhook,
     template_mistake,
 )
-from gitops.windows.problem_collector import Mistakes
+from gitops.windows.problem_collector import FieldProblems
 from gitops.windows.window import LOCAL
 from renderer import documents, schema
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.variables import suggestion
-from renderer.errors import Origin, Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.phrasing import counted
 
@@ -53,7 +53,9 @@ def read(file: Path) -> Config:
     if problems:
         raise ConfigErrors(problems)
     document = found[0]
-    mistakes = Mistakes(Declared(document.value, Origin(document.file, document.line), document.line_of))
+    mistakes = FieldProblems(
+        DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
+    )
     config = _Reader(mistakes, file.absolute().parent).config(document.value)
     if mistakes.problems:
         raise ConfigErrors(sorted(set(mistakes.problems)))
@@ -61,7 +63,7 @@ def read(file: Path) -> Config:
 
 
 @dataclass
-class _Reader(Sources):
+class _Reader(SourceReader):
     """Collects mistakes while it goes; a field that is wrong counts as not given, so that all others are looked at."""
 
     value: dict[str, Any] = field(default_factory=dict)
@@ -130,9 +132,9 @@ class _Reader(Sources):
             case "slack" if "urlFile" in files:
                 channel = Slack(files["urlFile"])
             case "github" if "repository" in said and "tokenFile" in files:
-                channel = GitHub(said["repository"], files["tokenFile"], **where)
+                channel = GitHubStatusChannel(said["repository"], files["tokenFile"], **where)
             case "gitlab" if "project" in said and "tokenFile" in files:
-                channel = GitLab(said["project"], files["tokenFile"], **where)
+                channel = GitLabStatusChannel(said["project"], files["tokenFile"], **where)
         if channel is None:
             return None
         words = frozenset(value["events"]) if "events" in value else DEFAULT_WORDS
@@ -181,14 +183,14 @@ class _Reader(Sources):
             index = next(index for index, one in enumerate(self._list("sources")) if one.get("name") == circle[0])
             self.found.fail(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(circle)}")
 
-    def _external(self, path: str, value: dict[str, Any]) -> External | None:
+    def _external(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
         http = value.get("http") or {}
         url = self.parsed(f"{path}.http.url", web_url, http.get("url"))
         oldest = self.parsed(f"{path}.maxAge", age, value.get("maxAge"))
         timeout = self.parsed(f"{path}.http.timeout", interval, http.get("timeout", "10s"))
         if not url or not oldest or not timeout or "expect" not in http:
             return None
-        external = External(value.get("name", ""), url, http["expect"], oldest, timeout)
+        external = ExternalFactSource(value.get("name", ""), url, http["expect"], oldest, timeout)
         if "timeout" in http and timeout > external.interval:
             most = f"{external.interval.total_seconds():g}s"
             self.found.fail(

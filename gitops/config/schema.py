@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Final
 
 from applier.applyset.adoption import TOOLS, AdoptPolicy
-from applier.causes import Happening, Reason
-from gitops.forge.connect import Kind
+from applier.causes import EventReason, Reason
+from gitops.forge.connect import ForgeKind
 from renderer.identity import OWN_NAMESPACE
 from renderer.kinds import OWN_API_VERSION
 from renderer.schema.form import fields, one_of
@@ -41,7 +41,7 @@ _SOURCE: Final = fields(
     suspend=_TEXT,
     serviceAccount=_TEXT,
     requirePlan={"type": "boolean"},
-    forge=fields("tokenFile", kind=one_of(Kind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
+    forge=fields("tokenFile", kind=one_of(ForgeKind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
     verify=fields("mode", mode=one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
 )
 _EXTERNAL: Final = fields(
@@ -59,7 +59,7 @@ _NOTIFICATION: Final = fields(
     slack=fields("urlFile", urlFile=_TEXT),
     github=fields("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
     gitlab=fields("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
-    events={"type": "array", "minItems": 1, "items": one_of(sorted({*Happening, *Reason}))},
+    events={"type": "array", "minItems": 1, "items": one_of(sorted({*EventReason, *Reason}))},
     sources=_TEXTS,
     template=_TEXT,
 )

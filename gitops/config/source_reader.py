@@ -9,20 +9,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from applier.applyset.adoption import NEVER, Adoption
-from applier.plan.model import Brake
-from gitops.config.fields import Fields, interval, web_url
-from gitops.forge.connect import Place, UnknownForge
-from gitops.source import Branch, Commit, Credentials, Head, Range, Ref, Tag, Target, Verification, Versions, is_url
+from applier.plan.model import DeletionBrake
+from gitops.config.fields import FieldReader, interval, web_url
+from gitops.forge.connect import ForgeProject, UnknownForge
+from gitops.source import (
+    BranchRef,
+    CommitRef,
+    Credentials,
+    DefaultBranchRef,
+    Ref,
+    SourceTarget,
+    TagRef,
+    Verification,
+    VersionRange,
+    VersionRef,
+    is_url,
+)
 from gitops.source_config import SOURCE_NAME, SourceConfig
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE
 
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _REFS: Final[Mapping[str, Callable[[str], Ref]]] = {
-    "branch": Branch,
-    "tag": Tag,
-    "semver": lambda text: Versions(Range.parse(text)),
-    "commit": Commit,
+    "branch": BranchRef,
+    "tag": TagRef,
+    "semver": lambda text: VersionRef(VersionRange.parse(text)),
+    "commit": CommitRef,
 }
 _OF_SCHEMES: Final = {
     "tokenFile": ("https", "http"),
@@ -34,7 +46,7 @@ _OF_SCHEMES: Final = {
 
 
 @dataclass
-class Sources(Fields):
+class SourceReader(FieldReader):
     """A field that is wrong counts as not given, so that all others are looked at."""
 
     def source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
@@ -53,7 +65,7 @@ class Sources(Fields):
             credentials,
             interval=every,
             adoption=adoption,
-            brake=Brake(**(value.get("brake") or {})),
+            brake=DeletionBrake(**(value.get("brake") or {})),
             prunes=value.get("prune", True),
             suspend=value.get("suspend", ""),
             service_account=self._account(f"{path}.serviceAccount", value.get("serviceAccount", "")),
@@ -71,27 +83,27 @@ class Sources(Fields):
             self.found.fail(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
         return named
 
-    def _target(self, path: str, value: dict[str, Any]) -> Target | None:
+    def _target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
         url: str = value.get("url", "")
         if not is_url(url):
             url = os.path.normpath(self.directory / Path(url).expanduser())
-        found = self.parsed(f"{path}.url", Target, url) if "url" in value else None
+        found = self.parsed(f"{path}.url", SourceTarget, url) if "url" in value else None
         ref = self._ref(f"{path}.ref", value.get("ref"))
         inside = self.parsed(
-            f"{path}.path", lambda text: Target(str(self.directory), path=text).path, value.get("path", "")
+            f"{path}.path", lambda text: SourceTarget(str(self.directory), path=text).path, value.get("path", "")
         )
-        return None if found is None or ref is None or inside is None else Target(found.url, ref, inside)
+        return None if found is None or ref is None or inside is None else SourceTarget(found.url, ref, inside)
 
     def _ref(self, path: str, value: Mapping[str, str] | None) -> Ref | None:
         match list((value or {"": ""}).items()):
             case [("", "")]:
-                return Head()
+                return DefaultBranchRef()
             case [(kind, text)]:
                 return self.parsed(f"{path}.{kind}", _REFS[kind], text)
         self.found.fail(path, f"must be exactly one of {', '.join(_REFS)}, such as {{branch: main}}")
         return None
 
-    def _credentials(self, path: str, value: Mapping[str, str], target: Target | None) -> Credentials:
+    def _credentials(self, path: str, value: Mapping[str, str], target: SourceTarget | None) -> Credentials:
         for name in value:
             if target and target.scheme not in _OF_SCHEMES[name]:
                 wanted = " and ".join(_OF_SCHEMES[name])
@@ -109,14 +121,14 @@ class Sources(Fields):
             ca_file=files.get("caFile"),
         )
 
-    def _forge(self, path: str, value: Mapping[str, str] | None, target: Target) -> Place | None:
+    def _forge(self, path: str, value: Mapping[str, str] | None, target: SourceTarget) -> ForgeProject | None:
         if not value or "tokenFile" not in value:
             return None
         token = self.file(f"{path}.tokenFile", value["tokenFile"])
         if "url" in value and not self.parsed(f"{path}.url", web_url, value["url"]):
             return None
         try:
-            return Place.of(
+            return ForgeProject.of(
                 target.url,
                 token,
                 kind=value.get("kind", ""),

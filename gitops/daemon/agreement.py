@@ -12,34 +12,36 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.plan import planner
 from gitops.plan.hashing import is_same
-from gitops.reconcile.source_acceptance import Offer
+from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
 
 TRAILER = "Levelgate-Plan"
 
 
-class OtherPlan(GitopsError):
+class PlanHashMismatch(GitopsError):
     """The plan is not the one that was agreed to; nothing was written."""
 
 
-async def insist(cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, cluster_name: str) -> None:
+async def require_plan_hash(
+    cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, cluster_name: str
+) -> None:
     """Raises OtherPlan where the plan of this source is another one, ClusterError where the cluster cannot be read."""
     found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if not is_same(agreed, found.hash):
         source = found.source
-        raise OtherPlan(
+        raise PlanHashMismatch(
             f"source {source}: the plan is {found.hash} now, not {agreed}: Git or the cluster has moved, and nothing was written; "
             f"read it with `levelgate plan` and --source {source}, and require that one"
         )
 
 
-async def objection(
+async def plan_mismatch(
     cluster: Cluster, state: SourceState, said: str, *, clock: Clock, cluster_name: str
-) -> Offer | None:
+) -> HeldCommit | None:
     """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
     found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(said, found.hash):
         return None
     made = f"was made for plan {said}" if said else f"says no plan in a trailer {TRAILER}"
     commit = state.catalog.revision
-    return Offer(commit, f"commit {commit[:7]} {made}, and its plan is {found.hash}", Reason.APPROVAL_REQUIRED)
+    return HeldCommit(commit, f"commit {commit[:7]} {made}, and its plan is {found.hash}", Reason.APPROVAL_REQUIRED)

@@ -16,16 +16,16 @@ from typing import Final
 
 from gitops import source_config
 from gitops.config import Config
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.file_watch import RefWatch
 from gitops.daemon.follower import Follower
-from gitops.daemon.live_config import Configuration
-from gitops.daemon.timers import Schedule
+from gitops.daemon.live_config import LiveConfig
+from gitops.daemon.timers import Timers
 from gitops.daemon.workqueue import RESYNC
-from gitops.external_facts import External, Externals
+from gitops.external_facts import ExternalFactPoller, ExternalFactSource
 from gitops.notifications import Delivery
-from gitops.pull_requests.revert_proposer import Proposer
-from gitops.reconcile.context import Pass
+from gitops.pull_requests.revert_proposer import RevertProposer
+from gitops.reconcile.context import ReconcileResult
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
@@ -40,28 +40,28 @@ class Daemon:
     """Follows the sources of what is in force of `configuration`; `follower` was made for what is when this is made."""
 
     follower: Follower
-    externals: Externals
-    configuration: Configuration
+    externals: ExternalFactPoller
+    configuration: LiveConfig
     notice: Callable[[str, str], None]
     resync: timedelta
     _intervals: dict[str, timedelta] = field(default_factory=dict)
     _watches: dict[str, ExitStack] = field(default_factory=dict)
-    _asking: dict[External, asyncio.Task[None]] = field(default_factory=dict)
+    _asking: dict[ExternalFactSource, asyncio.Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._config = self.configuration.config
 
     async def run(self) -> None:
         """Until the follower is stopped."""
-        async with Schedule() as schedule:
+        async with Timers() as schedule:
             self._schedule = schedule
             with ExitStack() as stack:
                 stack.callback(self._look_no_more)
                 self._delivery = Delivery(self.follower.reconciler.cluster.name, self.follower.clock, self.notice)
                 stack.callback(self._delivery.close)
-                self.follower.reconciler.announced = self._delivery.take
-                self._proposer = Proposer(
-                    self.follower.reconciler.cluster, self.follower.clock, self.notice, self.follower.hint
+                self.follower.reconciler.on_transitions = self._delivery.take
+                self._proposer = RevertProposer(
+                    self.follower.reconciler.cluster, self.follower.clock, self.notice, self.follower.reconcile_all
                 )
                 stack.callback(self._proposer.close)
                 self.follower.passed = partial(self._passed, self.follower.passed)
@@ -69,17 +69,17 @@ class Daemon:
                 self.configuration.taken = self._take
                 stack.callback(setattr, self.configuration, "taken", lambda: None)
                 self.follower.wake_at = lambda moment: (
-                    schedule.at("gates", moment, self.follower.time_has_come) if moment else schedule.cancel("gates")
+                    schedule.at("gates", moment, self.follower.on_timer) if moment else schedule.cancel("gates")
                 )
                 schedule.every("resync", self.resync, partial(self.follower.wake, None, RESYNC))
                 if self._asking:
                     await asyncio.wait(self._asking.values(), timeout=_FIRST_ANSWERS)
-                attention = Attention(self.follower.reconciler, self.follower.wake, partial(self.notice, "cluster"))
+                attention = EventRouter(self.follower.reconciler, self.follower.wake, partial(self.notice, "cluster"))
                 async with attention as self.follower.attention:
                     await self.follower.forever()
                 await self._delivery.finish(_LAST_WORDS)
 
-    def _passed(self, tell: Callable[[Pass], None], found: Pass) -> None:
+    def _passed(self, tell: Callable[[ReconcileResult], None], found: ReconcileResult) -> None:
         tell(found)
         if found.touched is None:  # who halts is decided there
             self._proposer.heed(found)
@@ -95,7 +95,7 @@ class Daemon:
         self._delivery.configure(config.notifications)
         self._proposer.configure(config.sources, self.follower.mirrors)
         if config != before:
-            self.follower.hint()
+            self.follower.reconcile_all()
 
     def _follow(self, config: Config, before: Mapping[str, SourceConfig]) -> None:
         kept = {
@@ -140,15 +140,15 @@ class Daemon:
                 self._schedule.every(f"external {name}", external.interval, partial(self._ask, external), jitter=0.0)
                 self._ask(external)
 
-    def _ask(self, external: External) -> None:
+    def _ask(self, external: ExternalFactSource) -> None:
         """In a task of its own: whoever does not answer holds up nobody."""
         self._asking = {one: asking for one, asking in self._asking.items() if not asking.done()}
         if external not in self._asking:
             self._asking[external] = asyncio.create_task(self._asked(external))
 
-    async def _asked(self, external: External) -> None:
+    async def _asked(self, external: ExternalFactSource) -> None:
         if await self.externals.ask(external):
-            self.follower.hint()
+            self.follower.reconcile_all()
 
     def _look_no_more(self) -> None:
         for asking in self._asking.values():

@@ -11,16 +11,24 @@ from typing import TypeVar
 from applier.cluster import Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute.results import Result
-from applier.plan.model import SetPlan
+from applier.plan.model import ApplySetPlan
 from gitops.clock import Clock
-from gitops.daemon.event_router import Attention
-from gitops.daemon.workers import Key, Work
+from gitops.daemon.event_router import EventRouter
+from gitops.daemon.workers import QueueKey, WorkKind
 from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.interests import Roots, root_in
-from gitops.reconcile.incremental.scope import Wider, admitted
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.interests import Roots, root_instance
+from gitops.reconcile.incremental.scope import WidenScope, admit_scope
 from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.requeue import LAST_LOOK, LAST_LOOK_WATCHED, Looks, due_by_time, failing, in_flight, of_itself
+from gitops.reconcile.requeue import (
+    LAST_LOOK,
+    LAST_LOOK_WATCHED,
+    RequeueBackoff,
+    due_by_time,
+    in_flight,
+    is_in_flight_alone,
+    refused_objects,
+)
 from gitops.reconcile.sources import SourceState, revisions_of
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
@@ -53,20 +61,20 @@ class Dispatcher:
     reconciler: Reconciler
     clock: Clock
     elapsed: Callable[[], float]
-    queue: WorkQueue[Key]
+    queue: WorkQueue[QueueKey]
     states: Callable[[], Sequence[SourceState]]
-    attention: Callable[[], Attention | None]
-    told: Callable[[Pass], None]
+    attention: Callable[[], EventRouter | None]
+    told: Callable[[ReconcileResult], None]
     notice: Callable[[str, str], None]
-    _looks: Looks = field(default_factory=Looks)
+    _looks: RequeueBackoff = field(default_factory=RequeueBackoff)
     _trouble: float = 0.0
     _rests_until: float = 0.0
     _surveyed_after: float = SURVEYED_AFTER
 
     def __post_init__(self) -> None:
-        self._everything = Key(self.reconciler.cluster.name, Work.EVERYTHING)
-        self._rollouts = Key(self.reconciler.cluster.name, Work.ROLLOUTS)
-        self._records = Key(self.reconciler.cluster.name, Work.RECORDS)
+        self._everything = QueueKey(self.reconciler.cluster.name, WorkKind.EVERYTHING)
+        self._rollouts = QueueKey(self.reconciler.cluster.name, WorkKind.ROLLOUTS)
+        self._records = QueueKey(self.reconciler.cluster.name, WorkKind.RECORDS)
 
     def wake(self, roots: Roots, priority: int = CHANGE) -> None:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
@@ -75,33 +83,33 @@ class Dispatcher:
         for root in sorted(roots or ()):
             self.queue.add(self._key(root), priority)
 
-    def moved(self) -> None:
+    def sources_changed(self) -> None:
         """Something was read of the sources."""
         touched = self.reconciler.accept(self.states())
-        if isinstance(touched, Wider):
+        if isinstance(touched, WidenScope):
             self.wake(None)
         else:
             self.wake(touched)
             self._tell_soon()
 
-    async def do(self, keys: Sequence[Key]) -> None:
+    async def do(self, keys: Sequence[QueueKey]) -> None:
         """Whatever goes wrong with the cluster is tried again; only what ends the process is raised."""
         try:
             match keys[0].work:
-                case Work.EVERYTHING:
+                case WorkKind.EVERYTHING:
                     await self._whole()
-                case Work.ROLLOUTS:
+                case WorkKind.ROLLOUTS:
                     await self._grant()
-                case Work.RECORDS:
+                case WorkKind.RECORDS:
                     await self._tell()
-                case Work.PART:
+                case WorkKind.PART:
                     await self._part(keys)
         except ClusterError as error:
             self.notice("cluster", f"{error}; trying again")
             for key in keys:
                 self.queue.add_rate_limited(key)
         for result, seconds in self.reconciler.pending:  # an earlier look has taken the place of the one in its time
-            self.again(result, seconds)
+            self.requeue_write(result, seconds)
 
     async def _whole(self) -> None:
         begun = self.elapsed()
@@ -118,12 +126,12 @@ class Dispatcher:
         if not found.changed:
             self._rests_until = self.elapsed() + min(lasted, LONGEST_REST)
         due = [one.plan for one in found.ledger.restless()]
-        on_its_way = in_flight if self._is_blind else of_itself(found.bundle.instances)
+        on_its_way = in_flight if self._is_blind else is_in_flight_alone(found.bundle.instances)
         refused = self.reconciler.refused
         waiting = {
             self._key_of(found, one)
             for one in due
-            if on_its_way(one) or failing(one) - refused.get(one.rendered.parent, {}).keys()
+            if on_its_way(one) or refused_objects(one) - refused.get(one.rendered.parent, {}).keys()
         }
         self._looks.keep(waiting)
         is_over = not found.changed or found.is_conclusive
@@ -136,17 +144,17 @@ class Dispatcher:
                 self._add_at(self._key_of(found, one), moment)
         self._tell_soon()
 
-    async def _part(self, keys: Sequence[Key]) -> None:
+    async def _part(self, keys: Sequence[QueueKey]) -> None:
         roots = [key.root for key in keys if key.root]
-        found = await self._watched(self.reconciler.part(roots), roots)
-        if isinstance(found, Wider):
+        found = await self._watched(self.reconciler.reconcile_roots(roots), roots)
+        if isinstance(found, WidenScope):
             self.wake(None)
             return
         refused = self.reconciler.refused
         failed = {
             key
             for one in found.sets
-            if failing(one) - refused.get(one.rendered.parent, {}).keys()
+            if refused_objects(one) - refused.get(one.rendered.parent, {}).keys()
             for key in self._keys_in(found, one, keys)
         }
         waiting = {key for one in found.sets if in_flight(one) for key in self._keys_in(found, one, keys)}
@@ -160,21 +168,21 @@ class Dispatcher:
             if moment := due_by_time(one, refused):
                 for key in self._keys_in(found, one, keys):
                     self._add_at(key, moment)
-        if self.reconciler.whole and self.reconciler.whole.moved:
+        if self.reconciler.whole and self.reconciler.whole.rollouts_to_recompute:
             self.queue.add(self._rollouts)
         self._tell_soon()
 
     async def _grant(self) -> None:
         """Who may move is worked on at once."""
-        found = await self._attended(self.reconciler.grant(), None)
-        self.wake(None if isinstance(found, Wider) else found)
-        if self.reconciler.whole and self.reconciler.whole.is_outdated:
+        found = await self._attended(self.reconciler.reconcile_grants(), None)
+        self.wake(None if isinstance(found, WidenScope) else found)
+        if self.reconciler.whole and self.reconciler.whole.has_stale_causes:
             self.queue.add_after(self._everything, self._surveyed_after, RESYNC)
 
     async def _tell(self) -> None:
         """What a person wrote meanwhile is for a whole pass to hear."""
         try:
-            await self._attended(self.reconciler.tell(), None)
+            await self._attended(self.reconciler.report_sources(), None)
         except StaleWrite:
             self.wake(None)
 
@@ -183,36 +191,36 @@ class Dispatcher:
         found: T | None = None
         attention = self.attention()
         if attention is not None:
-            attention.before(roots)
+            attention.begin_pass(roots)
         try:
             found = await work
         finally:
             if attention is not None:
-                await attention.after(found if isinstance(found, Pass) else None, roots)
+                await attention.end_pass(found if isinstance(found, ReconcileResult) else None, roots)
         return found
 
     async def _watched(self, work: Coroutine[None, None, T], roots: Roots) -> T:
         """A pass, and what is told of it."""
         found = await self._attended(work, roots)
-        if isinstance(found, Pass):
+        if isinstance(found, ReconcileResult):
             self.told(found)
         return found
 
-    def _look_again(self, key: Key, *, changed: bool, waiting: bool) -> None:
+    def _look_again(self, key: QueueKey, *, changed: bool, waiting: bool) -> None:
         longest = LAST_LOOK if self._is_blind else LAST_LOOK_WATCHED
-        delay = self._looks.next(key, changed=changed, waiting=waiting, longest=longest)
+        delay = self._looks.next_delay(key, changed=changed, waiting=waiting, longest=longest)
         if delay is not None:
             self.queue.add_after(key, delay)
 
-    def _add_at(self, key: Key, moment: datetime) -> None:
+    def _add_at(self, key: QueueKey, moment: datetime) -> None:
         self.queue.add_after(key, seconds_until(moment, self.clock.now()))
 
     def _tell_soon(self) -> None:
         whole = self.reconciler.whole
-        if whole is not None and whole.is_untold and not whole.due:
+        if whole is not None and whole.has_unreported_changes and not whole.changed_roots:
             self.queue.add_after(self._records, TOLD_AFTER)
 
-    def again(self, result: Result, seconds: float) -> None:
+    def requeue_write(self, result: Result, seconds: float) -> None:
         """A write was answered after its pass was over, or may be tried again then; a pass over everything is asked for that at its end. Where
         it only put something on record there is time to look at others with it.
         """
@@ -222,7 +230,7 @@ class Dispatcher:
         if result.is_concluding:
             seconds = max(seconds, TOLD_AFTER)
         if whole and result.is_concluding and result.key in map(source_parent, revisions_of(whole.sources)):
-            whole.is_untold = True
+            whole.has_unreported_changes = True
             self.queue.add_after(self._records, seconds)
             return
         key = self._key(whole.root_of(result.set) or result.key) if whole else self._everything
@@ -231,21 +239,21 @@ class Dispatcher:
     def answered(self, obj: Object) -> bool:
         """A record was written after its pass was over; whoever cares about it hears of it like this."""
         attention = self.attention()
-        return attention is not None and attention.answered(obj)
+        return attention is not None and attention.on_late_write(obj)
 
-    def _key(self, root: ObjectKey) -> Key:
-        return Key(self.reconciler.cluster.name, Work.PART, root)
+    def _key(self, root: ObjectKey) -> QueueKey:
+        return QueueKey(self.reconciler.cluster.name, WorkKind.PART, root)
 
-    def _keys_in(self, found: Pass, one: SetPlan, keys: Sequence[Key]) -> Sequence[Key]:
+    def _keys_in(self, found: ReconcileResult, one: ApplySetPlan, keys: Sequence[QueueKey]) -> Sequence[QueueKey]:
         """Whose keys a set is that a part has looked at: that of its instance; of a source, those of its plain objects."""
         if one.rendered.is_source:
             return [key for key in keys if key.root not in found.bundle.instances]
         return [self._key_of(found, one)]
 
-    def _key_of(self, found: Pass, one: SetPlan) -> Key:
+    def _key_of(self, found: ReconcileResult, one: ApplySetPlan) -> QueueKey:
         """Who looks at a set of a whole pass again: its instance, if a pass over that may be enough."""
-        root, whole = root_in(found.bundle, one.rendered.parent), self.reconciler.whole
-        if root is None or whole is None or isinstance(admitted(whole, [root]), Wider):
+        root, whole = root_instance(found.bundle, one.rendered.parent), self.reconciler.whole
+        if root is None or whole is None or isinstance(admit_scope(whole, [root]), WidenScope):
             return self._everything
         return self._key(root)
 

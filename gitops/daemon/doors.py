@@ -16,13 +16,13 @@ AT_ONE_SERVER: Final = 4
 """Questions at once."""
 
 
-class Doors:
+class GitServerLimits:
     """One to each server."""
 
     def __init__(self) -> None:
         self._doors = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONE_SERVER))
 
-    async def through(self, mirror: Mirror, act: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    async def run(self, mirror: Mirror, act: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What `act` answers, in a thread, once it is its turn at the server of this mirror."""
         async with self._doors[mirror.server]:
             return await asyncio.to_thread(act, *arguments, **named)

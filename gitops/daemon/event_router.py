@@ -12,41 +12,42 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Final, Self
 
-from applier.cluster import Change, Cluster, Object, Subject
+from applier.cluster import Cluster, Object, WatchEvent, WatchTarget
 from applier.errors import ClusterError, KindNotServed
-from applier.plan.model import SetPlan
+from applier.plan.model import ApplySetPlan
 from applier.read.watches import Watches
 from applier.state.managed_fields import metadata_beside_status
 from applier.state.observed import Observed
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import (
     Roots,
-    foreseen,
-    interests,
-    looked_at,
+    affected_sets,
+    dependencies_of,
+    expected_watch_targets,
     members,
     references,
-    subjects,
-    woken,
+    roots_to_reconcile,
+    watch_targets,
 )
-from gitops.reconcile.incremental.topology import Topology
+from gitops.reconcile.incremental.topology import DependencyIndex
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""
 
 Begin = Callable[
-    [Cluster, Callable[[Change], None], Callable[[Subject], None], Callable[[Subject, ClusterError], None]], Watches
+    [Cluster, Callable[[WatchEvent], None], Callable[[WatchTarget], None], Callable[[WatchTarget, ClusterError], None]],
+    Watches,
 ]
 
 
 @dataclass
-class Attention:
+class EventRouter:
     """Paid to what the passes of `reconciler` rest on; use with `async with`. `wake` is called when it is worth to look at these instances again, or
     at everything; `notice` hears what cannot be watched. `watches` begins what tells of changes.
     """
@@ -55,14 +56,14 @@ class Attention:
     wake: Callable[[Roots], None]
     notice: Callable[[str], None]
     watches: Begin = Watches
-    topology: Topology = field(default_factory=Topology)
-    _bundle: Bundle | None = None
+    topology: DependencyIndex = field(default_factory=DependencyIndex)
+    _bundle: Rendering | None = None
     _observed: Observed | None = None
-    _heard: dict[ObjectKey, tuple[Change, Roots]] = field(default_factory=dict)
+    _heard: dict[ObjectKey, tuple[WatchEvent, Roots]] = field(default_factory=dict)
     _under_way: set[ObjectKey | None] = field(default_factory=set)
-    _subjects: frozenset[Subject] = frozenset()
-    _blind: set[Subject] = field(default_factory=set)
-    _beginning: set[Subject] = field(default_factory=set)
+    _subjects: frozenset[WatchTarget] = frozenset()
+    _blind: set[WatchTarget] = field(default_factory=set)
+    _beginning: set[WatchTarget] = field(default_factory=set)
     _all_begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Self:
@@ -85,27 +86,27 @@ class Attention:
             async with asyncio.timeout(BEGINNING):
                 parents = [self.reconciler.cluster.get(source_parent(state.catalog.source)) for state in sources]
                 found = [one for one in await asyncio.gather(*parents) if one]
-                self._subjects = frozenset(foreseen(sources, found))
+                self._subjects = frozenset(expected_watch_targets(sources, found))
                 self._beginning = set(self._subjects)
                 await self._watches.want(self._subjects)
                 await self._all_begun.wait()
 
-    def before(self, roots: Roots = None) -> None:
+    def begin_pass(self, roots: Roots = None) -> None:
         """A pass over these begins: what is heard of them from now on may be its own doing."""
         self._under_way |= {None} if roots is None else set(roots)
 
-    async def after(self, found: Pass | None, roots: Roots = None) -> None:
+    async def end_pass(self, found: ReconcileResult | None, roots: Roots = None) -> None:
         """That pass is over; `found` is None where it failed, or looked at nothing. Wakes for what has changed meanwhile and has not been seen."""
         self._under_way -= {None} if roots is None else set(roots)
         if found is not None:
             self._observed = found.observed
             if found.touched is None:
                 self._bundle = found.bundle
-                self.topology = Topology()
-                self._subjects = frozenset(subjects(found.observed))
+                self.topology = DependencyIndex()
+                self._subjects = frozenset(watch_targets(found.observed))
             for one in found.sets:
                 if found.touched is None or not one.rendered.is_source:
-                    self.topology.put(one.rendered.parent, interests(one))
+                    self.topology.set_dependencies(one.rendered.parent, dependencies_of(one))
                     self._subjects |= {*references(one), *self._members(one)}
             self._blind &= self._subjects
             await self._watches.want(self._subjects)
@@ -115,7 +116,7 @@ class Attention:
         for change, whom in waiting.values():
             self._told(change, whom if change.deleted else self._roots(change))
 
-    def answered(self, obj: Object) -> bool:
+    def on_late_write(self, obj: Object) -> bool:
         """What is told of an instance was written when no pass waited for that any more: who reads it is woken, and itself if that is news to it.
         False where it is none that is known here.
         """
@@ -125,76 +126,76 @@ class Attention:
         later = self._heard.pop(key, None)
         if later and later[0].object["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
             self._told(*later)
-        self._changed(Change(obj))
+        self._changed(WatchEvent(obj))
         return True
 
-    def _reading(self, found: Pass, roots: Collection[ObjectKey]) -> Iterator[Roots]:
+    def _reading(self, found: ReconcileResult, roots: Collection[ObjectKey]) -> Iterator[Roots]:
         """Who else reads what a pass over a part wrote. A pass over everything has rendered them anew itself, and its own writes are no news."""
         bundle = self._bundle
         if bundle is None or found.touched is None:
             return
         for result in found.results:
             obj = found.observed.objects.get(result.key)
-            whom = woken(bundle, self.topology, obj) if obj and not result.error else ()
-            readers = looked_at(bundle, result.key, whom) if whom else ()
+            whom = affected_sets(bundle, self.topology, obj) if obj and not result.error else ()
+            readers = roots_to_reconcile(bundle, result.key, whom) if whom else ()
             others = None if readers is None else frozenset(readers) - frozenset(roots)
             if others is None or others:
                 yield others
 
-    def _members(self, one: SetPlan) -> Iterator[Subject]:
+    def _members(self, one: ApplySetPlan) -> Iterator[WatchTarget]:
         """Members of kinds that are not watched whole."""
-        wanted = (Subject(kind, selector=well_known.PART_OF) for kind in members(one))
-        return (subject for subject in wanted if Subject(subject.kind) not in self._subjects)
+        wanted = (WatchTarget(kind, selector=well_known.PART_OF) for kind in members(one))
+        return (subject for subject in wanted if WatchTarget(subject.kind) not in self._subjects)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: WatchEvent) -> None:
         self._told(change, self._roots(change))
 
-    def _told(self, change: Change, roots: Roots) -> None:
+    def _told(self, change: WatchEvent, roots: Roots) -> None:
         """It is kept while a pass is under way that may have seen or done it, or a status is being written that it may be."""
         is_seen = None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots)
         if is_seen or self._may_be_ours(change):
             self._heard[ObjectKey.of(change.object)] = change, roots
-        elif self._observed is None or is_news(change, self._observed):
+        elif self._observed is None or is_new_version(change, self._observed):
             self.wake(roots)
 
-    def _may_be_ours(self, change: Change) -> bool:
+    def _may_be_ours(self, change: WatchEvent) -> bool:
         key = ObjectKey.of(change.object)
         if change.deleted or self._observed is None or not self.reconciler.is_writing(key):
             return False
         known = self._observed.objects.get(key)
         return known is not None and metadata_beside_status(known) == metadata_beside_status(change.object)
 
-    def _roots(self, change: Change) -> Roots:
+    def _roots(self, change: WatchEvent) -> Roots:
         """Whom it concerns; everything where nobody says so, and where a source does."""
         if (bundle := self._bundle) is None:
             return None
         key = ObjectKey.of(change.object)
-        whom = woken(bundle, self.topology, change.object, deleted=change.deleted)
-        if key in whom and self.reconciler.foresaw(change.object):
+        whom = affected_sets(bundle, self.topology, change.object, deleted=change.deleted)
+        if key in whom and self.reconciler.expects(change.object):
             whom = {one: why for one, why in whom.items() if one != key}
             if not whom:
                 return frozenset()
-        return looked_at(bundle, key, whom)
+        return roots_to_reconcile(bundle, key, whom)
 
-    def _begun(self, subject: Subject) -> None:
+    def _begun(self, subject: WatchTarget) -> None:
         """What happened before it began is not told."""
         self._blind.discard(subject)
         self.wake(None)
         self._has_answered(subject)
 
-    def _has_answered(self, subject: Subject) -> None:
+    def _has_answered(self, subject: WatchTarget) -> None:
         self._beginning.discard(subject)
         if not self._beginning:
             self._all_begun.set()
 
-    def _failed(self, subject: Subject, error: ClusterError) -> None:
+    def _failed(self, subject: WatchTarget, error: ClusterError) -> None:
         self._has_answered(subject)
         if not isinstance(error, KindNotServed):
             self._blind.add(subject)
             self.notice(f"{subject.kind} cannot be watched, it is looked at from time to time: {error}")
 
 
-def is_news(change: Change, observed: Observed) -> bool:
+def is_new_version(change: WatchEvent, observed: Observed) -> bool:
     """Does the change say something that was not observed yet?"""
     known = observed.objects.get(ObjectKey.of(change.object))
     if known is None or change.deleted:

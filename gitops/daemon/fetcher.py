@@ -15,19 +15,19 @@ from datetime import datetime
 from applier.cluster import Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
-from gitops.daemon.commit_acceptance import Taking
-from gitops.daemon.doors import Doors
-from gitops.daemon.git_servers import Patience
+from gitops.daemon.commit_acceptance import CommitAcceptance
+from gitops.daemon.doors import GitServerLimits
+from gitops.daemon.git_servers import GitServerBackoff
 from gitops.daemon.source_records import SourceRecords, alike
 from gitops.errors import RevisionNotFound, SourceError, Stopped
-from gitops.instrumentation import Stage, untold
-from gitops.reconcile.context import Pass
-from gitops.reconcile.source_acceptance import Stand, accepted
+from gitops.instrumentation import Stage, no_stage
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.source_acceptance import AcceptedCommit, accepted
 from gitops.reconcile.sources import SourceState, state_of
 from gitops.records.source_record import SourceRecord
 from gitops.records.source_requests import Pin
 from gitops.records.sync import Requests, requests
-from gitops.source import Mirror, Tip, Versions
+from gitops.source import Mirror, Tip, VersionRef
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
@@ -44,7 +44,7 @@ class Fetcher:
     cluster_name: str
     clock: Clock
     notice: Callable[[str, str], None]
-    stage: Stage = untold
+    stage: Stage = no_stage
     has_moved: bool = False
     errors: dict[str, SourceError] = field(default_factory=dict)
     _due: set[str] = field(default_factory=set)
@@ -53,8 +53,8 @@ class Fetcher:
     _read_by: dict[str, Mirror] = field(default_factory=dict)
     _requested: Requests = field(default_factory=dict)
     _synced: Requests = field(default_factory=dict)
-    _patience: Patience = field(default_factory=Patience)
-    _doors: Doors = field(default_factory=Doors)
+    _patience: GitServerBackoff = field(default_factory=GitServerBackoff)
+    _doors: GitServerLimits = field(default_factory=GitServerLimits)
 
     def __post_init__(self) -> None:
         self._records = SourceRecords(self.cluster, self.clock)
@@ -124,7 +124,7 @@ class Fetcher:
         """Sources whose windows and policies govern all."""
         return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
-    def heard(self, found: Pass) -> set[str]:
+    def heard(self, found: ReconcileResult) -> set[str]:
         """What people say of sources, as this pass has seen it; answers which are due because of that."""
         due = set[str]()
         if found.touched is None:  # an offer may have been approved, or what was against it may be over
@@ -162,7 +162,7 @@ class Fetcher:
         names = sorted({name for one in mirrors.values() for name in one.wanted})
         try:
             with self.stage("ask"):
-                refs = await self._doors.through(mirror, mirror.refs, *names)
+                refs = await self._doors.run(mirror, mirror.refs, *names)
         except SourceError as error:
             self._patience.failed(mirror, access, error, self.clock.now())
             for name, one in mirrors.items():
@@ -187,17 +187,17 @@ class Fetcher:
     async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
         record = await self._records.record(name)
-        if known is None and not await self._doors.through(mirror, mirror.holds, tip.commit):
+        if known is None and not await self._doors.run(mirror, mirror.holds, tip.commit):
             await self._go_on(name, mirror)  # who knows how long it takes to come
         is_new = known is None or self._read_by[name] is not mirror
-        before = Stand("")
+        before = AcceptedCommit("")
         if known is None:
             before = accepted(record, mirror.target)
         elif not is_new:
-            before = Stand(known.catalog.revision, known.version)
-        commit = await self._doors.through(mirror, mirror.fetch, tip)
-        after = Stand(commit, tip.version if isinstance(mirror.target.ref, Versions) else "")
-        taking = Taking(
+            before = AcceptedCommit(known.catalog.revision, known.version)
+        commit = await self._doors.run(mirror, mirror.fetch, tip)
+        after = AcceptedCommit(commit, tip.version if isinstance(mirror.target.ref, VersionRef) else "")
+        taking = CommitAcceptance(
             name,
             mirror,
             known,
@@ -221,12 +221,12 @@ class Fetcher:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
         known = self._states.get(name)
         try:
-            commit = await self._doors.through(mirror, mirror.commit, pin.revision)
+            commit = await self._doors.run(mirror, mirror.commit, pin.revision)
             if known and known.pin == pin and self._read_by[name] is mirror:
                 self.errors.pop(name, None)
                 return
             before = await self._before_pin(name, mirror, known)
-            snapshot = await self._doors.through(mirror, mirror.snapshot, commit)
+            snapshot = await self._doors.run(mirror, mirror.snapshot, commit)
             self.errors.pop(name, None)
         except RevisionNotFound as error:
             advice = f"pin it to a commit that is there, or levelgate unpin source/{name}"
@@ -242,10 +242,10 @@ class Fetcher:
         self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
         self._read(name, mirror, replace(state, pin=pin, unpinned=before.commit, version=before.version))
 
-    async def _before_pin(self, name: str, mirror: Mirror, known: SourceState | None) -> Stand:
+    async def _before_pin(self, name: str, mirror: Mirror, known: SourceState | None) -> AcceptedCommit:
         """Where the source was when it was pinned; what this process does not know, the record tells."""
         if known:
-            return Stand(known.unpinned or known.catalog.revision, known.version)
+            return AcceptedCommit(known.unpinned or known.catalog.revision, known.version)
         record = await self._records.record(name)
         before = accepted(record, mirror.target)
         return before._replace(commit=SourceRecord.read(record or {}).unpinned or before.commit)
@@ -276,9 +276,9 @@ class Fetcher:
         with suppress(SourceError, ClusterError):
             record = await self._records.record(name)
             before = accepted(record, mirror.target)
-            if not before.commit or not await self._doors.through(mirror, mirror.holds, before.commit):
+            if not before.commit or not await self._doors.run(mirror, mirror.holds, before.commit):
                 return
-            snapshot = await self._doors.through(mirror, mirror.snapshot, before.commit)
+            snapshot = await self._doors.run(mirror, mirror.snapshot, before.commit)
             state = state_of(name, mirror.target, snapshot)
             unpinned = SourceRecord.read(record or {}).unpinned
             if name not in self._states:

@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 
 from gitops.clock import Clock, any_of
 from gitops.daemon.dispatcher import SHORTEST_SLEEP, Dispatcher, seconds_until
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
-from gitops.daemon.notices import Notices
-from gitops.daemon.workers import Key, Workers
+from gitops.daemon.notices import NoticeFilter
+from gitops.daemon.workers import QueueKey, Workers
 from gitops.daemon.workqueue import CHANGE, OPENING, RESYNC, WorkQueue
 from gitops.errors import SourceError
-from gitops.instrumentation import Stage, untold
-from gitops.reconcile.context import Pass
+from gitops.instrumentation import Stage, no_stage
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK, in_flight
@@ -55,22 +55,22 @@ class Follower:
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
-    passed: Callable[[Pass], None] = lambda _: None
+    passed: Callable[[ReconcileResult], None] = lambda _: None
     wake_at: Callable[[datetime | None], None] = lambda _: None
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
-    attention: Attention | None = None
-    stage: Stage = untold
+    attention: EventRouter | None = None
+    stage: Stage = no_stage
     max_concurrent: int = 1
     elapsed: Callable[[], float] = time.monotonic
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _polling: set[asyncio.Task[None]] = field(default_factory=set)
-    _notices: Notices = field(default_factory=Notices)
+    _notices: NoticeFilter = field(default_factory=NoticeFilter)
 
     def __post_init__(self) -> None:
         def notice(source: str, text: str) -> None:
             self.notice(source, text)
 
-        self.queue = WorkQueue[Key](lambda key: key.cluster, self._wake.set, self.elapsed)
+        self.queue = WorkQueue[QueueKey](lambda key: key.cluster, self._wake.set, self.elapsed)
         self._fetcher = Fetcher(
             self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
         )
@@ -98,7 +98,7 @@ class Follower:
         """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
         self._fetcher.ask(names)
         if self.attention is not None and self.attention.is_blind:
-            self.hint()
+            self.reconcile_all()
         self._wake.set()
 
     async def fetch(self) -> list[SourceState]:
@@ -117,13 +117,13 @@ class Follower:
 
     async def once(
         self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
-    ) -> Pass:
+    ) -> ReconcileResult:
         """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once;
         what is refused is sent once, as long as nothing of it changes.
 
         `insist` raises where a source may not be worked on as it is now.
         """
-        self.reconciler.try_once()
+        self.reconciler.disable_retries()
         self.poll(*self.mirrors)
         states = await self.fetch()
         if insist:
@@ -146,7 +146,7 @@ class Follower:
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
         return found
 
-    def hint(self) -> None:
+    def reconcile_all(self) -> None:
         """Look at everything soon: something has changed, or may have."""
         self.wake(None)
 
@@ -154,17 +154,19 @@ class Follower:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         self._dispatcher.wake(roots, priority)
 
-    def time_has_come(self) -> None:
+    def on_timer(self) -> None:
         """A moment that `wake_at` was told of: look at whom it concerns; at everything where it is nobody in particular."""
         ends = self._fetcher.wake_at
         is_pinned = ends is not None and ends <= self.clock.now()
-        self.wake((None if is_pinned else self.reconciler.elapse()) or None, OPENING)
+        self.wake((None if is_pinned else self.reconciler.advance_clock()) or None, OPENING)
 
     async def forever(self) -> None:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
-        self.reconciler.leave_open(self._dispatcher.again, lambda _: self.wake(None), self._dispatcher.answered)
+        self.reconciler.run_in_background(
+            self._dispatcher.requeue_write, lambda _: self.wake(None), self._dispatcher.answered
+        )
         self.reconciler.follows = self.mirrors.keys()
         try:
             await any_of(self._first_answers(), self.stop.wait())
@@ -183,11 +185,11 @@ class Follower:
             self._ask_no_more()
             until = asyncio.get_running_loop().time() + LAST_ANSWERS
             await self.workers.end(LAST_ANSWERS)
-            await self.reconciler.end(max(0.0, until - asyncio.get_running_loop().time()))
+            await self.reconciler.close(max(0.0, until - asyncio.get_running_loop().time()))
         finally:
             self._ask_no_more()
             await self.workers.cancel()
-            await self.reconciler.end(0.0)
+            await self.reconciler.close(0.0)
 
     async def _first_answers(self) -> None:
         """All servers are asked; who does not answer soon keeps the others waiting no longer."""
@@ -204,7 +206,7 @@ class Follower:
     async def idle(self) -> None:
         """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
         await self.workers.idle()
-        await self.reconciler.idle()
+        await self.reconciler.wait_until_idle()
 
     def _look_at_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
@@ -213,7 +215,7 @@ class Follower:
             asking.result()
         if self._fetcher.has_moved:
             self._fetcher.has_moved = False
-            self._dispatcher.moved()
+            self._dispatcher.sources_changed()
         for due in self._fetcher.begin():
             self._begin(due)
 
@@ -223,12 +225,12 @@ class Follower:
         self._polling.add(task)
         return task
 
-    def _passed(self, found: Pass) -> None:
+    def _passed(self, found: ReconcileResult) -> None:
         """One of those that `forever` runs."""
         self._told(found)
         self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))
 
-    def _told(self, found: Pass) -> Pass:
+    def _told(self, found: ReconcileResult) -> ReconcileResult:
         for source, text in self._notices.of(found):
             self.notice(source, text)
         if due := self._fetcher.heard(found):

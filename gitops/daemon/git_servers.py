@@ -35,7 +35,7 @@ class _Failing:
 
 
 @dataclass(slots=True)
-class Patience:
+class GitServerBackoff:
     """Which servers have failed at their last question, and which sources a person wants to be looked at all the same."""
 
     _failures: dict[Hashable, _Failing] = field(default_factory=dict)

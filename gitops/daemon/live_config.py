@@ -16,7 +16,7 @@ from typing import Final
 
 from gitops.config import Config, ConfigErrors, read
 from gitops.daemon.file_watch import FileWatch
-from gitops.daemon.timers import Schedule
+from gitops.daemon.timers import Timers
 from renderer.frozen import dataclass
 
 NOTICE: Final = "configuration"
@@ -27,7 +27,7 @@ _LOOK_AT_FILE: Final = timedelta(minutes=1)
 
 
 @dataclass
-class Configuration:
+class LiveConfig:
     """`config` was read from `file`; None: it came from flags and does not change. `taken` hears that another one is in force. `refused`: why the
     file as it is now is not taken, empty where it is.
     """
@@ -44,7 +44,7 @@ class Configuration:
         if self.file is None:
             yield
             return
-        async with Schedule() as schedule:
+        async with Timers() as schedule:
             with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE)):
                 schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
                 self.reread()  # it may have changed since it was read first

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from renderer.frozen import dataclass
 
 
 @dataclass(slots=True)
-class Notices:
+class NoticeFilter:
     """What was told last: why everything is stopped, and why nothing of a source is written."""
 
     _stopped: str = ""
     _stays: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, found: Pass) -> Iterator[tuple[str, str]]:
+    def of(self, found: ReconcileResult) -> Iterator[tuple[str, str]]:
         """What is new with this pass, each with the source, or the cluster, that it is about."""
         stopped = found.propagation.stopped.message if found.propagation.stopped else ""
         if stopped != self._stopped:

@@ -19,7 +19,7 @@ from renderer.identity import source_parent
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
+class SyncHintForwarder:
     """`leads` says whether this process does, `poll` asks where sources stand. `cluster` takes writes of a process that does not lead, too."""
 
     cluster: Cluster

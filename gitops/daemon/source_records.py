@@ -17,11 +17,11 @@ from applier.errors import ClusterError
 from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.errors import SourceError
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.records.cause_rows import MAX_MESSAGE, timestamp
 from gitops.records.installation import ensure_namespace
 from gitops.records.instance_state import everything_suspended
-from gitops.records.source_record import Unreadable, is_approval, untaken_body
+from gitops.records.source_record import UnreadableSource, is_approval, untaken_body
 from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -38,7 +38,7 @@ class SourceRecords:
     clock: Clock
     _pins: dict[str, Pin | None] = field(default_factory=dict)
     _looked_up: dict[str, Object | None] = field(default_factory=dict)
-    _told: dict[str, Unreadable | None] = field(default_factory=dict)
+    _told: dict[str, UnreadableSource | None] = field(default_factory=dict)
 
     async def learn(self, sources: Iterable[str]) -> None:
         """Look up those that no pass has seen yet."""
@@ -49,7 +49,7 @@ class SourceRecords:
                 except ClusterError:
                     continue  # the pass will say what is wrong with the cluster
                 self._pins[name] = pin_of(record, self.clock.now())
-                self._told[name] = Unreadable.of(record) if record else None
+                self._told[name] = UnreadableSource.of(record) if record else None
 
     async def record(self, source: str) -> Object | None:
         """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
@@ -66,7 +66,7 @@ class SourceRecords:
         """When the next pin ends by itself."""
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
-    def pinned_otherwise(self, sources: Iterable[str], found: Pass) -> set[str]:
+    def pinned_otherwise(self, sources: Iterable[str], found: ReconcileResult) -> set[str]:
         """Those of which this pass has seen that a pin began, ended or was changed."""
         due = set[str]()
         for name in self._pins.keys() & set(sources):
@@ -90,7 +90,7 @@ class SourceRecords:
         """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
         told = self._told.get(source)
         since = told.since if told else timestamp(self.clock.now())
-        due = Unreadable(since, str(error)[:MAX_MESSAGE]) if error else None
+        due = UnreadableSource(since, str(error)[:MAX_MESSAGE]) if error else None
         if due == told or (due and told and alike(due.why, told.why)):
             return
         with suppress(ClusterError):  # it is tried again when the server is asked the next time

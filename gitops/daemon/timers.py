@@ -19,7 +19,7 @@ _LOOK_AT_CLOCK: Final = 30.0
 """Seconds; apscheduler sleeps until the next timer as the clock was when it fell asleep."""
 
 
-class Schedule:
+class Timers:
     """Named timers on the running event loop. Use with `async with`; timers run between entry and exit.
 
     A name stands for one timer: a new one of that name replaces it. Late timers run once, however many turns were

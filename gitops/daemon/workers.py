@@ -19,7 +19,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """A pass over everything, which serves all sources and definitions; one over an object of a source; what rollouts let move because of such
     passes; the records that these leave behind.
     """
@@ -30,15 +30,15 @@ class Work(StrEnum):
     RECORDS = "records"
 
 
-class Key(NamedTuple):
+class QueueKey(NamedTuple):
     """What is worked on: in which cluster, how, and on which object of a source."""
 
     cluster: ClusterName
-    work: Work
+    work: WorkKind
     root: ObjectKey | None = None
 
 
-ALONE: Final = frozenset({Work.EVERYTHING, Work.RECORDS})
+ALONE: Final = frozenset({WorkKind.EVERYTHING, WorkKind.RECORDS})
 
 
 @dataclass
@@ -48,12 +48,12 @@ class Workers:
     `work` does it and never fails but for good; `finished` hears when a worker is free again.
     """
 
-    queue: WorkQueue[Key]
-    work: Callable[[Sequence[Key]], Awaitable[None]]
+    queue: WorkQueue[QueueKey]
+    work: Callable[[Sequence[QueueKey]], Awaitable[None]]
     finished: Callable[[], None]
     limit: int = 1
-    _running: dict[asyncio.Task[None], Work] = field(default_factory=dict)
-    _next: Key | None = None
+    _running: dict[asyncio.Task[None], WorkKind] = field(default_factory=dict)
+    _next: QueueKey | None = None
 
     def start(self) -> None:
         """Give out what is due, as far as there is room. Raises what has failed for good."""
@@ -82,9 +82,9 @@ class Workers:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _take(self) -> list[Key]:
+    def _take(self) -> list[QueueKey]:
         """What one worker takes; nothing if it has to wait for the others."""
-        found: list[Key] = []
+        found: list[QueueKey] = []
         while len(found) < FEW and (key := self._next or self.queue.get()):
             self._next = None
             if key.work in ALONE:
@@ -98,7 +98,7 @@ class Workers:
             found.append(key)
         return found
 
-    async def _run(self, keys: Sequence[Key]) -> None:
+    async def _run(self, keys: Sequence[QueueKey]) -> None:
         try:
             await self.work(keys)
         finally:

@@ -34,7 +34,7 @@ BASE, CAP = 0.005, 1000.0
 K = TypeVar("K", bound=Hashable)
 
 
-class NotHeld(GitopsError):
+class KeyNotProcessing(GitopsError):
     """`done` of a key that nobody works on: whoever calls it has lost count."""
 
 
@@ -154,7 +154,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """It has been worked on; what was asked for meanwhile goes to the end of its class. Raises NotHeld, and then nothing has changed."""
         if key not in self._held:
-            raise NotHeld(f"{key} is not being worked on")
+            raise KeyNotProcessing(f"{key} is not being worked on")
         self._held.remove(key)
         if key in self._again:
             self._push(key, self._again.pop(key), self.now())

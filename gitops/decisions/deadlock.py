@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from applier.causes import Because, Blocked, Reason
-from applier.plan.model import NodePlan, Plan, SetPlan
+from applier.causes import Cause, CauseRef, Reason
+from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from gitops.rollouts.items import name_of
 from renderer.graph import levels
 from renderer.identity import ObjectKey
@@ -21,9 +21,9 @@ Awaited = Mapping[ObjectKey, frozenset[ObjectKey]]
 """Of instances that wait, in their rollout, for others alone: these."""
 
 
-def told(plan: Plan, awaited: Awaited) -> Plan:
+def with_deadlock_causes(plan: Plan, awaited: Awaited) -> Plan:
     """The same plan, in which deadlocked instances say so."""
-    if not plan.is_idle or not (waits := deadlocked(plan, awaited)):
+    if not plan.is_idle or not (waits := find_deadlocks(plan, awaited)):
         return plan
     return Plan(
         tuple(
@@ -35,7 +35,7 @@ def told(plan: Plan, awaited: Awaited) -> Plan:
     )
 
 
-def deadlocked(plan: Plan, awaited: Awaited) -> dict[ObjectKey, frozenset[ObjectKey]]:
+def find_deadlocks(plan: Plan, awaited: Awaited) -> dict[ObjectKey, frozenset[ObjectKey]]:
     """The wait-for edges of the sets none of which can go on before another one does."""
     parents = {one.rendered.parent for one in plan.sets}
     owners = {
@@ -52,14 +52,14 @@ def deadlocked(plan: Plan, awaited: Awaited) -> dict[ObjectKey, frozenset[Object
 
 
 def _waits(
-    one: SetPlan, awaited: Awaited, parents: set[ObjectKey], owners: Mapping[ObjectKey, ObjectKey]
+    one: ApplySetPlan, awaited: Awaited, parents: set[ObjectKey], owners: Mapping[ObjectKey, ObjectKey]
 ) -> frozenset[ObjectKey]:
     """The sets that this one waits for; none where it goes on, or where something else than a set may end its wait."""
     found: set[ObjectKey] = set()
     free = frozenset[ObjectKey]()
-    if one.error or one.stuck or one.untouched or any(orphan.blocked for orphan in one.leaving):
+    if one.error or one.parent_error or one.is_unknown or any(orphan.blocked for orphan in one.leaving):
         return free
-    if one.stays:
+    if one.not_moved:
         found |= awaited.get(one.rendered.parent, free)
         if not found:
             return free
@@ -77,7 +77,7 @@ def _waits(
     return frozenset(found)
 
 
-def _is_behind(node: NodePlan, blocked: Blocked, by_id: Mapping[str, NodePlan]) -> bool:
+def _is_behind(node: NodePlan, blocked: Cause, by_id: Mapping[str, NodePlan]) -> bool:
     """Does it wait only because another node of its set does?"""
     if blocked.reason is Reason.DEPENDENCY_NOT_READY:
         return True
@@ -85,19 +85,19 @@ def _is_behind(node: NodePlan, blocked: Blocked, by_id: Mapping[str, NodePlan]) 
     return blocked.reason is Reason.WAITING_FOR_DATA and any(other.blocked for other in above)
 
 
-def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]]) -> Blocked:
+def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]]) -> Cause:
     ordered = {key: sorted(others) for key, others in waits.items()}
     circle = levels.path(ordered, parent, parent)
     way = " -> ".join(_named(key, parent) for key in circle or [parent, ordered[parent][0]])
     where = "in a circle" if circle else "for one that waits in a circle"
     because = tuple(
-        Because(
+        CauseRef(
             "Instance" if other.group_kind == parent.group_kind else "Object", _named(other, parent), Reason.DEADLOCKED
         )
         for other in ordered[parent]
     )
     message = f"waits {where}: {way}; no event can end that, only a change in Git"
-    return Blocked(Reason.DEADLOCKED, message, because=because)
+    return Cause(Reason.DEADLOCKED, message, because=because)
 
 
 def _named(key: ObjectKey, among: ObjectKey) -> str:

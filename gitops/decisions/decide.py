@@ -13,27 +13,29 @@ from functools import partial
 from typing import Any, Final
 
 from applier.applyset.inventory import target_of
-from applier.causes import Blocked
-from applier.plan.model import Answered, Barrier, Change, Gates
+from applier.causes import Cause
+from applier.plan.model import Answered, Barrier, CandidateChange, ChangePermissions
 from applier.state.observed import Observed
 from gitops.decisions import suspension
-from gitops.decisions.decision import Propagation
-from gitops.decisions.explanation import Stays, stays
-from gitops.decisions.inputs import Situation
-from gitops.decisions.permission import Permission
-from gitops.decisions.rollouts import Moves
-from gitops.decisions.window_verdicts import Verdicts, instance_of
+from gitops.decisions.decision import Decision
+from gitops.decisions.explanation import Explanation, explain_instances
+from gitops.decisions.inputs import DecisionInputs
+from gitops.decisions.permission import ChangeJudge
+from gitops.decisions.rollouts import RolloutDecisions
+from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
 from gitops.rollouts.directives import NOBODY
-from gitops.rollouts.state import Entry
+from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey
-from renderer.render.instance_cache import Place
-from renderer.render.model import Bundle
-from renderer.render.revisions import Stored
+from renderer.render.instance_cache import RevisionPlacement
+from renderer.render.model import Rendering
+from renderer.render.revisions import StoredRevisions
 
 _NONE: Final[Mapping[ObjectKey, int]] = {}
 
 
-def begin(observed: Observed, stored: Stored, targets: Mapping[ObjectKey, int] = _NONE) -> Propagation:
+def initial_placements(
+    observed: Observed, stored: StoredRevisions, targets: Mapping[ObjectKey, int] = _NONE
+) -> Decision:
     """Where instances are, before anything is rendered; `targets` are those that were let move already. Its gates are open: it is asked to learn how
     things are, not to act.
     """
@@ -41,24 +43,27 @@ def begin(observed: Observed, stored: Stored, targets: Mapping[ObjectKey, int] =
     for key, obj in observed.objects.items():
         if target := target_of(obj):
             at[key] = target
-    return Propagation({key: Place(number) for key, number in {**at, **targets}.items()}, Gates(targets=targets))
+    return Decision(
+        {key: RevisionPlacement(number) for key, number in {**at, **targets}.items()},
+        ChangePermissions(targets=targets),
+    )
 
 
-def standing_still(bundle: Bundle, observed: Observed, now: datetime) -> Propagation | None:
+def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> Decision | None:
     """What holds while a person has suspended everything; None where nobody has."""
-    if not (wait := suspension.everything(observed, now)):
+    if not (wait := suspension.installation_suspension(observed, now)):
         return None
     why = wait.blocked("Instance")
-    gates = Gates(lambda _: why, suspended={one.parent: why for one in bundle.sets})
-    return Propagation(gates=gates, wake_at=why.until, stopped=why)
+    gates = ChangePermissions(lambda _: why, suspended={one.parent: why for one in bundle.sets})
+    return Decision(gates=gates, wake_at=why.until, stopped=why)
 
 
-def decide(here: Situation) -> Propagation:
+def decide_changes(here: DecisionInputs) -> Decision:
     """What may move now, given how everything is."""
-    verdicts = Verdicts(here)
+    verdicts = WindowVerdicts(here)
     suspended = dict(here.suspensions.waits(here.now))
-    moves = Moves(here, verdicts, suspended)
-    permission = Permission(
+    moves = RolloutDecisions(here, verdicts, suspended)
+    permission = ChangeJudge(
         here,
         verdicts,
         {key: wait.blocked("Instance") for key, wait in suspended.items()},
@@ -70,45 +75,48 @@ def decide(here: Situation) -> Propagation:
     barriers = {key: policy.barrier for key, policy in moves.policies.items() if policy.barrier is not Barrier.PATH}
     edges = {*moves.edges, *verdicts.edges, *(end for end in here.suspensions.ends if end > here.now)}
     rules = here.conditions.rules
-    return Propagation(
+    return Decision(
         moves.places,
-        Gates(permission, moves.targets, permission.suspended, barriers),
+        ChangePermissions(permission, moves.targets, permission.suspended, barriers),
         permission.frozen,
         moves.states,
         {source: one.accepted for source, one in rules.items()},
         min({*moves.wake_ups, *edges}, default=None),
         min(edges, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
-        explain=partial(explained, permission, moves),
+        explain=partial(explain, permission, moves),
     )
 
 
-def repeats(decided: Propagation, here: Situation, answers: Iterable[Answered]) -> bool:
+def is_fixpoint(decided: Decision, here: DecisionInputs, answers: Iterable[Answered]) -> bool:
     """Would deciding again come to the same, because nothing came out of the decision in `here` that it was not made with? Rendering, plan and
     decision rest on where instances are, on the `answers` of the gates and on what rollouts remember. A revision that was left open is the one
     that the rendering has taken.
     """
     instances = here.bundle.instances
 
-    def taken(key: ObjectKey, place: Place) -> Place:
-        aim = place.aim or (instances[key].aim if key in instances else 0)
-        return Place(place.revision or aim, aim)
+    def taken(key: ObjectKey, place: RevisionPlacement) -> RevisionPlacement:
+        aim = place.aim or (instances[key].target_revision if key in instances else 0)
+        return RevisionPlacement(place.revision or aim, aim)
 
     places, states = here.before.places, here.states
     return (
-        all(taken(key, places.get(key, Place())) == taken(key, place) for key, place in decided.places.items())
+        all(
+            taken(key, places.get(key, RevisionPlacement())) == taken(key, place)
+            for key, place in decided.places.items()
+        )
         and decided.states.keys() == states.keys()
-        and all(states[name].untold == state.untold for name, state in decided.states.items())
+        and all(states[name].without_report == state.without_report for name, state in decided.states.items())
         and decided.gates.answer_as(here.before.gates, answers)
     )
 
 
-def explained(permission: Permission, moves: Moves, decided: Propagation) -> Propagation:
+def explain(permission: ChangeJudge, moves: RolloutDecisions, decided: Decision) -> Decision:
     """With why each instance stays where it is; see `Propagation`."""
     here = moves.situation
-    found = stays(moves.rollouts, here.plans, here.now)
+    found = explain_instances(moves.rollouts, here.plans, here.now)
     blocked = {**moves.unruled, **found.blocked}
-    states = {name: decided.states[name].foreseeing(ahead) for name, ahead in found.ahead.items()}
+    states = {name: decided.states[name].with_forecast(ahead) for name, ahead in found.ahead.items()}
     return replace(
         decided,
         states={**decided.states, **states},
@@ -122,18 +130,20 @@ def explained(permission: Permission, moves: Moves, decided: Propagation) -> Pro
     )
 
 
-def hindrances(decided: Propagation, here: Situation) -> Callable[[Change], tuple[Blocked, ...]]:
+def all_causes(decided: Decision, here: DecisionInputs) -> Callable[[CandidateChange], tuple[Cause, ...]]:
     """All that stands in the way of a change of the plan in `here`, by what was decided; but for whether its instance has its turn."""
     check = decided.gates.check
-    if not isinstance(check, Permission):
+    if not isinstance(check, ChangeJudge):
         return lambda change: tuple(filter(None, [check(change)]))
-    asked = check.beside(here)
-    return lambda change: tuple(asked.every(change))
+    asked = check.for_plan(here)
+    return lambda change: tuple(asked.all_causes(change))
 
 
-def _under_glass(permission: Permission, found: Stays, change: Change) -> tuple[str, Entry] | None:
+def _under_glass(
+    permission: ChangeJudge, found: Explanation, change: CandidateChange
+) -> tuple[str, DecisionRecord] | None:
     """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more."""
-    if not (entry := permission.under_glass(change)):
+    if not (entry := permission.override_record(change)):
         return None
     instance = instance_of(change)
     definition = permission.situation.bundle.definitions.get(instance.group_kind)
@@ -141,7 +151,7 @@ def _under_glass(permission: Permission, found: Stays, change: Change) -> tuple[
     return (known["name"], entry) if known["name"] else None
 
 
-def _asked(here: Situation, key: ObjectKey) -> dict[str, Any]:
+def _asked(here: DecisionInputs, key: ObjectKey) -> dict[str, Any]:
     """What somebody asks of an instance and since when, so that it can lapse."""
     if (asked := here.asked[key]) is NOBODY:
         return {}

@@ -7,19 +7,19 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from applier.causes import Blocked, Reason
-from applier.plan.model import Change, Gates, Plan
+from applier.causes import Cause, Reason
+from applier.plan.model import CandidateChange, ChangePermissions, Plan
 from gitops.decisions.deadlock import Awaited
-from gitops.decisions.explanation import Counted, Rollout
-from gitops.rollouts.state import Entry, State
+from gitops.decisions.explanation import CountedItem, DecidedRollout
+from gitops.rollouts.state import DecisionRecord, RolloutState
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.instance_cache import Place
+from renderer.render.instance_cache import RevisionPlacement
 
 
 @dataclass(frozen=True, slots=True)
-class Propagation:
+class Decision:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
     `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose bakes and deadlines concern one
     instance each. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a change
@@ -28,44 +28,44 @@ class Propagation:
     and the `rollouts` as they were decided: that takes as long as to decide, and only the decision that stands needs it.
     """
 
-    places: Mapping[ObjectKey, Place] = field(default_factory=dict)
-    gates: Gates = field(default_factory=Gates)
+    places: Mapping[ObjectKey, RevisionPlacement] = field(default_factory=dict)
+    gates: ChangePermissions = field(default_factory=ChangePermissions)
     frozen: frozenset[ObjectKey] = frozenset()
-    states: Mapping[str, State] = field(default_factory=dict)
+    states: Mapping[str, RolloutState] = field(default_factory=dict)
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
-    edges: datetime | None = None
+    next_edge: datetime | None = None
     problems: tuple[Problem, ...] = ()
-    stopped: Blocked | None = None
-    stays: Mapping[ObjectKey, Blocked] = field(default_factory=dict)
+    stopped: Cause | None = None
+    stays: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
-    counted: Mapping[ObjectKey, Counted] = field(default_factory=dict)
+    counted: Mapping[ObjectKey, CountedItem] = field(default_factory=dict)
     awaited: Awaited = field(default_factory=dict)
-    rollouts: Mapping[str, Rollout] = field(default_factory=dict, repr=False)
-    explain: Callable[[Propagation], Propagation] = lambda decided: decided
-    under_glass: Callable[[Change], tuple[str, Entry] | None] = lambda _: None
+    rollouts: Mapping[str, DecidedRollout] = field(default_factory=dict, repr=False)
+    explain: Callable[[Decision], Decision] = lambda decided: decided
+    under_glass: Callable[[CandidateChange], tuple[str, DecisionRecord] | None] = lambda _: None
 
-    def after(self, plan: Plan) -> Propagation:
+    def with_overrides(self, plan: Plan) -> Decision:
         """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so
         itself, but for those whose turn comes by what others do.
         """
         causes = [
             *(
-                one.stays
+                one.not_moved
                 for one in plan.sets
-                if one.stays and not (one.stays.reason.is_turn or one.stays.reason is Reason.BAKING)
+                if one.not_moved and not (one.not_moved.reason.is_turn or one.not_moved.reason is Reason.BAKING)
             ),
             *(node.blocked for one in plan.sets for node in one.nodes),
             *(orphan.blocked for one in plan.sets for orphan in one.orphans),
         ]
-        edges = {self.edges, *(cause.until for cause in causes if cause)}
+        edges = {self.next_edge, *(cause.until for cause in causes if cause)}
         states = dict(self.states)
         for used in filter(None, map(self.under_glass, plan.changes)):
             rollout, entry = used
-            states[rollout] = states.get(rollout, State()).noted(entry)
-        return replace(self, states=states, wake_at=earliest(self.wake_at, *edges), edges=earliest(*edges))
+            states[rollout] = states.get(rollout, RolloutState()).with_decision(entry)
+        return replace(self, states=states, wake_at=earliest(self.wake_at, *edges), next_edge=earliest(*edges))
 
-    def decides_as(self, other: Propagation) -> bool:
+    def same_placements(self, other: Decision) -> bool:
         """Would a pass do the same?"""
         return (self.places, self.gates.targets, self.frozen) == (other.places, other.gates.targets, other.frozen)
 

@@ -7,63 +7,65 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from applier.causes import Blocked, Reason
-from applier.plan.model import Plan, SetPlan
+from applier.causes import Cause, Reason
+from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import is_terminating
-from gitops.gates.instance_gates import CollectionGates
+from gitops.gates.instance_gates import InstanceGates
 from gitops.rollouts import items
-from gitops.rollouts.collection import Collection, Item
+from gitops.rollouts.collection import RolloutCollection, RolloutItem
 from gitops.rollouts.outlook import outlook
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Ahead, Wait
-from gitops.rollouts.state import State, Target
+from gitops.rollouts.queue_position import Wait, WaveForecast
+from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.windows.window import Window
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
-class Rollout(NamedTuple):
+class DecidedRollout(NamedTuple):
     """One rollout as it was decided, its grants counted. `keys` are those of its items, `windows` those that its waves name, `closed` the waves whose
     own windows are closed.
     """
 
     name: str
     policy: Policy
-    collection: Collection
-    state: State
+    collection: RolloutCollection
+    state: RolloutState
     keys: Mapping[str, ObjectKey]
-    gates: CollectionGates
+    gates: InstanceGates
     windows: Mapping[str, Window]
     closed: Mapping[str, Wait]
 
-    def target(self, item: str) -> Target:
+    def target(self, item: str) -> TargetRevision:
         return self.state.targets[self.collection.wave_of(item).name]
 
 
-class Counted(NamedTuple):
+class CountedItem(NamedTuple):
     """One instance as its rollout counts it, and in which wave."""
 
     rollout: str
     wave: str
-    item: Item
+    item: RolloutItem
 
 
 @dataclass
-class Stays:
+class Explanation:
     """`blocked`: why an instance is not moved to where it is to go; `remembered`: for its status;
     `counted`: as what it counts; `awaited`: who waits for others alone, and for whom; `ahead`: what those of each wave wait for, by rollout.
     """
 
-    blocked: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    blocked: dict[ObjectKey, Cause] = field(default_factory=dict)
     remembered: dict[ObjectKey, dict[str, Any]] = field(default_factory=dict)
-    counted: dict[ObjectKey, Counted] = field(default_factory=dict)
+    counted: dict[ObjectKey, CountedItem] = field(default_factory=dict)
     awaited: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
-    ahead: dict[str, Mapping[str, Ahead]] = field(default_factory=dict)
+    ahead: dict[str, Mapping[str, WaveForecast]] = field(default_factory=dict)
 
 
-def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: datetime) -> Stays:
+def explain_instances(
+    rollouts: Iterable[DecidedRollout], plans: Mapping[ObjectKey, ApplySetPlan], now: datetime
+) -> Explanation:
     """Of all instances of these rollouts, whose collections stay as they are."""
-    found = Stays()
+    found = Explanation()
     for one in rollouts:
         kept = _kept_by_gates(one)
         found_here = outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
@@ -72,7 +74,7 @@ def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: 
         for name, key in one.keys.items():
             member = one.collection[name]
             wave = one.collection.wave_of(name).name
-            found.counted[key] = Counted(one.name, wave, kept.get(name, member))
+            found.counted[key] = CountedItem(one.name, wave, kept.get(name, member))
             found.remembered[key] = {"rollout": {"name": one.name, "wave": wave}}
             if member.granted:
                 found.remembered[key]["progress"] = items.stored_progress(member, one.target(name), one.policy)
@@ -84,35 +86,35 @@ def stays(rollouts: Iterable[Rollout], plans: Mapping[ObjectKey, SetPlan], now: 
             others = frozenset(one.keys[name] for name in names)
             found.awaited |= {one.keys[name]: others for name in waiting}
         for item in kept.values():
-            one.collection.put(item)
+            one.collection.set_item(item)
     return found
 
 
-def told(plan: Plan, blocked: Mapping[ObjectKey, Blocked]) -> Plan:
+def with_move_causes(plan: Plan, blocked: Mapping[ObjectKey, Cause]) -> Plan:
     """The same plan, in which instances that are at work say why they are not moved."""
     return Plan(
         tuple(
-            replace(one, stays=why)
-            if (why := blocked.get(one.rendered.parent)) and not (one.error or one.untouched or _is_going(one))
+            replace(one, not_moved=why)
+            if (why := blocked.get(one.rendered.parent)) and not (one.error or one.is_unknown or _is_going(one))
             else one
             for one in plan.sets
         )
     )
 
 
-def _is_going(one: SetPlan) -> bool:
+def _is_going(one: ApplySetPlan) -> bool:
     return one.parent is not None and is_terminating(one.parent)
 
 
-def _kept_by_gates(one: Rollout) -> dict[str, Item]:
+def _kept_by_gates(one: DecidedRollout) -> dict[str, RolloutItem]:
     """Ask the gates of all that could move but for their turn; to decide, only those are asked whose turn it is. Answers those that are kept, as
     they were before.
     """
-    kept: dict[str, Item] = {}
+    kept: dict[str, RolloutItem] = {}
     for name in one.keys:
         if one.collection.standing_of(name).eligible and (shut := one.gates.wait(name)):
             kept[name] = one.collection[name]
-            one.collection.put(replace(kept[name], blocked=shut))
+            one.collection.set_item(replace(kept[name], blocked=shut))
     return kept
 
 

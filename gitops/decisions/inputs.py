@@ -9,30 +9,30 @@ from functools import cached_property
 from typing import Any
 
 from applier.errors import ClusterError
-from applier.plan.model import Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.decisions import suspension
-from gitops.decisions.decision import Propagation
-from gitops.gates.evaluate import Change as TargetRevision
-from gitops.gates.evaluate import Fact, Facts
+from gitops.decisions.decision import Decision
+from gitops.gates.evaluate import ExternalFact, GateFacts
+from gitops.gates.evaluate import TargetVariables as TargetRevision
 from gitops.records.source_record import causes_of
-from gitops.rollouts.directives import Asked, first_seen, moment
+from gitops.rollouts.directives import Directives, first_seen, moment
 from gitops.rollouts.policy import DEFAULT, Policy, governing
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.requests import Request
+from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
-from gitops.rollouts.state import State
-from gitops.windows.verdict import Closing, Reading, in_window, not_startable
+from gitops.rollouts.state import RolloutState
+from gitops.windows.verdict import ClosedWindow, TrustedTime, in_window, not_startable
 from gitops.windows.window import Window
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.model import Bundle
-from renderer.render.revisions import Stored
+from renderer.render.model import Rendering
+from renderer.render.revisions import StoredRevisions
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class DecisionRules:
     """What one pass begins with: `rules` by source, `states` of rollouts by name as they are stored, what people ask of these, and one
     `reading` of the clock for all of it. `cluster` is the name that windows select.
     `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
@@ -43,15 +43,15 @@ class Conditions:
     """
 
     rules: Mapping[str, SourceRules]
-    states: Mapping[str, State]
-    reading: Reading
+    states: Mapping[str, RolloutState]
+    reading: TrustedTime
     cluster: str
-    requests: Mapping[str, tuple[Request, ...]] = field(default_factory=dict)
+    requests: Mapping[str, tuple[RolloutRequest, ...]] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
     suspended_kinds: Mapping[GroupKind, Wait] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
-    externals: Mapping[str, Fact] | None = None
+    externals: Mapping[str, ExternalFact] | None = None
     is_part: bool = False
     unrecorded: Mapping[str, ClusterError] = field(default_factory=dict)
 
@@ -69,56 +69,59 @@ class Conditions:
 
 
 @dataclass(frozen=True, repr=False)
-class Situation:
+class DecisionInputs:
     """How everything is; `plan` is made with `before`, which is what this pass has decided so far.
 
     It and what holds it have no repr: that would tell everything again and again, and asyncio's runner formats the results of tasks.
     """
 
-    conditions: Conditions
-    bundle: Bundle
+    conditions: DecisionRules
+    bundle: Rendering
     plan: Plan
     observed: Observed
-    stored: Stored
-    before: Propagation
+    stored: StoredRevisions
+    before: Decision
 
     @property
     def now(self) -> datetime:
         return self.conditions.reading.now
 
     @cached_property
-    def plans(self) -> Mapping[ObjectKey, SetPlan]:
+    def plans(self) -> Mapping[ObjectKey, ApplySetPlan]:
         """Of instances, by their key."""
         return {one.rendered.parent: one for one in self.plan.sets if not one.rendered.is_source}
 
     @cached_property
-    def asked(self) -> Mapping[ObjectKey, Asked]:
+    def asked(self) -> Mapping[ObjectKey, Directives]:
         """What people ask of each instance; a break-glass of its definition counts where it has none of its own."""
         return {
-            key: Asked.of(one.rendered.manifest, one.parent).or_glass_of(self._definitions.get(key.group_kind))
+            key: Directives.of(one.rendered.manifest, one.parent).or_glass_of(self._definitions.get(key.group_kind))
             for key, one in self.plans.items()
         }
 
     @cached_property
     def suspensions(self) -> suspension.Suspensions:
         said, here = self.conditions, self.observed
-        configured = {**dict(suspension.not_yet(said.depends_on, here)), **suspension.configured(said.suspended)}
+        configured = {
+            **dict(suspension.waiting_for_sources(said.depends_on, here)),
+            **suspension.configured(said.suspended),
+        }
         sources = suspension.sources(self.bundle, here)
         return suspension.Suspensions(
             sources, self._definitions, self.asked, self.plans, self.bundle, configured, said.suspended_kinds
         )
 
     @cached_property
-    def _definitions(self) -> Mapping[GroupKind, Asked]:
+    def _definitions(self) -> Mapping[GroupKind, Directives]:
         return suspension.definitions(self.bundle, self.observed)
 
     @property
-    def states(self) -> Mapping[str, State]:
+    def states(self) -> Mapping[str, RolloutState]:
         """Of rollouts by name, as this pass has decided them so far, else as they are stored."""
         return {**self.conditions.states, **self.before.states}
 
     @property
-    def requests(self) -> Mapping[str, tuple[Request, ...]]:
+    def requests(self) -> Mapping[str, tuple[RolloutRequest, ...]]:
         """Orders that this pass has not carried out yet: each is carried out once, however often it is decided again."""
         return {} if self.before.states else self.conditions.requests
 
@@ -155,15 +158,15 @@ class Situation:
         rules = sorted(self._rules_of(kind), key=lambda one: all(policy is not other for other in one.policies))
         return {name: one.windows[name] for name, one in _by_window(rules).items()}
 
-    def facts(self, kind: GroupKind) -> Facts:
+    def facts(self, kind: GroupKind) -> GateFacts:
         """What the gates of a definition may read of the world."""
         revisions = self.stored.revisions.get(kind)
         named = _by_window(self._rules_of(kind))
         windows = {name: in_window(rules.windows[name], self.now) for name, rules in named.items()}
         target = TargetRevision(revisions[-1].number if revisions else 0)
-        return Facts(self.now, target, windows, self.conditions.externals)
+        return GateFacts(self.now, target, windows, self.conditions.externals)
 
-    def closings(self, kind: GroupKind) -> dict[str, Closing]:
+    def closings(self, kind: GroupKind) -> dict[str, ClosedWindow]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
         named = _by_window(self._rules_of(kind))
         return {name: not_startable(rules.windows[name], self.now, rules.source) for name, rules in named.items()}

@@ -6,65 +6,65 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Final
 
-from applier.causes import Blocked, Reason
-from applier.plan.model import Change, Effect
-from gitops.decisions.inputs import Situation
-from gitops.decisions.window_verdicts import Verdicts, instance_of
-from gitops.gates.evaluate import Facts
+from applier.causes import Cause, Reason
+from applier.plan.model import CandidateChange, Operation
+from gitops.decisions.inputs import DecisionInputs
+from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
+from gitops.gates.evaluate import GateFacts
 from gitops.gates.node_gates import NodeGates
 from gitops.rollouts.policy import DEFAULT, Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.state import Entry
-from gitops.windows.verdict import Closing, Verdict
+from gitops.rollouts.state import DecisionRecord
+from gitops.windows.verdict import ClosedWindow, WindowVerdict
 from gitops.windows.window import Drain
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
-_CONTENT: Final = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+_CONTENT: Final = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
 """What a hold and a rollout hold back; healing goes on."""
 
 
 @dataclass(frozen=True, repr=False)
-class Permission:
+class ChangeJudge:
     """By instance: who is `suspended`, `held` by a person, `frozen` where it is, and why one `stays`; `policies` are those of instances."""
 
-    situation: Situation
-    verdicts: Verdicts
-    suspended: Mapping[ObjectKey, Blocked]
-    held: Mapping[ObjectKey, Blocked]
+    situation: DecisionInputs
+    verdicts: WindowVerdicts
+    suspended: Mapping[ObjectKey, Cause]
+    held: Mapping[ObjectKey, Cause]
     frozen: frozenset[ObjectKey]
-    stays: Mapping[ObjectKey, Blocked]
+    stays: Mapping[ObjectKey, Cause]
     policies: Mapping[ObjectKey, Policy]
     _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
-    _worlds: dict[GroupKind, tuple[Facts, Mapping[str, Closing]]] = field(default_factory=dict)
+    _worlds: dict[GroupKind, tuple[GateFacts, Mapping[str, ClosedWindow]]] = field(default_factory=dict)
     _closed_sources: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, change: Change) -> Blocked | None:
+    def __call__(self, change: CandidateChange) -> Cause | None:
         """Why not; None when it may."""
         return next(self._hindrances(change, in_turn=True), None)
 
-    def beside(self, situation: Situation) -> Permission:
+    def for_plan(self, situation: DecisionInputs) -> ChangeJudge:
         """The same decisions about another plan of the same instances."""
-        return replace(self, situation=situation, verdicts=Verdicts(situation), _nodes={})
+        return replace(self, situation=situation, verdicts=WindowVerdicts(situation), _nodes={})
 
-    def every(self, change: Change) -> Iterator[Blocked]:
+    def all_causes(self, change: CandidateChange) -> Iterator[Cause]:
         """All that stands in the way of a change, whoever comes first; but for whether its instance has its turn, and what was begun already."""
         return self._hindrances(change, in_turn=False)
 
-    def _hindrances(self, change: Change, *, in_turn: bool) -> Iterator[Blocked]:
+    def _hindrances(self, change: CandidateChange, *, in_turn: bool) -> Iterator[Cause]:
         """One after the other, each worked out when it is asked for; `in_turn`: also what a rollout has said of this very change."""
         instance = instance_of(change)
         if instance in self.suspended:
             yield self.suspended[instance]
-        if change.effect is Effect.RECORD:
+        if change.effect is Operation.RECORD:
             return
         if change.effect in _CONTENT:
             if instance in self.held:
                 yield self.held[instance]
             if in_turn and instance in self.frozen and not change.set.is_source:
-                yield self.stays.get(instance) or Blocked(Reason.PACE_REACHED, "waits for its turn")
+                yield self.stays.get(instance) or Cause(Reason.PACE_REACHED, "waits for its turn")
             if closed := self._closed(change.set.source):
-                yield Blocked(Reason.GATE_ERROR, closed)
+                yield Cause(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
                 yield self._told(wait, instance)
         verdict = self.verdicts.of(change)
@@ -76,12 +76,12 @@ class Permission:
             self._closed_sources[source] = self.situation.conditions.closed(source)
         return self._closed_sources[source]
 
-    def _at_node(self, change: Change) -> Wait | None:
+    def _at_node(self, change: CandidateChange) -> Wait | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
         found = self._asked_of(change)
         return found.wait(change.node, change.effect, change.live) if found else None
 
-    def under_glass(self, change: Change) -> Entry | None:
+    def override_record(self, change: CandidateChange) -> DecisionRecord | None:
         """For the record: that a change is made although windows are closed that govern it, or that its gate asks for."""
         found = self._asked_of(change) if change.effect in _CONTENT else None
         names = found.overridden(change.node, change.effect, change.live) if found else ()
@@ -89,10 +89,10 @@ class Permission:
             change, [found.windows[name].window for name in sorted(names)] if found else ()
         )
 
-    def _asked_of(self, change: Change) -> NodeGates | None:
+    def _asked_of(self, change: CandidateChange) -> NodeGates | None:
         return self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
 
-    def _told(self, wait: Wait, instance: ObjectKey) -> Blocked:
+    def _told(self, wait: Wait, instance: ObjectKey) -> Cause:
         found = wait.blocked("Node")
         if found.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
             return found
@@ -110,15 +110,15 @@ class Permission:
             is_rendered = instance in here.bundle.instances and instance in here.plans
             policy = self.policies.get(instance, DEFAULT)
             self._nodes[instance] = (
-                NodeGates(here.plans[instance], policy, *self._worlds[kind], self.verdicts.past(instance))
+                NodeGates(here.plans[instance], policy, *self._worlds[kind], self.verdicts.overridden_windows(instance))
                 if is_rendered
                 else None
             )
         return self._nodes[instance]
 
-    def _drains(self, verdict: Verdict, change: Change) -> bool:
+    def _drains(self, verdict: WindowVerdict, change: CandidateChange) -> bool:
         """May what was begun before the window closed be finished? Deletions are not begun anew."""
-        if change.begun is None or change.effect is Effect.PRUNE:
+        if change.begun is None or change.effect is Operation.PRUNE:
             return False
         if verdict.closed_at and change.begun.since >= verdict.closed_at:
             return False

@@ -6,49 +6,49 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.state.observed import annotation, is_terminating
-from gitops.decisions.explanation import Rollout
-from gitops.decisions.inputs import Situation
-from gitops.decisions.window_verdicts import Verdicts
+from gitops.decisions.explanation import DecidedRollout
+from gitops.decisions.inputs import DecisionInputs
+from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.gates.evaluate import paced
-from gitops.gates.instance_gates import CollectionGates
+from gitops.gates.instance_gates import InstanceGates
 from gitops.rollouts import closed_windows, items
-from gitops.rollouts.advance import Decision, decide, reserve
-from gitops.rollouts.collection import Item, collected
+from gitops.rollouts.advance import RolloutStep, decide, reserve
+from gitops.rollouts.collection import RolloutItem, collected
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.requests import carried_out, heeding_git, unanswerable
-from gitops.rollouts.state import Entry, State, Target
-from gitops.rollouts.targets import aim, bakes, newest
-from gitops.windows.verdict import Closing
+from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
+from gitops.rollouts.state import DecisionRecord, RolloutState, TargetRevision
+from gitops.rollouts.targets import assign_targets, bakes, newest
+from gitops.windows.verdict import ClosedWindow
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render.instance_cache import Place
+from renderer.render.instance_cache import RevisionPlacement
 from renderer.well_known import HALT
 
 Labels = Mapping[str, str]
 
 
 @dataclass(repr=False)
-class Moves:
+class RolloutDecisions:
     """What the rollouts of a pass come to. `targets` were let move, `holds` which are held by a person; the `frozen` have no pair of their own to
     be healed from. `unruled`: no rollout can be told, and why. `wake_ups` are times at which something may change, `edges` those at which gates and
     windows do. The rest as in `Propagation`.
     """
 
-    situation: Situation
-    verdicts: Verdicts
+    situation: DecisionInputs
+    verdicts: WindowVerdicts
     suspended: Mapping[ObjectKey, Wait]
-    places: dict[ObjectKey, Place] = field(init=False)
+    places: dict[ObjectKey, RevisionPlacement] = field(init=False)
     targets: dict[ObjectKey, int] = field(init=False)
-    states: dict[str, State] = field(init=False)
-    rollouts: list[Rollout] = field(default_factory=list)
-    holds: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    states: dict[str, RolloutState] = field(init=False)
+    rollouts: list[DecidedRollout] = field(default_factory=list)
+    holds: dict[ObjectKey, Cause] = field(default_factory=dict)
     frozen: set[ObjectKey] = field(default_factory=set)
-    unruled: dict[ObjectKey, Blocked] = field(default_factory=dict)
+    unruled: dict[ObjectKey, Cause] = field(default_factory=dict)
     policies: dict[ObjectKey, Policy] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     wake_ups: set[datetime] = field(default_factory=set)
@@ -65,29 +65,29 @@ class Moves:
         }
         for name, (policy, members) in sorted(rollouts.items()):
             if why := self.situation.conditions.unrecorded.get(name):
-                self.unruled |= dict.fromkeys(members, Blocked.by_failure(why))
+                self.unruled |= dict.fromkeys(members, Cause.by_failure(why))
                 self.frozen |= members.keys()
             else:
                 self._rollout(name, policy, members, of[name])
         self._forget_former(of)
         for name, asked_of in self.situation.requests.items():
             if name not in rollouts and not any(name == one or name.startswith(f"{one}.") for one in self._hidden):
-                self.states[name] = unanswerable(self.states[name], asked_of, now=self.situation.now)
+                self.states[name] = apply_requests_blind(self.states[name], asked_of, now=self.situation.now)
 
-    def _remembered(self, name: str, of: str) -> State:
+    def _remembered(self, name: str, of: str) -> RolloutState:
         """What is remembered of a rollout. A definition is its kind (rulings, *One catalog per cluster*): one of another kind that has the same name
         remembers nothing of this one, and one that has got another name goes on.
         """
         found = self.states.get(name)
         if found and found.of in {"", of}:
             return found
-        return next((state for _, state in sorted(self.states.items()) if state.of == of), State())
+        return next((state for _, state in sorted(self.states.items()) if state.of == of), RolloutState())
 
     def _forget_former(self, of: Mapping[str, str]) -> None:
         """Records under names that definitions had before, once what they said is stored under the new one."""
         stored = self.situation.conditions.states
         moved = {one for name, one in of.items() if name in stored and stored[name].of == one}
-        former = {name: State() for name, state in stored.items() if name not in of and state.of in moved}
+        former = {name: RolloutState() for name, state in stored.items() if name not in of and state.of in moved}
         self.states |= former
 
     @property
@@ -115,7 +115,7 @@ class Moves:
             policy = known[alike]
             if isinstance(policy, Problem):
                 self.problems.append(policy)
-                self.unruled[key] = Blocked(Reason.GATE_ERROR, policy.message)
+                self.unruled[key] = Cause(Reason.GATE_ERROR, policy.message)
                 self.frozen.add(key)
                 continue
             self.policies[key] = policy
@@ -128,7 +128,7 @@ class Moves:
         found, taken = dict[GroupKind, str](), set[str]()
 
         def is_new(kind: GroupKind) -> bool:
-            return self.states.get(definitions[kind].name, State()).of != str(kind)
+            return self.states.get(definitions[kind].name, RolloutState()).of != str(kind)
 
         definitions = self.situation.bundle.definitions
         for kind in sorted(definitions, key=lambda kind: (is_new(kind), kind)):
@@ -145,36 +145,38 @@ class Moves:
         windows = here.wave_windows(kind, policy)
         policy = paced(policy, written)
         is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
-        state = aim(policy, replace(self._remembered(name, of), of=of), newest(here.stored.revisions[kind]), now=now)
+        state = assign_targets(
+            policy, replace(self._remembered(name, of), of=of), newest(here.stored.revisions[kind]), now=now
+        )
         baking = bakes(policy, state)
         shut = dict(closed_windows.waves(policy, windows, now))
-        found: dict[ObjectKey, Item] = {}
+        found: dict[ObjectKey, RolloutItem] = {}
         for key, labels in members.items():
             wave = policy.wave_of(labels)
             found[key] = self._item(key, policy, labels, state.targets[wave], baking[wave], paced=is_paced)
         keys = {item.key: key for key, item in found.items()}
         salt = ",".join(map(str, state.targets.values()))
         collection = collected(policy, baking, found.values(), now=now, salt=salt)
-        closings, past = here.closings(kind), self.verdicts.past
-        gates = CollectionGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
+        closings, past = here.closings(kind), self.verdicts.overridden_windows
+        gates = InstanceGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
         if here.bundle.owners[kind] in here.bundle.sources:  # of others nobody knows what Git says of a halt now
-            state = heeding_git(state, annotation(definition.document.value, HALT), now=now)
-        state = carried_out(state, here.requests.get(name, ()), policy, failed, now=now)
+            state = with_git_halt(state, annotation(definition.document.value, HALT), now=now)
+        state = apply_requests(state, here.requests.get(name, ()), policy, failed, now=now)
         decision = (
-            Decision({}, {}, state, collection.next_change)
+            RolloutStep({}, {}, state, collection.next_change)
             if here.conditions.is_part
             else decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
         )
         reserve(collection, decision, now=now)
         passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
-        decision = replace(decision, state=decision.state.noted(*passed))
+        decision = replace(decision, state=decision.state.with_decision(*passed))
         progress = progress_of(policy, collection, decision.state)
         facts = here.conditions.externals or {}
         known = {one for gate in definition.gates for one in gate.externals if one in facts and facts[one].answer}
-        self.states[name] = decision.state.telling(progress, map(str, policy.approvals), known, now)
+        self.states[name] = decision.state.with_progress(progress, map(str, policy.approvals), known, now)
         self.targets |= {keys[item]: number for item, number in {**decision.starts, **decision.grants}.items()}
-        rollout = Rollout(name, policy, collection, decision.state, keys, gates, windows, shut)
+        rollout = DecidedRollout(name, policy, collection, decision.state, keys, gates, windows, shut)
         self.rollouts.append(rollout)
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one), rollout.state.completed)
@@ -183,8 +185,8 @@ class Moves:
             (self.wake_ups if decision.wake_at > now else self.edges).add(decision.wake_at)
 
     def _item(
-        self, key: ObjectKey, policy: Policy, labels: Labels, target: Target, bake: timedelta, *, paced: bool
-    ) -> Item:
+        self, key: ObjectKey, policy: Policy, labels: Labels, target: TargetRevision, bake: timedelta, *, paced: bool
+    ) -> RolloutItem:
         """One instance as its rollout sees it, held by whatever holds it."""
         here = self.situation
         asked, one = here.asked[key], here.plans[key]
@@ -193,7 +195,7 @@ class Moves:
             self.holds[key] = held.blocked("Instance")
         unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
-        shut = Blocked(Reason.GATE_ERROR, unreadable) if unreadable else None
+        shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
         if shut is None and not verdict.open:
             shut = self.verdicts.blocked(verdict, key)
         return items.item(
@@ -209,12 +211,18 @@ class Moves:
             paced=paced,
         )
 
-    def _past_gates(self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, Closing]) -> Entry | None:
+    def _past_gates(
+        self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, ClosedWindow]
+    ) -> DecisionRecord | None:
         """For the record: that an instance moves although a gate of its definition asks for these windows."""
         source = self.situation.plans[key].rendered.source
-        return self.verdicts.overriding(key, f"move {key}", source, [windows[name].window for name in sorted(names)])
+        return self.verdicts.override_record(
+            key, f"move {key}", source, [windows[name].window for name in sorted(names)]
+        )
 
-    def _place(self, key: ObjectKey, member: Item, target: Target, completed: Target | None) -> None:
+    def _place(
+        self, key: ObjectKey, member: RolloutItem, target: TargetRevision, completed: TargetRevision | None
+    ) -> None:
         """Where an instance is rendered at from here on. One that was made at what had `completed` is made there to its end."""
         rendered, one = self.situation.bundle.instances[key], self.situation.plans[key]
         if member.updated and not one.target and rendered.applied == target.revision:
@@ -222,7 +230,7 @@ class Moves:
         if one.target and one.parent and is_terminating(one.parent):
             self.targets.setdefault(key, one.target)  # and that it was let move
         own = self.targets.get(key) or one.target or rendered.applied
-        self.places[key] = Place(target.revision if member.granted else own, target.revision)
+        self.places[key] = RevisionPlacement(target.revision if member.granted else own, target.revision)
         started = not rendered.applied and completed is not None and own == completed.revision
         is_elsewhere = not (member.updated or started) and own not in {rendered.applied, self.targets.get(key, -1)}
         if not member.granted and (is_elsewhere or not own):

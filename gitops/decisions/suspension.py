@@ -7,37 +7,37 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
-from applier.causes import Because, Reason
-from applier.plan.model import SetPlan
+from applier.causes import CauseRef, Reason
+from applier.plan.model import ApplySetPlan
 from applier.state.observed import Observed, annotation, label
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import NOBODY, Asked
+from gitops.rollouts.directives import NOBODY, Directives
 from gitops.rollouts.queue_position import Wait
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.kinds import defined_kind
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.model import RenderedApplySet, Rendering
 
 
-def everything(observed: Observed, now: datetime) -> Wait | None:
+def installation_suspension(observed: Observed, now: datetime) -> Wait | None:
     """The word that nothing is written anywhere, on the record of the installation."""
-    return Asked.of(None, observed.objects.get(INSTALLATION)).suspended(now, "everything is")
+    return Directives.of(None, observed.objects.get(INSTALLATION)).suspended(now, "everything is")
 
 
-def definitions(bundle: Bundle, observed: Observed) -> dict[GroupKind, Asked]:
+def definitions(bundle: Rendering, observed: Observed) -> dict[GroupKind, Directives]:
     """What people ask of definitions, in Git or on their CRDs."""
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
     crds = [crd for crd in observed.crds if annotation(crd, well_known.DEFINITION)]
     live = {defined_kind(crd): crd for crd in crds}
-    return {kind: Asked.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
+    return {kind: Directives.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
 
-def sources(bundle: Bundle, observed: Observed) -> dict[str, Asked]:
+def sources(bundle: Rendering, observed: Observed) -> dict[str, Directives]:
     """What people ask of sources, on their records."""
-    return {name: Asked.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
+    return {name: Directives.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
 
 
 def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
@@ -46,20 +46,20 @@ def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
         name: Wait(
             Reason.SUSPENDED,
             f"source {name} is suspended by the configuration: {why}",
-            because=(Because("Source", name, Reason.SUSPENDED),),
+            because=(CauseRef("Source", name, Reason.SUSPENDED),),
         )
         for name, why in suspended.items()
     }
 
 
-def not_yet(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
+def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
     """Sources without an inventory, so never written, that wait for others of which no commit has been brought about yet."""
     for name, others in depends_on.items():
         missing = [one for one in others if not _record(one, observed).applied]
         parent = observed.objects.get(source_parent(name))
         if missing and not (parent and label(parent, well_known.PARENT_ID)):
             told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
-            because = tuple(Because("Source", one, Reason.PROGRESSING) for one in missing)
+            because = tuple(CauseRef("Source", one, Reason.PROGRESSING) for one in missing)
             yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)
 
 
@@ -73,16 +73,16 @@ class Suspensions:
     that of sources that are not read on definitions; these come first.
     """
 
-    sources: Mapping[str, Asked]
-    definitions: Mapping[GroupKind, Asked]
-    instances: Mapping[ObjectKey, Asked]
-    plans: Mapping[ObjectKey, SetPlan]
-    bundle: Bundle
+    sources: Mapping[str, Directives]
+    definitions: Mapping[GroupKind, Directives]
+    instances: Mapping[ObjectKey, Directives]
+    plans: Mapping[ObjectKey, ApplySetPlan]
+    bundle: Rendering
     configured: Mapping[str, Wait] = field(default_factory=dict)
     elsewhere: Mapping[GroupKind, Wait] = field(default_factory=dict)
 
     @cached_property
-    def sets(self) -> Mapping[str, RenderedSet]:
+    def sets(self) -> Mapping[str, RenderedApplySet]:
         """All sets by id, also of instances that nothing wants any more."""
         return {one.id: one for one in (*self.bundle.sets, *(plan.rendered for plan in self.plans.values()))}
 
@@ -125,7 +125,7 @@ class Suspensions:
         return plan.rendered.source if plan else ""
 
 
-def _suspended(asked: Asked, what: str, name: str, now: datetime) -> Wait | None:
+def _suspended(asked: Directives, what: str, name: str, now: datetime) -> Wait | None:
     """The suspension of something wider than one instance."""
     wait = asked.suspended(now, f"{what} {name} is")
-    return wait and replace(wait, because=(Because(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))
+    return wait and replace(wait, because=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))

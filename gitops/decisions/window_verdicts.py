@@ -7,47 +7,49 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from applier.causes import Blocked
-from applier.plan.model import Change, Effect
-from gitops.decisions.inputs import Situation
+from applier.causes import Cause
+from applier.plan.model import CandidateChange, Operation
+from gitops.decisions.inputs import DecisionInputs
 from gitops.rollouts import closed_windows
-from gitops.rollouts.directives import Asked
-from gitops.rollouts.state import OVERRIDDEN, Entry
-from gitops.windows.verdict import Verdict, judge
-from gitops.windows.window import Target, Window
+from gitops.rollouts.directives import Directives
+from gitops.rollouts.state import OVERRIDDEN, DecisionRecord
+from gitops.windows.verdict import WindowVerdict, judge
+from gitops.windows.window import Window, WindowTarget
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.render.model import RenderedSet, id_in_definition
+from renderer.render.model import RenderedApplySet, id_in_definition
 
 
 @dataclass(repr=False)
-class Verdicts:
+class WindowVerdicts:
     """`edges`: when to ask again, as the answer to something that is closed may change."""
 
-    situation: Situation
+    situation: DecisionInputs
     edges: set[datetime] = field(default_factory=set)
-    _known: dict[tuple[Any, ...], Verdict] = field(default_factory=dict)
+    _known: dict[tuple[Any, ...], WindowVerdict] = field(default_factory=dict)
 
-    def of_instance(self, rendered: RenderedSet) -> Verdict:
+    def of_instance(self, rendered: RenderedApplySet) -> WindowVerdict:
         """May the instance be moved?"""
-        effect = Effect.UPDATE if rendered.applied else Effect.CREATE
+        effect = Operation.UPDATE if rendered.applied else Operation.CREATE
         key, labels = rendered.parent, rendered.manifest["metadata"].get("labels") or {}
         cluster = self.situation.conditions.cluster
-        target = Target(key.group_kind, key.namespace, cluster, rendered.definition, "", labels)
+        target = WindowTarget(key.group_kind, key.namespace, cluster, rendered.definition, "", labels)
         return self._judged(target, effect, rendered.source, key)
 
-    def of(self, change: Change) -> Verdict:
+    def of(self, change: CandidateChange) -> WindowVerdict:
         """May this change be made?"""
         plan = self.situation.plans.get(change.set.parent)
         source = plan.source if plan else change.set.source  # that of the source that an instance goes from
         return self._judged(self._target(change), change.effect, source, instance_of(change))
 
-    def blocked(self, verdict: Verdict, instance: ObjectKey) -> Blocked:
+    def blocked(self, verdict: WindowVerdict, instance: ObjectKey) -> Cause:
         """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
-        return self.refused(closed_windows.blocked(verdict), instance, {one.source for one in verdict.closings})
+        return self.refused(
+            closed_windows.closed_window_cause(verdict), instance, {one.source for one in verdict.closings}
+        )
 
-    def refused(self, found: Blocked, instance: ObjectKey, sources: Iterable[str]) -> Blocked:
+    def refused(self, found: Cause, instance: ObjectKey, sources: Iterable[str]) -> Cause:
         """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one."""
         asked = self.situation.asked.get(instance)
         if asked is None or not asked.glass:
@@ -59,25 +61,27 @@ class Verdicts:
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
         return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
 
-    def under_glass(self, change: Change, gated: Iterable[Window]) -> Entry | None:
+    def under_glass(self, change: CandidateChange, gated: Iterable[Window]) -> DecisionRecord | None:
         """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
         instance = instance_of(change)
-        if change.effect is Effect.RECORD or instance not in self.situation.asked:
+        if change.effect is Operation.RECORD or instance not in self.situation.asked:
             return None
         overridden = [one.window for one in self.of(change).overridden]
         overridden += [one for one in gated if one not in overridden]
-        return self.overriding(instance, f"{change.effect} {change.key}", change.set.source, overridden)
+        return self.override_record(instance, f"{change.effect} {change.key}", change.set.source, overridden)
 
-    def overriding(self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]) -> Entry | None:
+    def override_record(
+        self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]
+    ) -> DecisionRecord | None:
         """For the record: what is done past these windows, because of whom and why; None where there are none."""
         asked = self.situation.asked.get(instance)
         if asked is None or not (named := ", ".join(map(closed_windows.named, windows))):
             return None
         commit = self.situation.bundle.commits.get(source, "")
         by = asked.glass_by or f"commit {commit[:12]}"
-        return Entry(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
+        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
 
-    def past(self, instance: ObjectKey) -> frozenset[str]:
+    def overridden_windows(self, instance: ObjectKey) -> frozenset[str]:
         """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
         until, everywhere = self._glass(instance)
         if until is None or self.situation.now >= until:
@@ -88,7 +92,7 @@ class Verdicts:
             name for name, one in named.items() if not one.window.final and (everywhere or one.source == source)
         )
 
-    def _judged(self, target: Target, effect: Effect, source: str, instance: ObjectKey) -> Verdict:
+    def _judged(self, target: WindowTarget, effect: Operation, source: str, instance: ObjectKey) -> WindowVerdict:
         glass, everywhere = self._glass(instance)
         labels = tuple(sorted(target.labels.items())) if target.labels else ()
         place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass, everywhere)
@@ -111,10 +115,10 @@ class Verdicts:
             return None, False
         return asked.past_windows_until(self._asked_since(instance, asked)), bool(asked.glass_by)
 
-    def _asked_since(self, instance: ObjectKey, asked: Asked) -> datetime:
+    def _asked_since(self, instance: ObjectKey, asked: Directives) -> datetime:
         return self.situation.since(instance, "breakGlass", str(asked.glass_until))
 
-    def _target(self, change: Change) -> Target:
+    def _target(self, change: CandidateChange) -> WindowTarget:
         """The object of a change as windows select it."""
         situation, rendered = self.situation, change.set
         kind, namespace, cluster = change.key.group_kind, change.key.namespace, situation.conditions.cluster
@@ -125,17 +129,19 @@ class Verdicts:
             owner = definitions.get(rendered.parent.group_kind)
             name = rendered.definition or (owner.name if owner else "")
             node = id_in_definition(change.node)
-            return Target(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
+            return WindowTarget(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
         if definition := definitions.get(kind):
             instance = situation.bundle.instances.get(change.key)
             manifest = instance.manifest if instance and instance.manifest else change.live or {"metadata": {}}
-            return Target(kind, namespace, cluster, definition.name, labels=manifest["metadata"].get("labels") or {})
+            return WindowTarget(
+                kind, namespace, cluster, definition.name, labels=manifest["metadata"].get("labels") or {}
+            )
         if kind != CRD:
-            return Target(kind, namespace, cluster)
+            return WindowTarget(kind, namespace, cluster)
         names = (one.name for one in definitions.values() if one.crd["metadata"]["name"] == change.key.name)
-        return Target(kind, namespace, cluster, next(names, ""))
+        return WindowTarget(kind, namespace, cluster, next(names, ""))
 
 
-def instance_of(change: Change) -> ObjectKey:
+def instance_of(change: CandidateChange) -> ObjectKey:
     """The instance that a change belongs to: its own parent object is one of the source's."""
     return change.key if change.set.is_source else change.set.parent

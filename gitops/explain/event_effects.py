@@ -13,15 +13,15 @@ from gitops.clock import Clock
 from gitops.reconcile.foreign_sources import definers, with_instances
 from gitops.reconcile.incremental.interests import (
     Roots,
-    interests,
+    affected_sets,
+    dependencies_of,
     is_watched,
-    looked_at,
     references,
     root_of,
-    subjects,
-    woken,
+    roots_to_reconcile,
+    watch_targets,
 )
-from gitops.reconcile.incremental.topology import Topology, Woken
+from gitops.reconcile.incremental.topology import DependencyIndex, DependencyMatch
 from gitops.reconcile.observe import observe_all
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.step import Decider
@@ -29,35 +29,35 @@ from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.references import Ref, RefError, locate
 from gitops.records.source_record import SourceRecord, read_records
 from renderer.catalog.catalog import Catalog
-from renderer.errors import Origin
+from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class AffectedSet:
     """A set that is woken, and the pass that looks at it: over an object of a source, or (None) over everything."""
 
-    set: RenderedSet
-    why: Woken
+    set: RenderedApplySet
+    why: DependencyMatch
     root: ObjectKey | None
 
 
 @dataclass(frozen=True, slots=True)
-class Wakes:
+class EventEffects:
     """What an event on `key` does. Where it is not `watched` no event is heard of; `roots` are the objects that are looked at, None where it is
     everything.
     """
 
     key: ObjectKey
     watched: bool
-    found: tuple[Wake, ...]
+    found: tuple[AffectedSet, ...]
     roots: Roots
 
 
-async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: str, *, clock: Clock) -> Wakes:
+async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: str, *, clock: Clock) -> EventEffects:
     """Of an event on the object that `event` names, alive or not; with a `subject` only what is woken of it: an instance, a node, a source, a
     definition or its rollout. Raises RefError, ClusterError.
     """
@@ -74,18 +74,18 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
     known = await observe_all(cluster, states, decider.seen, clock=clock, cluster_name=named)
     catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
     bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
-    topology = Topology()
+    topology = DependencyIndex()
     for one in plan.sets:
-        topology.put(one.rendered.parent, interests(one))
-    heard = {*subjects(known.observed), *(found for one in plan.sets for found in references(one))}
+        topology.set_dependencies(one.rendered.parent, dependencies_of(one))
+    heard = {*watch_targets(known.observed), *(found for one in plan.sets for found in references(one))}
     sets = {one.parent: one for one in bundle.sets}
-    whom = woken(bundle, topology, obj)
-    found = [Wake(sets[parent], why, root_of(bundle, key, parent)) for parent, why in whom.items()]
-    return Wakes(
+    whom = affected_sets(bundle, topology, obj)
+    found = [AffectedSet(sets[parent], why, root_of(bundle, key, parent)) for parent, why in whom.items()]
+    return EventEffects(
         key,
         any(is_watched(one, obj) for one in heard),
         tuple(one for one in found if subject is None or _concerns(one, subject, about)),
-        looked_at(bundle, key, whom),
+        roots_to_reconcile(bundle, key, whom),
     )
 
 
@@ -93,12 +93,14 @@ async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]
     """Of each source the kinds that it defines, to be rendered from their stored revisions."""
     defined = definers(await cluster.list(CRD), [name for name, _ in records])
     return [
-        Catalog(name, record.target, broken={kind: Origin() for kind, source in defined.items() if source == name})
+        Catalog(
+            name, record.target, broken={kind: SourceLocation() for kind, source in defined.items() if source == name}
+        )
         for name, record in records
     ]
 
 
-def _concerns(wake: Wake, subject: Ref, about: ObjectKey | None) -> bool:
+def _concerns(wake: AffectedSet, subject: Ref, about: ObjectKey | None) -> bool:
     match subject.own:
         case "source":
             return wake.set.source == subject.name

@@ -10,13 +10,13 @@ from dataclasses import field
 from datetime import datetime
 from itertools import islice
 
-from applier.causes import Because, Reason
-from gitops.records.cause_rows import Cause
-from gitops.records.instance_state import Standing, State
+from applier.causes import CauseRef, Reason
+from gitops.records.cause_rows import CauseRow
+from gitops.records.instance_state import DisplayState, InstanceState
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.state import State as Rollout
-from gitops.windows.verdict import Closing, not_startable
-from gitops.windows.window import Kind, Window
+from gitops.rollouts.state import RolloutState as Rollout
+from gitops.windows.verdict import ClosedWindow, not_startable
+from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -24,38 +24,38 @@ OPENINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingLink:
     """`key` waits. Of one in a rollout, `settled` and `unsettled` are the others of its wave that moved, by name."""
 
     key: ObjectKey
-    cause: Cause
-    standing: Standing | None = None
+    cause: CauseRow
+    standing: InstanceState | None = None
     settled: tuple[str, ...] = ()
     unsettled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
+class ClosedWindowLink:
     """A window that is closed: since and until when, and the next times at which it lets pass."""
 
-    closing: Closing
+    closing: ClosedWindow
     opens: tuple[datetime, ...]
 
     @classmethod
-    def at(cls, now: datetime, window: Window, source: str) -> Shut:
+    def at(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
         span = window.timeline.span(now)
-        if window.kind is Kind.DENY and span.active:
+        if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
-            return cls(Closing(window, source, Reason.WINDOW_CLOSED, span.since, span.until), ends)
+            return cls(ClosedWindow(window, source, Reason.WINDOW_CLOSED, span.since, span.until), ends)
         starts = (opens for opens, _ in window.timeline.intervals(now) if opens and opens > now)
         return cls(not_startable(window, now, source), tuple(islice(starts, OPENINGS)))
 
 
-Link = Waiting | Shut
+Link = WaitingLink | ClosedWindowLink
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class CauseChain:
     """Of one thing that a person named: `unit`, as objects are written, or our own word and a name.
 
     `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass, `externals` the
@@ -66,56 +66,58 @@ class Explanation:
     """
 
     unit: str
-    state: State
+    state: DisplayState
     key: ObjectKey | None = None
-    standing: Standing | None = None
+    standing: InstanceState | None = None
     chain: tuple[Link, ...] = ()
-    others: tuple[Cause, ...] = ()
+    others: tuple[CauseRow, ...] = ()
     open: tuple[Window, ...] = ()
     externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
     is_left: bool = False
     rollout: Rollout | None = None
-    instances: tuple[Standing, ...] = ()
-    objects: tuple[Cause, ...] = ()
+    instances: tuple[InstanceState, ...] = ()
+    objects: tuple[CauseRow, ...] = ()
     source: str = ""
     commit: str = ""
     offered: str = ""
 
     @property
-    def waiting(self) -> tuple[Standing, ...]:
+    def waiting(self) -> tuple[InstanceState, ...]:
         """Instances that have not settled."""
         return tuple(one for one in self.instances if not one.is_settled)
 
     @property
-    def blocked_by(self) -> tuple[Because, ...]:
+    def blocked_by(self) -> tuple[CauseRef, ...]:
         """What it waits for itself, the rest of the chain aside."""
-        first = next((link for link in self.chain if isinstance(link, Waiting)), None)
+        first = next((link for link in self.chain if isinstance(link, WaitingLink)), None)
         return tuple(blocked_by(first)) if first else ()
 
     @property
     def not_before(self) -> datetime | None:
         """The earliest time at which it can go on, as far as that is known."""
-        return next((link.cause.until for link in self.chain if isinstance(link, Waiting) and link.cause.until), None)
+        return next(
+            (link.cause.until for link in self.chain if isinstance(link, WaitingLink) and link.cause.until), None
+        )
 
     @property
     def last_object(self) -> ObjectKey | None:
         """The object that everything waits for in the end; None where that is a window."""
         last = self.chain[-1] if self.chain else None
-        return ObjectKey.parse(last.cause.object) if isinstance(last, Waiting) else None
+        return ObjectKey.parse(last.cause.object) if isinstance(last, WaitingLink) else None
 
     @property
-    def failures(self) -> tuple[Waiting, ...]:
-        return tuple(link for link in self.chain if isinstance(link, Waiting) and link.cause.reason.is_failure)
+    def failures(self) -> tuple[WaitingLink, ...]:
+        return tuple(link for link in self.chain if isinstance(link, WaitingLink) and link.cause.reason.is_failure)
 
 
-def blocked_by(link: Waiting) -> Iterator[Because]:
+def blocked_by(link: WaitingLink) -> Iterator[CauseRef]:
     """What stands behind a cause; where nothing does, its rollout, or the object itself."""
     cause = link.cause
     if cause.because:
         yield from cause.because
     elif link.standing and link.standing.rollout and not cause.node and cause.reason.is_gate:
-        yield Because("Rollout", link.standing.rollout, cause.reason, cause.since, cause.until)
+        yield CauseRef("Rollout", link.standing.rollout, cause.reason, cause.since, cause.until)
     else:
         name = cause.object or cause.node or str(link.key)
-        yield Because("Object", name, cause.reason, cause.since, cause.until)
+        yield CauseRef("Object", name, cause.reason, cause.since, cause.until)

@@ -10,12 +10,12 @@ from datetime import datetime
 
 from applier.cluster import Cluster
 from applier.state.observed import label
-from gitops.records.cause_rows import Cause
+from gitops.records.cause_rows import CauseRow
 from gitops.records.installation import INSTALLATION, followed, untaken
-from gitops.records.instance_state import Standing, State, all_instances
+from gitops.records.instance_state import DisplayState, InstanceState, all_instances
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.rollouts.state import State as Record
+from gitops.rollouts.state import RolloutState as Record
 from gitops.rollouts.state import WaveProgress
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -23,7 +23,7 @@ from renderer.identity import ObjectKey, source_parent
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class RolloutOverview:
     """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded.
 
     `revisions` counts its instances by the number of the revision that all their nodes have, as text; 0: none yet.
@@ -31,7 +31,7 @@ class Rollout:
 
     name: str
     record: Record
-    state: State
+    state: DisplayState
     since: datetime | None
     revisions: Mapping[str, int]
 
@@ -59,8 +59,8 @@ class Overview:
     """`left` are those of the sources that the daemon is not configured with any more; where nothing is left of one it is none."""
 
     sources: Mapping[str, SourceRecord]
-    rollouts: tuple[Rollout, ...]
-    instances: tuple[Standing, ...]
+    rollouts: tuple[RolloutOverview, ...]
+    instances: tuple[InstanceState, ...]
     left: frozenset[str] = frozenset()
 
     @classmethod
@@ -90,7 +90,7 @@ class Overview:
         live = None if self.instances else await cluster.get(key)
         if live is None or not label(live, well_known.PARENT_ID):
             return self
-        return replace(self, instances=(Standing.of(live),))
+        return replace(self, instances=(InstanceState.of(live),))
 
     def of_rollout(self, name: str) -> Overview:
         mine = tuple(one for one in self.rollouts if one.name == name)
@@ -106,29 +106,33 @@ class Overview:
         return replace(self, instances=tuple(one for one in self.instances if one.key.namespace == namespace))
 
     @property
-    def causes(self) -> Iterator[tuple[str, Cause]]:
+    def causes(self) -> Iterator[tuple[str, CauseRow]]:
         """What waits or fails in sources, by source, beside what its own instances tell."""
         told = {str(one.key) for one in self.instances if not one.is_settled}
         for name, record in self.sources.items():
-            yield from ((name, cause) for cause in map(Cause.read, record.causes) if cause.object not in told)
+            yield from ((name, cause) for cause in map(CauseRow.read, record.causes) if cause.object not in told)
 
 
-def _rollout(name: str, record: Record, instances: list[Standing]) -> Rollout:
+def _rollout(name: str, record: Record, instances: list[InstanceState]) -> RolloutOverview:
     mine = [one for one in instances if one.rollout == name]
     turned = [entry.at for entry in record.decisions if entry.what == "target"]
     since = (
         max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
     )
     revisions = Counter(str(one.applied.revision) for one in mine)
-    return Rollout(
-        name, record, State.worst([State.of(one.reason for one in mine), *map(_state, record.waves)]), since, revisions
+    return RolloutOverview(
+        name,
+        record,
+        DisplayState.worst([DisplayState.of(one.reason for one in mine), *map(_state, record.waves)]),
+        since,
+        revisions,
     )
 
 
-def _state(wave: WaveProgress) -> State:
+def _state(wave: WaveProgress) -> DisplayState:
     """Of instances that are not looked at: they do not exist yet, or nobody follows their source any more."""
     if wave.failed:
-        return State.FAILED
+        return DisplayState.FAILED
     if wave.held:
-        return State.HELD
-    return State.PROGRESSING if wave.moving or wave.waiting else State.SETTLED
+        return DisplayState.HELD
+    return DisplayState.PROGRESSING if wave.moving or wave.waiting else DisplayState.SETTLED

@@ -10,9 +10,9 @@ import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import field
 
-from applier.cluster import Cluster, Object, Permission
+from applier.cluster import Cluster, Object, ResourceAttributes
 from applier.errors import Denied
-from applier.fenced_cluster import Fenced
+from applier.fenced_cluster import FencedCluster
 from gitops.records.source_record import SourceRecord, read_records
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -27,7 +27,7 @@ def _never() -> None:
 
 
 @dataclass
-class Permitted(Fenced):
+class PermittedCluster(FencedCluster):
     """`within` is the namespace that alone is asked for where all at once may not be listed; empty: those that the records of sources name.
     `refused` is what one may not do.
     """
@@ -35,7 +35,7 @@ class Permitted(Fenced):
     cluster: Cluster
     check: Callable[[], None] = _never
     within: str = ""
-    refused: set[Permission] = field(default_factory=set)
+    refused: set[ResourceAttributes] = field(default_factory=set)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         """Raises Denied but for what only explains others: Levelgate's own records, and CRDs."""
@@ -88,9 +88,9 @@ class Permitted(Fenced):
             return []
         return sorted((_namespaces(records, kind) or _namespaces(records)) - {""})
 
-    async def _permission(self, verb: str, kind: GroupKind, namespace: str) -> Permission:
+    async def _permission(self, verb: str, kind: GroupKind, namespace: str) -> ResourceAttributes:
         resource = (await self.discover()).resources.get(kind)
-        return Permission(kind.group, resource.plural if resource else kind.kind, namespace, verb=verb)
+        return ResourceAttributes(kind.group, resource.plural if resource else kind.kind, namespace, verb=verb)
 
 
 def _namespaces(records: Iterable[SourceRecord], kind: GroupKind | None = None) -> set[str]:

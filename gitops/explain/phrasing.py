@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from applier.causes import Reason
-from gitops.explain.explanation import Explanation, Link, Shut, Waiting
-from gitops.records.cause_rows import Cause
-from gitops.records.instance_state import Standing
+from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
+from gitops.records.cause_rows import CauseRow
+from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import named
 from gitops.rollouts.directives import moment
-from gitops.rollouts.queue_position import Position
+from gitops.rollouts.queue_position import QueuePosition
 from gitops.text import place, title
-from gitops.times import Times
-from gitops.windows.window import Kind
+from gitops.times import TimeFormat
+from gitops.windows.window import WindowKind
 from renderer.identity import ObjectKey
 from renderer.phrasing import listed
 
@@ -36,21 +36,21 @@ _WEBHOOKS = (
 _CORRECT = ("correct it, or take it back", "in Git: a fix, or git revert")
 
 
-def links(chain: Sequence[Link], times: Times, now: datetime) -> Iterator[str]:
+def links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Iterator[str]:
     """Numbered, with the reason first; what is told of each stands below it."""
-    width = max((len(link.cause.reason) for link in chain if isinstance(link, Waiting)), default=0)
+    width = max((len(link.cause.reason) for link in chain if isinstance(link, WaitingLink)), default=0)
     for number, link in enumerate(chain, start=1):
         match link:
-            case Waiting(cause=cause):
+            case WaitingLink(cause=cause):
                 yield f"{number:<3}{cause.reason:<{width}}  {_subject(link, times, now)}"
                 yield from (f"     {line}" for line in _details(link, times, now))
-            case Shut(closing=closing):
+            case ClosedWindowLink(closing=closing):
                 since = f" since {times.short(closing.since, now)}" if closing.since else ""
                 yield f"{number:<3}{named(closing.window)}, {closing.window.kind}, closed{since}"
                 yield from (f"     {line}" for line in _openings(link, times))
 
 
-def unread(source: str, record: SourceRecord, times: Times) -> Iterator[str]:
+def unread(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
     """Since when and why the newest commit of a source is not known; nothing where it is."""
     if record.unreadable:
         since = moment(record.unreadable.since)
@@ -67,7 +67,7 @@ def left(source: str) -> Iterator[str]:
     yield "To hand it to another source, configure this one once more with a path that holds nothing; to delete it, approve that as well."
 
 
-def _subject(link: Waiting, times: Times, now: datetime) -> str:
+def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
     """`wave prod of webapp.kro.run, exponential 2`, or `prod/cart, node database, StatefulSet/cart-db, since 14:45`."""
     cause, standing = link.cause, link.standing
     position = cause.details.get("position")
@@ -85,15 +85,15 @@ def _subject(link: Waiting, times: Times, now: datetime) -> str:
     return ", ".join(filter(None, (name, node, told, shape, since)))
 
 
-def _is_of_rollout(cause: Cause) -> bool:
+def _is_of_rollout(cause: CauseRow) -> bool:
     return cause.reason.is_turn or cause.reason in {Reason.APPROVAL_REQUIRED, Reason.HALTED}
 
 
-def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:
+def _details(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterator[str]:
     cause = link.cause
     position, gates = cause.details.get("position"), cause.details.get("gates")
     if position and "limit" in position and cause.reason is not Reason.WAVE_NOT_REACHED:
-        yield str(Position(**position))
+        yield str(QueuePosition(**position))
         yield from _neighbours(link)
         yield from _rises(link, position)
     elif gates:
@@ -109,7 +109,7 @@ def _details(link: Waiting, times: Times, now: datetime) -> Iterator[str]:
         yield f"counts as failed after {times.short(link.standing.deadline, now)}"
 
 
-def _neighbours(link: Waiting) -> Iterator[str]:
+def _neighbours(link: WaitingLink) -> Iterator[str]:
     told = {"settled": link.settled, "not settled": link.unsettled}
     words = [f"{word} {_names(names, link.key)}" for word, names in told.items() if names]
     if words:
@@ -121,7 +121,7 @@ def _names(names: Sequence[str], among: ObjectKey) -> str:
     return listed(name.removeprefix(f"{among.namespace}/") for name in names)
 
 
-def _rises(link: Waiting, position: dict[str, Any]) -> Iterator[str]:
+def _rises(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
     if link.unsettled and position["then"] > position["limit"]:
         goes = f" and {link.cause.node or link.key.name} may start" if position["place"] <= position["then"] else ""
         verb = "settles" if len(link.unsettled) == 1 else "settle"
@@ -129,15 +129,15 @@ def _rises(link: Waiting, position: dict[str, Any]) -> Iterator[str]:
         yield f"when {_names(link.unsettled, link.key)} {verb} {limits}{goes}"
 
 
-def _openings(link: Shut, times: Times) -> Iterator[str]:
-    word = "ends " if link.closing.window.kind is Kind.DENY else "opens"
+def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
+    word = "ends " if link.closing.window.kind is WindowKind.DENY else "opens"
     if not link.opens:
         yield "never opens again" if word == "opens" else "has no end"
     for index, opening in enumerate(link.opens):
         yield f"{word if index == 0 else '     '}  {times.full(opening)}   {opening.astimezone(UTC):%H:%MZ}"
 
 
-def actions(found: Explanation) -> Iterator[tuple[str, str]]:
+def actions(found: CauseChain) -> Iterator[tuple[str, str]]:
     """What can be done, and the command or the place for it; each once."""
     seen: set[str] = set()
     for index, link in enumerate(found.chain):
@@ -147,11 +147,11 @@ def actions(found: Explanation) -> Iterator[tuple[str, str]]:
                 yield what, how
 
 
-def _actions(link: Link, before: Sequence[Link], found: Explanation) -> Iterator[tuple[str, str]]:
+def _actions(link: Link, before: Sequence[Link], found: CauseChain) -> Iterator[tuple[str, str]]:
     match link:
-        case Shut(closing=closing):
+        case ClosedWindowLink(closing=closing):
             window = closing.window
-            holder = next((one for one in reversed(before) if isinstance(one, Waiting)), None)
+            holder = next((one for one in reversed(before) if isinstance(one, WaitingLink)), None)
             if (
                 holder
                 and holder.standing
@@ -163,8 +163,8 @@ def _actions(link: Link, before: Sequence[Link], found: Explanation) -> Iterator
                     f"levelgate break-glass {reference(holder.key)} --for 1h --reason ...",
                 )
             yield f"change window {window.name}", f"in Git: {window.origin}"
-        case Waiting(key=key, cause=cause, standing=standing):
-            waits_for_it = before and isinstance(before[-1], Waiting) and before[-1].key != key
+        case WaitingLink(key=key, cause=cause, standing=standing):
+            waits_for_it = before and isinstance(before[-1], WaitingLink) and before[-1].key != key
             if waits_for_it and standing and cause.reason.is_gate and cause.reason is not Reason.HELD:
                 yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
             if standing and standing.file and cause.reason is Reason.RENDER_FAILED:
@@ -172,7 +172,7 @@ def _actions(link: Link, before: Sequence[Link], found: Explanation) -> Iterator
             yield from _answers(key, cause, standing.rollout if standing else "", found)
 
 
-def _answers(key: ObjectKey, cause: Cause, rollout: str, found: Explanation) -> Iterator[tuple[str, str]]:
+def _answers(key: ObjectKey, cause: CauseRow, rollout: str, found: CauseChain) -> Iterator[tuple[str, str]]:
     match cause.reason:
         case Reason.APPLY_FAILED if webhook := _WEBHOOK.search(cause.message):
             is_silent, name = webhook[1] != "admission", webhook[2]
@@ -209,7 +209,7 @@ def _answers(key: ObjectKey, cause: Cause, rollout: str, found: Explanation) -> 
                     yield "change the condition", f"in Git: {gate['at']}"
 
 
-def blocker(standing: Standing | None, cause: Cause) -> str:
+def blocker(standing: InstanceState | None, cause: CauseRow) -> str:
     """What a cause waits for, as a reference where there is one: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`."""
     gates = cause.details.get("gates") or ()
     for one in cause.because:

@@ -12,11 +12,11 @@ from applier.applyset.inventory import ForeignSet
 from applier.applyset.member import Member
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
-from applier.read.observe import refer
+from applier.read.observe import read_references
 from applier.state.health import health_of, rests_on
 from applier.state.observed import Observed, label
-from gitops.records.cause_rows import Cause
-from gitops.records.instance_state import Standing
+from gitops.records.cause_rows import CauseRow
+from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import causes_of
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -25,7 +25,7 @@ from renderer.kinds import CRD, is_built_in
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TreeNode:
     """One object; `below` are its members in order of level, node and name. `health` is a word of kstatus, for a terminating one too; `cause` is what
     keeps it from being as Git says, as its parent tells it.
     """
@@ -36,17 +36,17 @@ class Branch:
     health: str
     message: str
     obj: Object
-    below: tuple[Branch, ...] = ()
+    below: tuple[TreeNode, ...] = ()
     cause: str = ""
 
 
-async def tree(cluster: Cluster, parent: Object, now: datetime) -> Branch:
+async def tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
     """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
     below: dict[ObjectKey, list[Object]] = {}
     await _gather(cluster, parent, below)
     objects = [parent, *(obj for found in below.values() for obj in found)]
-    observed = Observed(await cluster.discover(), now=now).seen(objects)
-    return _branch(parent, below, await refer(cluster, observed, _to_be_read(objects, observed)))
+    observed = Observed(await cluster.discover(), now=now).with_objects(objects)
+    return _branch(parent, below, await read_references(cluster, observed, _to_be_read(objects, observed)))
 
 
 async def _gather(cluster: Cluster, parent: Object, below: dict[ObjectKey, list[Object]]) -> None:
@@ -63,7 +63,7 @@ def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]
     return crds.union(filter(None, map(rests_on, objects))) - observed.objects.keys()
 
 
-def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> Branch:
+def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> TreeNode:
     member = Member.of(obj)
     is_instance = bool(label(obj, well_known.PARENT_ID)) and not is_built_in(member.key.group_kind)
     health = health_of(obj, observed, is_instance=is_instance)
@@ -75,14 +75,14 @@ def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: 
         ),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
-    return Branch(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(ordered))
+    return TreeNode(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(ordered))
 
 
 def _causes(parent: Object) -> Mapping[str, str]:
     """What a source or an instance says of its members, by their keys: of each the worst."""
     if not label(parent, well_known.PARENT_ID):
         return {}
-    told = [*map(Cause.read, causes_of(parent)), *Standing.of(parent).causes]
+    told = [*map(CauseRow.read, causes_of(parent)), *InstanceState.of(parent).causes]
     return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
 
 
@@ -106,7 +106,7 @@ async def _list(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
         return []
 
 
-def walk(branch: Branch, depth: int = 0) -> Iterator[tuple[int, Branch]]:
+def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
     """Each object with its depth, a parent before its members."""
     yield depth, branch
     for one in branch.below:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Final
 
-from applier.cluster import Cluster, Subject
+from applier.cluster import Cluster, WatchTarget
 from applier.errors import Unavailable
 from applier.read.watches import Watches
 
@@ -20,7 +20,7 @@ OFTEN: Final = 0.2
 
 async def until(
     cluster: Cluster,
-    subjects: Collection[Subject],
+    subjects: Collection[WatchTarget],
     look: Callable[[], Awaitable[bool]],
     *,
     seconds: float | None,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gitops.explain.event_effects import Wake, Wakes
-from gitops.reconcile.incremental.topology import Woken
+from gitops.explain.event_effects import AffectedSet, EventEffects
+from gitops.reconcile.incremental.topology import DependencyMatch
 from gitops.text import aligned, title
 from renderer.phrasing import counted
 
 
-def as_text(found: Wakes) -> Iterator[str]:
+def as_text(found: EventEffects) -> Iterator[str]:
     """Lines for people."""
     if not found.watched:
         yield f"No event on {title(found.key)} is heard of: no set owns, reads or selects it, and it carries no mark of one."
@@ -29,12 +29,12 @@ def as_text(found: Wakes) -> Iterator[str]:
         yield f"A pass over {counted(len(found.roots), 'object')} follows; all others are left alone."
 
 
-def _row(wake: Wake) -> tuple[str, str, str]:
+def _row(wake: AffectedSet) -> tuple[str, str, str]:
     what = f"source {wake.set.source}" if wake.set.is_source else title(wake.set.parent)
     return what, ", ".join(_reasons(wake.why)), title(wake.root) if wake.root else "everything"
 
 
-def _reasons(why: Woken) -> Iterator[str]:
+def _reasons(why: DependencyMatch) -> Iterator[str]:
     for verb, nodes in (("owns", why.owned), ("reads", why.read), ("selects", why.selected)):
         if named := sorted(filter(None, nodes)):
             yield f"{verb} it as {' and '.join(named)}"
@@ -42,7 +42,7 @@ def _reasons(why: Woken) -> Iterator[str]:
             yield "is it"
 
 
-def as_json(found: Wakes) -> dict[str, Any]:
+def as_json(found: EventEffects) -> dict[str, Any]:
     """The stable contract of `explain --event -o json` (docs/reference.md)."""
     return {
         "object": str(found.key),

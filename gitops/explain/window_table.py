@@ -8,42 +8,42 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.records.cause_rows import timestamp
 from gitops.rollouts.source_rules import SourceRules
 from gitops.text import aligned
-from gitops.times import Times, length
-from gitops.windows.verdict import Reading, Rules, Verdict, judge, startable
-from gitops.windows.window import Kind, Selector, Target, Window
+from gitops.times import TimeFormat, length
+from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge, startable
+from gitops.windows.window import Window, WindowKind, WindowSelector, WindowTarget
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 
 _AHEAD = timedelta(days=60)
-_USUAL = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+_USUAL = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WindowGroup:
     """Targets of one place that the same windows of a source govern. `named` are windows that their gates ask for: these have to be open as well."""
 
     name: str
-    target: Target
+    target: WindowTarget
     windows: tuple[Window, ...]
-    rules: Rules
+    rules: WindowSet
     named: tuple[Window, ...] = ()
 
-    def judged(self, now: datetime, *, cutoff: bool = True) -> Verdict:
+    def judged(self, now: datetime, *, cutoff: bool = True) -> WindowVerdict:
         governing, *named = [
             windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
             for windows in (self.windows, *([_as_allow(window)] for window in self.named))
         ]
-        rules = [replace(self.rules, windows=governing), *(Rules(windows) for windows in named)]
-        return judge(rules, self.target, Effect.UPDATE, Reading(now))
+        rules = [replace(self.rules, windows=governing), *(WindowSet(windows) for windows in named)]
+        return judge(rules, self.target, Operation.UPDATE, TrustedTime(now))
 
     @property
     def is_timed(self) -> bool:
         """Does it open and close, or only close?"""
-        return bool(self.named) or any(window.kind is Kind.ALLOW for window in self.windows)
+        return bool(self.named) or any(window.kind is WindowKind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
         """Opening (None: it is open now), last start and closing; None where that does not come."""
@@ -60,48 +60,54 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class WindowCalendar:
     """The windows of one source, and what they govern."""
 
     source: str
     windows: tuple[Window, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[WindowGroup, ...]
 
     @classmethod
     def of(
-        cls, rules: SourceRules, targets: Iterable[Target], gates: Callable[[Target], Iterable[Gate]] = lambda _: ()
-    ) -> Calendar:
+        cls,
+        rules: SourceRules,
+        targets: Iterable[WindowTarget],
+        gates: Callable[[WindowTarget], Iterable[Gate]] = lambda _: (),
+    ) -> WindowCalendar:
         windows = tuple(rules.windows.values())
         return cls(rules.source, windows, tuple(_groups(windows, rules.for_windows(None), targets, gates)))
 
-    def within(self, namespace: str) -> Calendar:
+    def within(self, namespace: str) -> WindowCalendar:
         """With what is in this namespace only."""
         return replace(self, groups=tuple(group for group in self.groups if group.target.namespace == namespace))
 
 
 def _as_allow(window: Window) -> Window:
     """As `inWindow` asks for it: whatever its kind, and whomever it governs."""
-    return replace(window, kind=Kind.ALLOW, selector=Selector(), verbs=_USUAL, by_name=False)
+    return replace(window, kind=WindowKind.ALLOW, selector=WindowSelector(), verbs=_USUAL, by_name=False)
 
 
 def _groups(
-    windows: Sequence[Window], rules: Rules, targets: Iterable[Target], gates: Callable[[Target], Iterable[Gate]]
-) -> Iterator[Group]:
+    windows: Sequence[Window],
+    rules: WindowSet,
+    targets: Iterable[WindowTarget],
+    gates: Callable[[WindowTarget], Iterable[Gate]],
+) -> Iterator[WindowGroup]:
     """Targets by place and by the windows that govern them, or that their gates need."""
-    by_place: dict[str, dict[tuple[str, ...], Group]] = {}
-    needing: dict[str, Group] = {}
+    by_place: dict[str, dict[tuple[str, ...], WindowGroup]] = {}
+    needing: dict[str, WindowGroup] = {}
     for target in targets:
         needed = {name for gate in gates(target) for name in gate.needed_windows}
         named = tuple(window for window in windows if window.name in needed)
-        governing = tuple(window for window in windows if window.governs(target, Effect.UPDATE))
+        governing = tuple(window for window in windows if window.governs(target, Operation.UPDATE))
         names = tuple(window.name for window in governing)
         place = target.namespace or "(cluster-scoped)"
         groups = by_place.setdefault(place, {})
         if named:
             told = f"{place}, in {' and '.join(window.name for window in named)}"
-            needing.setdefault(told, Group(told, target, governing, rules, named))
+            needing.setdefault(told, WindowGroup(told, target, governing, rules, named))
         else:
-            groups.setdefault(names, Group(place, target, governing, rules))
+            groups.setdefault(names, WindowGroup(place, target, governing, rules))
     for place, groups in sorted(by_place.items()):
         for names, group in sorted(groups.items()):
             told = f"{place}, {' and '.join(names) or 'without a window'}"
@@ -109,12 +115,12 @@ def _groups(
         yield from (needing[name] for name in sorted(needing) if name.startswith(f"{place}, in "))
 
 
-def as_json(calendar: Calendar, now: datetime, count: int) -> list[dict[str, Any]]:
+def as_json(calendar: WindowCalendar, now: datetime, count: int) -> list[dict[str, Any]]:
     """The stable contract of `windows -o json`. Times are RFC 3339 in UTC; null is beyond ten years."""
     return [_as_json(window, calendar, now, count) for window in calendar.windows]
 
 
-def _as_json(window: Window, calendar: Calendar, now: datetime, count: int) -> dict[str, Any]:
+def _as_json(window: Window, calendar: WindowCalendar, now: datetime, count: int) -> dict[str, Any]:
     return {
         **({"source": calendar.source} if calendar.source else {}),
         "name": window.name,
@@ -140,7 +146,7 @@ def _time(moment: datetime | None) -> str | None:
     return timestamp(moment) if moment else None
 
 
-def tables(calendar: Calendar, times: Times, now: datetime, count: int) -> Iterator[str]:
+def tables(calendar: WindowCalendar, times: TimeFormat, now: datetime, count: int) -> Iterator[str]:
     """Lines: the windows, what they govern, and which Deny is ahead."""
     rows: list[tuple[str, ...]] = [_window_row(window, times, now) for window in calendar.windows]
     yield from aligned([("WINDOW", "KIND", "NOW", "NEXT CHANGE", "GOVERNS"), *rows])
@@ -151,7 +157,7 @@ def tables(calendar: Calendar, times: Times, now: datetime, count: int) -> Itera
             yield from ("", *ahead)
 
 
-def _window_row(window: Window, times: Times, now: datetime) -> tuple[str, str, str, str, str]:
+def _window_row(window: Window, times: TimeFormat, now: datetime) -> tuple[str, str, str, str, str]:
     span = window.timeline.span(now)
     return (
         window.name,
@@ -162,7 +168,7 @@ def _window_row(window: Window, times: Times, now: datetime) -> tuple[str, str, 
     )
 
 
-def next_change(window: Window, times: Times, now: datetime) -> str:
+def next_change(window: Window, times: TimeFormat, now: datetime) -> str:
     """`last start 16:30 CET`, `closes 17:00 CET`, or when it becomes active; `none` where it never changes any more."""
     span = window.timeline.span(now)
     if span.until is None:
@@ -187,7 +193,7 @@ def governs(window: Window) -> str:
     return where if window.verbs == _USUAL else f"{where} ({', '.join(sorted(window.verbs))} only)"
 
 
-def _target_rows(group: Group, times: Times, now: datetime, count: int) -> list[tuple[str, ...]]:
+def _target_rows(group: WindowGroup, times: TimeFormat, now: datetime, count: int) -> list[tuple[str, ...]]:
     state = "open" if group.judged(now).open else "closed"
     rows = [
         (
@@ -199,16 +205,16 @@ def _target_rows(group: Group, times: Times, now: datetime, count: int) -> list[
     return [(group.name, state, *rows[0]), *(("", "", *row) for row in rows[1:])]
 
 
-def _end(last: datetime | None, closes: datetime | None, times: Times, opens: datetime) -> str:
+def _end(last: datetime | None, closes: datetime | None, times: TimeFormat, opens: datetime) -> str:
     """`16:30 / 17:00 CET`, or one time where there is no cutoff."""
     shown = [times.short(edge, opens) for edge in (last, closes) if edge]
     return " / ".join(dict.fromkeys(shown))
 
 
-def _ahead(window: Window, groups: Sequence[Group], times: Times, now: datetime) -> Iterator[str]:
+def _ahead(window: Window, groups: Sequence[WindowGroup], times: TimeFormat, now: datetime) -> Iterator[str]:
     """A Deny that begins soon, and what it leaves of the openings."""
     span = window.timeline.span(now)
-    if window.kind is not Kind.DENY or span.active or span.until is None or span.until - now > _AHEAD:
+    if window.kind is not WindowKind.DENY or span.active or span.until is None or span.until - now > _AHEAD:
         return
     begins, ends = window.timeline.span(span.until)[1:]
     assert begins

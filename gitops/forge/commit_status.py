@@ -11,7 +11,7 @@ from urllib.parse import quote
 from renderer.frozen import dataclass
 
 
-class Verdict(StrEnum):
+class ReviewVerdict(StrEnum):
     """In GitHub's words."""
 
     SUCCESS = "success"
@@ -20,17 +20,17 @@ class Verdict(StrEnum):
     PENDING = "pending"
 
 
-_AT_GITLAB = {Verdict.FAILURE: "failed", Verdict.ERROR: "failed"}
+_AT_GITLAB = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
 _GITHUB_TAKES, _GITLAB_TAKES = 140, 255
 """Characters of a description."""
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class CommitStatus:
     """How `commit` was judged, under a `name` that is ours; `url` leads to more, where there is more."""
 
     commit: str
-    verdict: Verdict
+    verdict: ReviewVerdict
     name: str
     text: str
     url: str = ""

@@ -13,17 +13,17 @@ from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
-from gitops.source.target import Server, is_loopback, parts_of, redact
+from gitops.source.target import RepositoryAddress, is_loopback, parts_of, redact
 from renderer.frozen import dataclass
 
 
-class Kind(StrEnum):
+class ForgeKind(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
 
 
-_KNOWN: Final = {"github.com": Kind.GITHUB, "gitlab.com": Kind.GITLAB, "codeberg.org": Kind.GITEA}
+_KNOWN: Final = {"github.com": ForgeKind.GITHUB, "gitlab.com": ForgeKind.GITLAB, "codeberg.org": ForgeKind.GITEA}
 
 
 class UnknownForge(GitopsError):
@@ -31,12 +31,12 @@ class UnknownForge(GitopsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ForgeProject:
     """One repository at one forge: the URL of its `api`, what that calls it, and the file with the token. `login` is our name there, for tokens that
     may not ask for it.
     """
 
-    kind: Kind
+    kind: ForgeKind
     api: str
     project: str
     token_file: Path
@@ -45,12 +45,12 @@ class Place:
     @classmethod
     def of(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
-    ) -> Place:
+    ) -> ForgeProject:
         """Where the repository at `url` is, as far as that tells; the rest has to be said. Raises UnknownForge."""
         server = _server(url)
         if not (kind or server.host in _KNOWN):
             raise UnknownForge(f"{server.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
-        found = Kind(kind) if kind else _KNOWN[server.host]
+        found = ForgeKind(kind) if kind else _KNOWN[server.host]
         project = project or server.path
         if not project or not (api or server.host):
             raise UnknownForge(
@@ -62,13 +62,13 @@ class Place:
     def connect(self, clock: Clock) -> tuple[Forge, Rest]:
         """The forge, and its connection, to be closed by the caller."""
         match self.kind:
-            case Kind.GITHUB:
+            case ForgeKind.GITHUB:
                 rest = Rest(self.api, self.token_file, clock, accept="application/vnd.github+json")
                 return GitHub(rest, self.project, self.login), rest
-            case Kind.GITEA:
+            case ForgeKind.GITEA:
                 rest = Rest(self.api, self.token_file, clock, scheme="token ")
                 return Gitea(rest, self.project, self.login), rest
-            case Kind.GITLAB:
+            case ForgeKind.GITLAB:
                 rest = Rest(self.api, self.token_file, clock, header="PRIVATE-TOKEN", scheme="")
                 return GitLab(rest, self.project, self.login), rest
 
@@ -99,19 +99,19 @@ def _unreadable(url: str) -> UnknownForge:
     return UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH")
 
 
-def _server(url: str) -> Server:
+def _server(url: str) -> RepositoryAddress:
     try:
-        return Server.of(url)
+        return RepositoryAddress.of(url)
     except ValueError:
         raise _unreadable(url) from None
 
 
-def _api(kind: Kind, server: Server) -> str:
+def _api(kind: ForgeKind, server: RepositoryAddress) -> str:
     web = f"https://{server.host}{f':{server.port}' if server.port else ''}"
     match kind:
-        case Kind.GITHUB:
+        case ForgeKind.GITHUB:
             return "https://api.github.com" if server.host == "github.com" else f"{web}/api/v3"
-        case Kind.GITLAB:
+        case ForgeKind.GITLAB:
             return f"{web}/api/v4"
-        case Kind.GITEA:
+        case ForgeKind.GITEA:
             return f"{web}/api/v1"

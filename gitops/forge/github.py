@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from gitops.forge.commit_status import Status
-from gitops.forge.port import Comment, PullRequest, PullState, TooMany
+from gitops.forge.commit_status import CommitStatus
+from gitops.forge.port import Comment, PullRequest, PullState, TooManyItems
 from gitops.forge.rest import Rest, unread
 from renderer.frozen import dataclass
 
@@ -51,7 +51,7 @@ class GitHub:
     async def delete(self, number: int, comment: Comment) -> None:
         await self.rest.send("DELETE", f"{self._at}/issues/comments/{comment.id}", None, unread)
 
-    async def tell(self, status: Status) -> None:
+    async def tell(self, status: CommitStatus) -> None:
         await self.rest.send("POST", *status.at_github(self.project), unread)
 
     async def default_branch(self) -> str:
@@ -64,7 +64,7 @@ class GitHub:
             found = await self.rest.pages(
                 f"{self._at}/pulls", lambda one: _pull(one) if _is_from(one, self.project, branch) else None, **asked
             )
-        except TooMany as cut:  # the newest come first
+        except TooManyItems as cut:  # the newest come first
             found = list(cut.found)
         return [one for one in found if one]
 

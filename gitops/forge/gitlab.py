@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from gitops.forge.commit_status import Status
-from gitops.forge.port import Comment, NotThere, PullRequest, PullState
+from gitops.forge.commit_status import CommitStatus
+from gitops.forge.port import Comment, ForgeNotFound, PullRequest, PullState
 from gitops.forge.rest import Rest, unread
 from renderer.frozen import dataclass
 
@@ -58,9 +58,9 @@ class GitLab:
     async def delete(self, number: int, comment: Comment) -> None:
         await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}", None, unread)
 
-    async def tell(self, status: Status) -> None:
+    async def tell(self, status: CommitStatus) -> None:
         # "References for commit": the head of a fork is on no branch of the project, and has no state there.
-        with suppress(NotThere):
+        with suppress(ForgeNotFound):
             await self.rest.send("POST", *status.at_gitlab(self.project), unread)
 
     async def default_branch(self) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gitops.errors import GitopsError
-from gitops.forge.commit_status import Status
+from gitops.forge.commit_status import CommitStatus
 from renderer.frozen import dataclass
 
 
@@ -20,15 +20,15 @@ class ForgeRefused(ForgeError):
     """It never will: somebody has to change a token, a permission, or what is asked for."""
 
 
-class NotThere(ForgeRefused):
+class ForgeNotFound(ForgeRefused):
     """What was asked for does not exist, or may not be seen."""
 
 
-class TooLong(ForgeRefused):
+class CommentTooLong(ForgeRefused):
     """The forge does not take a text of this form or length."""
 
 
-class TooMany(ForgeRefused):
+class TooManyItems(ForgeRefused):
     """A list that is longer than anybody reads; `found` are the items that were read."""
 
     def __init__(self, text: str, found: Sequence[Any]) -> None:
@@ -98,7 +98,7 @@ class Forge(Protocol):
 
     async def delete(self, number: int, comment: Comment) -> None: ...
 
-    async def tell(self, status: Status) -> None:
+    async def tell(self, status: CommitStatus) -> None:
         """Say of a commit how it was judged, where the forge has a place for that."""
 
     async def default_branch(self) -> str: ...

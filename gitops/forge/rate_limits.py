@@ -25,7 +25,7 @@ _TOLD: Final = ("rate limit", "abuse detection")
 
 
 @dataclass
-class Limits:
+class RateLimits:
     """`resumes` is when the next request may be sent; None where nothing is known against it."""
 
     resumes: datetime | None = None

@@ -17,8 +17,8 @@ from urllib.parse import urlencode, urlsplit
 
 from applier.proxy import proxy_of
 from gitops.clock import Clock
-from gitops.forge.port import ForgeError, ForgeRefused, NotThere, RateLimited, TooLong, TooMany
-from gitops.forge.rate_limits import Limits
+from gitops.forge.port import CommentTooLong, ForgeError, ForgeNotFound, ForgeRefused, RateLimited, TooManyItems
+from gitops.forge.rate_limits import RateLimits
 from gitops.secret_file import secret_in
 from renderer.frozen import dataclass
 
@@ -56,7 +56,7 @@ class Rest:
     scheme: str = "Bearer "
     accept: str = "application/json"
     _unchanged: dict[str, tuple[str, _Answer]] = field(default_factory=dict)
-    _limits: Limits = field(default_factory=Limits)
+    _limits: RateLimits = field(default_factory=RateLimits)
     _session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -81,7 +81,7 @@ class Rest:
             if not answer.following:
                 return found
             url = self._here(answer.following, path)
-        raise TooMany(f"{self.api}{path}: more than {_MOST_PAGES} pages; read are the first {len(found)}", found)
+        raise TooManyItems(f"{self.api}{path}: more than {_MOST_PAGES} pages; read are the first {len(found)}", found)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
         """Write, and give what is answered. Raises ForgeError."""
@@ -178,9 +178,9 @@ class Rest:
                     f"{told}; the token may not do this: give it the right to comment and to set states"
                 )
             case 404 | 410:
-                return NotThere(f"{told}; check the repository and what the token may see")
+                return ForgeNotFound(f"{told}; check the repository and what the token may see")
             case 400 | 413 | 422:
-                return TooLong(told)
+                return CommentTooLong(told)
             case _ if status < 400:
                 return ForgeRefused(f"{told}; it has moved: name the new place")
         return ForgeError(told) if status >= 500 else ForgeRefused(told)

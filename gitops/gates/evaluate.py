@@ -14,20 +14,20 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from applier.applyset.adoption import LAST_APPLIED
-from applier.causes import Because, Reason
+from applier.causes import CauseRef, Reason
 from gitops.rollouts import closed_windows as calendar
 from gitops.rollouts.advance import Pace
-from gitops.rollouts.amounts import Amount
-from gitops.rollouts.collection import Counters, Item
+from gitops.rollouts.amounts import CountOrPercent
+from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Shape, frontier
-from gitops.windows.verdict import Closing
+from gitops.windows.verdict import ClosedWindow
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
-from renderer.cel.why_false import Part, decisive
+from renderer.cel.why_false import Operand, decisive
 from renderer.definition.conditions import as_bool
-from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, Rate, of_item
+from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, PaceCall, of_item
 from renderer.definition.gates import SECRET_FIELDS, Gate, key_of
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
@@ -39,7 +39,7 @@ TICK: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TargetVariables:
     """What gates read as `target`: where an item would move to."""
 
     revision: int
@@ -57,7 +57,7 @@ class Change:
         }
 
 
-class Fact(NamedTuple):
+class ExternalFact(NamedTuple):
     """What is known of an external fact: is it so? None where that is not known; then `why`."""
 
     answer: bool | None
@@ -65,19 +65,19 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class GateFacts:
     """What is the same for all items in one pass. `windows`: is each open, cutoff counted; it must hold all that gates name. `externals` are all
     that the operator declares, None where nobody knows which these are: then nothing is known of any.
     """
 
     now: datetime
-    target: Change
+    target: TargetVariables
     windows: Mapping[str, bool] = field(default_factory=dict)
-    externals: Mapping[str, Fact] | None = None
+    externals: Mapping[str, ExternalFact] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class GateSubject:
     """An item, or a resource that an item depends on, as gates see it: the live object, empty where there is none, and what it stands at."""
 
     manifest: Mapping[str, Any]
@@ -92,18 +92,18 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GateVariables:
     """What the gates of one item may read, by name, besides facts and counters. `item` is None for a single resource; `values` are `schema`
     and the iterators, `ancestors` the resources that it depends on.
     """
 
-    item: Subject | None = None
-    ancestors: Mapping[str, Subject | Sequence[Subject]] = field(default_factory=dict)
+    item: GateSubject | None = None
+    ancestors: Mapping[str, GateSubject | Sequence[GateSubject]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedGate:
     """One gate that is not open. `parts`: the operands that made it so, with their values.
 
     `reason`: WindowClosed where windows alone did, PaceReached where the pace alone did, GateError where it cannot be judged, else GateClosed.
@@ -133,16 +133,18 @@ class Closed:
         return f"${{{self.gate.text}}}{where}" + (f": {told}" if told else " is false")
 
 
-class Judge:
+class GateEvaluator:
     """Judges one list of gates. `items` gives the items of the collection; it is called once, and only if a gate reads them as a list."""
 
-    def __init__(self, gates: Sequence[Gate], facts: Facts, items: Callable[[], Iterable[Subject]] = tuple) -> None:
+    def __init__(
+        self, gates: Sequence[Gate], facts: GateFacts, items: Callable[[], Iterable[GateSubject]] = tuple
+    ) -> None:
         self.facts = facts
         self.conditions = tuple(gate for gate in gates if not gate.sets_pace)
         self.rates = tuple(gate for gate in gates if gate.sets_pace)
         self._items = items
         self._values: dict[tuple[Gate, str], Any] = {}
-        self._answers: dict[Gate, Closed | None] = {}
+        self._answers: dict[Gate, ClosedGate | None] = {}
         self._common = {
             "now": facts.now.replace(microsecond=0),
             "target": facts.target.as_value(),
@@ -150,22 +152,24 @@ class Judge:
             EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
-    def closed(self, view: View, past: Collection[str] = ()) -> tuple[Closed, ...]:
+    def closed(self, view: GateVariables, past: Collection[str] = ()) -> tuple[ClosedGate, ...]:
         """The conditions that keep this item where it is, where somebody goes `past` these windows; those that set the pace are not asked."""
         return tuple(one for one in self._closed(view) if not one.is_passed(past))
 
-    def overridden(self, view: View, past: Collection[str]) -> frozenset[str]:
+    def overridden(self, view: GateVariables, past: Collection[str]) -> frozenset[str]:
         """The windows, by name, whose conditions are closed for this item and passed."""
         found = self._closed(view) if past else ()
         return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
 
-    def slowed(self, policy: Policy, view: View, item: Item, counters: Counters) -> tuple[Closed, ...]:
+    def slowed(
+        self, policy: Policy, view: GateVariables, item: RolloutItem, counters: Counters
+    ) -> tuple[ClosedGate, ...]:
         """The gates that set the pace and let this item not move, given the counters of its wave."""
         return tuple(
             filter(None, (self._judge(gate, view, _counted(gate, policy, item, counters)) for gate in self.rates))
         )
 
-    def pace(self, policy: Policy, view_of: Callable[[str], View]) -> Pace | None:
+    def pace(self, policy: Policy, view_of: Callable[[str], GateVariables]) -> Pace | None:
         """The pace of a rollout where the gates set one that no shape of a policy is; see `paced`. `view_of` an item's key."""
         if not self.rates or plain_rate(self.rates):
             return None
@@ -177,33 +181,33 @@ class Judge:
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TICK if reads_time else None
 
-    def _closed(self, view: View) -> Iterator[Closed]:
+    def _closed(self, view: GateVariables) -> Iterator[ClosedGate]:
         return filter(None, (self._judge(gate, view, {}) for gate in self.conditions))
 
-    def _judge(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
+    def _judge(self, gate: Gate, view: GateVariables, counted: Mapping[str, Any]) -> ClosedGate | None:
         if not gate.is_fixed:
             return self._judged(gate, view, counted)
         if gate not in self._answers:
             self._answers[gate] = self._judged(gate, view, counted)
         return self._answers[gate]
 
-    def _judged(self, gate: Gate, view: View, counted: Mapping[str, Any]) -> Closed | None:
+    def _judged(self, gate: Gate, view: GateVariables, counted: Mapping[str, Any]) -> ClosedGate | None:
         if told := _unanswerable(gate, self.facts):
-            return Closed(gate, Reason.GATE_ERROR, error=told)
+            return ClosedGate(gate, Reason.GATE_ERROR, error=told)
         variables = {**self._common, **counted, **dict(self._variables(gate, view))}
         try:
             if as_bool(gate.program, self._value(gate, variables)):
                 return None
         except ExpressionError as error:
             if not _is_unknown_fact(error):
-                return Closed(gate, Reason.GATE_ERROR, error=error.message)
+                return ClosedGate(gate, Reason.GATE_ERROR, error=error.message)
         parts = decisive(gate.program, variables)
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := key_of(node, WINDOWS)))
         reason = _reason(parts)
         awaits_opening = reason is Reason.WINDOW_CLOSED and not any(part.value for part in parts)
-        return Closed(gate, reason, tuple(map(self._told, parts)), windows, awaits_opening=awaits_opening)
+        return ClosedGate(gate, reason, tuple(map(self._told, parts)), windows, awaits_opening=awaits_opening)
 
-    def _told(self, part: Part) -> str:
+    def _told(self, part: Operand) -> str:
         if not (part.error and _is_unknown_fact(part.error)):
             return str(part)
         fact = (self.facts.externals or {}).get(key_of(part.node, EXTERNALS) or "")
@@ -224,11 +228,11 @@ class Judge:
                 self._values[gate, name] = program.evaluate(variables)
         return {name: self._values[gate, name] for name in gate.fixed}
 
-    def _variables(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
+    def _variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
         for name, value in self._raw(gate, view):
             yield name, gate.views[name](value) if name in gate.views else value
 
-    def _raw(self, gate: Gate, view: View) -> Iterator[tuple[str, Any]]:
+    def _raw(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
         for name in gate.names:
             if name in gate.scope.items and view.item:
                 yield name, view.item.as_value()
@@ -236,7 +240,7 @@ class Judge:
                 yield name, self._collection
             elif name in view.ancestors:
                 found = view.ancestors[name]
-                yield name, found.as_value() if isinstance(found, Subject) else [one.as_value() for one in found]
+                yield name, found.as_value() if isinstance(found, GateSubject) else [one.as_value() for one in found]
             elif name in view.values:
                 yield name, view.values[name]
 
@@ -245,7 +249,7 @@ class Judge:
         return [item.as_value() for item in self._items()]
 
 
-def _unanswerable(gate: Gate, facts: Facts) -> str:
+def _unanswerable(gate: Gate, facts: GateFacts) -> str:
     """Why it cannot be judged whatever the item; empty where it can."""
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"there is no window {missing[0]}"
@@ -267,20 +271,20 @@ def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     return policy.paced(shape_of(rate)) if rate else policy
 
 
-def plain_rate(gates: Sequence[Gate]) -> Rate | None:
+def plain_rate(gates: Sequence[Gate]) -> PaceCall | None:
     """The one rate that these gates ask for, where there is one and they ask for nothing else."""
     return gates[0].rate if len(gates) == 1 else None
 
 
-def shape_of(rate: Rate) -> Shape:
+def shape_of(rate: PaceCall) -> Shape:
     match rate.argument:
         case int() as factor if rate.shape == "exponential":
             return Exponential(factor)
         case argument:
-            return Linear(Amount.read(argument))
+            return Linear(CountOrPercent.read(argument))
 
 
-def as_wait(closed: Sequence[Closed], windows: Mapping[str, Closing]) -> Wait | None:
+def as_wait(closed: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Wait | None:
     """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
     if not closed:
         return None
@@ -289,7 +293,7 @@ def as_wait(closed: Sequence[Closed], windows: Mapping[str, Closing]) -> Wait | 
     starts = [min(found) for one in closed if one.reason is Reason.WINDOW_CLOSED and (found := _moments(one, windows))]
     not_before = None if never else max(starts, default=None)
     asked = [windows[name] for name in sorted({name for one in closed for name in one.windows} & windows.keys())]
-    gates = [Because("Gate", one.gate.text, one.reason) for one in closed if one.reason is not Reason.WINDOW_CLOSED]
+    gates = [CauseRef("Gate", one.gate.text, one.reason) for one in closed if one.reason is not Reason.WINDOW_CLOSED]
     plain = len(asked) == 1 and all(one.awaits_opening for one in closed)
     message = calendar.message(asked, not_before) if plain else "; ".join(map(str, closed))
     because = (*map(calendar.because, asked), *gates)
@@ -313,7 +317,7 @@ def _visible(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**kept, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _counted(gate: Gate, policy: Policy, item: Item, counters: Counters) -> dict[str, Any]:
+def _counted(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
     """Counters, and whether each rate lets the item move: it did already, or fewer are updated than the shape allows."""
     done = counters.settled + counters.failed
     sliding = policy.mode is Mode.SLIDING
@@ -326,7 +330,7 @@ def _counted(gate: Gate, policy: Policy, item: Item, counters: Counters) -> dict
     }
 
 
-def _reason(parts: Sequence[Part]) -> Reason:
+def _reason(parts: Sequence[Operand]) -> Reason:
     if parts and all(key_of(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED
     if parts and all(key_of(part.node, RATES) or key_of(part.node, COUNTERS) for part in parts):
@@ -338,5 +342,5 @@ def _is_unknown_fact(error: ExpressionError) -> bool:
     return isinstance(error, NoSuchKey) and error.path[0] == EXTERNALS
 
 
-def _moments(closed: Closed, windows: Mapping[str, Closing]) -> list[datetime]:
+def _moments(closed: ClosedGate, windows: Mapping[str, ClosedWindow]) -> list[datetime]:
     return [moment for name in closed.windows if name in windows and (moment := windows[name].until)]

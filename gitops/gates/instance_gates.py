@@ -8,37 +8,37 @@ from datetime import datetime
 from functools import cached_property, partial
 
 from applier.causes import Reason
-from applier.plan.model import SetPlan
-from gitops.gates.evaluate import Facts, Judge, Subject, View, as_wait
+from applier.plan.model import ApplySetPlan
+from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, as_wait
 from gitops.rollouts.advance import Pace
-from gitops.rollouts.collection import Collection
+from gitops.rollouts.collection import RolloutCollection
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.windows.verdict import Closing
+from gitops.windows.verdict import ClosedWindow
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.resolve import laid_over, schema_value
+from renderer.render.resolve import overlay, schema_value
 
 
 @dataclass(repr=False)
-class CollectionGates:
+class InstanceGates:
     """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next, `past` which of them somebody
     lets an instance pass.
     """
 
     gates: Sequence[Gate]
-    facts: Facts
-    collection: Collection
+    facts: GateFacts
+    collection: RolloutCollection
     keys: Mapping[str, ObjectKey]
-    plans: Mapping[ObjectKey, SetPlan]
-    windows: Mapping[str, Closing]
+    plans: Mapping[ObjectKey, ApplySetPlan]
+    windows: Mapping[str, ClosedWindow]
     past: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
-    _judge: Judge = field(init=False)
+    _judge: GateEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
         # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
-        self._judge = Judge(self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans))
+        self._judge = GateEvaluator(self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans))
 
     def wait(self, item: str) -> Wait | None:
         """Why the conditions keep this item where it is."""
@@ -78,26 +78,26 @@ class CollectionGates:
     def _unsettled(self) -> tuple[str, ...]:
         return tuple(item.key for item in self.collection if not self.collection.standing_of(item.key).settled)
 
-    def _view(self, item: str) -> View:
+    def _view(self, item: str) -> GateVariables:
         plan = self.plans[self.keys[item]]
         read = any("schema" in gate.names for gate in self.gates)
-        return View(
+        return GateVariables(
             _subject(self.collection, item, plan),
             values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {},
         )
 
 
 def _subjects(
-    collection: Collection, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, SetPlan]
-) -> list[Subject]:
+    collection: RolloutCollection, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, ApplySetPlan]
+) -> list[GateSubject]:
     return [_subject(collection, item.key, plans[keys[item.key]]) for item in collection]
 
 
-def _subject(collection: Collection, name: str, plan: SetPlan) -> Subject:
+def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
     ready = plan.parent is not None and all(node.ready for node in plan.nodes)
     settled = collection.standing_of(name).settled
-    wanted = laid_over(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
-    return Subject(wanted, ready, collection[name].moved, settled, plan.rendered.revision)
+    wanted = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
+    return GateSubject(wanted, ready, collection[name].moved, settled, plan.rendered.revision)
 
 
 def _is_for_items(gate: Gate) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows.lint import meeting
-from gitops.windows.window import Kind, Target, Window
+from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer.definition.compile import Definition
 from renderer.definition.gates import Gate
 from renderer.definition.variables import suggestion
@@ -29,14 +29,16 @@ def unknown_names(
 
 
 def never_open(
-    definitions: Mapping[str, Definition], windows: Iterable[Window], targets: Iterable[Target], now: datetime
+    definitions: Mapping[str, Definition], windows: Iterable[Window], targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[Problem]:
     """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
     by_name = {window.name: window for window in windows}
     gates = by_target(definitions)
     told = set()
     for target in targets:
-        allows = tuple(w.name for w in by_name.values() if w.kind is Kind.ALLOW and w.governs(target, Effect.UPDATE))
+        allows = tuple(
+            w.name for w in by_name.values() if w.kind is WindowKind.ALLOW and w.governs(target, Operation.UPDATE)
+        )
         of_target = gates(target)
         needed = sorted({name for gate in of_target for name in gate.needed_windows} & by_name.keys())
         if not needed or (target.rgd, target.node, allows) in told:
@@ -50,7 +52,7 @@ def never_open(
         yield _problem(gate, f"asks for {' and '.join(needed)}{others}; these are never open together")
 
 
-def by_target(definitions: Mapping[str, Definition]) -> Callable[[Target], tuple[Gate, ...]]:
+def by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
     """The gates of a target; the definitions are by their names."""
     gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
     return lambda target: gates.get(target.rgd, {}).get(target.node, ())

@@ -23,7 +23,7 @@ from applier.cluster import CONTENT, Object
 from applier.read.leftovers import is_our_parent, our_sets
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
-from gitops.maintenance.cluster_facts import Facts
+from gitops.maintenance.cluster_facts import ClusterFacts
 from gitops.records import revisions
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -42,24 +42,24 @@ _UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
 _OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)
 
 
-class Level(StrEnum):
+class CheckLevel(StrEnum):
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One thing that was looked at: `objects` are those concerned, keys of kinds have no name; `advice` is what to do, empty where all is well."""
 
-    level: Level
+    level: CheckLevel
     area: str
     message: str
     advice: str = ""
     objects: tuple[ObjectKey, ...] = ()
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: ClusterFacts) -> list[CheckFinding]:
     """Findings by area, in a fixed order of areas."""
     seen = _Judge(facts)
     areas = {
@@ -76,13 +76,13 @@ def judge(facts: Facts) -> list[Finding]:
     return [
         finding
         for area, (found, summary) in areas.items()
-        for finding in (list(found) or [Finding(Level.OK, area, summary)])
+        for finding in (list(found) or [CheckFinding(CheckLevel.OK, area, summary)])
     ]
 
 
 @dataclass(frozen=True)
 class _Judge:
-    facts: Facts
+    facts: ClusterFacts
 
     @cached_property
     def objects(self) -> list[tuple[ObjectKey, Object]]:
@@ -109,34 +109,36 @@ class _Judge:
         counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
         return ", ".join(counted(number, noun) for noun, number in counts.items())
 
-    def cluster(self) -> Iterator[Finding]:
+    def cluster(self) -> Iterator[CheckFinding]:
         for group in sorted(self.facts.survey.discovery.stale):
             advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
-            yield Finding(Level.WARNING, "cluster", f"the API group {group} does not answer", advice)
+            yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.refused:
             message = (
                 f"{counted(len(refused), 'kind')} cannot be looked through, so what is left of us there is not known"
             )
             kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
             advice = f"`levelgate check -o json` names all; {next(iter(refused.values()))}"
-            yield Finding(Level.WARNING, "cluster", message, advice, kinds)
+            yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
-    def permissions(self) -> Iterator[Finding]:
+    def permissions(self) -> Iterator[CheckFinding]:
         for resource, lacking in groupby(self.facts.missing, key=lambda one: replace(one, verb="")):
             verbs = ", ".join(one.verb for one in lacking)
-            yield Finding(Level.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", _GRANT)
+            yield CheckFinding(
+                CheckLevel.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", _GRANT
+            )
 
-    def definitions(self) -> Iterator[Finding]:
+    def definitions(self) -> Iterator[CheckFinding]:
         for key, crd in sorted(self.facts.crds.items()):
             if not status.exists_ready(crd):
                 why = status.health(crd).message or "not established yet"
                 advice = f"see `kubectl describe crd {key.name}`"
-                yield Finding(Level.PROBLEM, "definitions", f"not served: {why}", advice, (key,))
+                yield CheckFinding(CheckLevel.PROBLEM, "definitions", f"not served: {why}", advice, (key,))
             elif not self._is_served(defined_kind(crd)):
                 advice = "if that lasts, see the log of the API server"
-                yield Finding(Level.PROBLEM, "definitions", "established, and not served", advice, (key,))
+                yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, and not served", advice, (key,))
 
-    def sets(self) -> Iterator[Finding]:
+    def sets(self) -> Iterator[CheckFinding]:
         for key, obj in self.objects:
             if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
                 yield from self._set(key, obj)
@@ -170,28 +172,28 @@ class _Judge:
             "stop it there; then remove its entry from metadata.managedFields, or let it release the object",
         )
 
-    def _set(self, key: ObjectKey, obj: Object) -> Iterator[Finding]:
+    def _set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
         try:
             scope = inventory.read_scope(obj)
         except ForeignSet as error:
             what, _, advice = str(error).rpartition("; ")
-            yield Finding(Level.PROBLEM, "sets", what, advice, (key,))
+            yield CheckFinding(CheckLevel.PROBLEM, "sets", what, advice, (key,))
             return
         tooling = annotation(obj, well_known.TOOLING)
         if _numbers(tooling) > _numbers(self.facts.version):
             advice = f"use that version or a newer one; this is {self.facts.version} and may not know what it finds"
-            yield Finding(Level.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
+            yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
         if gone := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
             advice = "the next pass drops what has no member; until then kubectl cannot take the set over"
             message = f"the inventory names {', '.join(gone)}, not served here"
-            yield Finding(Level.WARNING, "sets", message, advice, (key,))
+            yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
         mine = [one for one, member in self.members if label(member, well_known.PART_OF) == applyset_id(key)]
         if beyond := tuple(one for one in mine if not scope >= inventory.scope_of([one], key)):
             message = f"the inventory of {key} does not cover all its members"
             advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; what they leave out is not pruned"
-            yield Finding(Level.PROBLEM, "sets", message, advice, beyond)
+            yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, beyond)
 
-    def leftovers(self) -> Iterator[Finding]:
+    def leftovers(self) -> Iterator[CheckFinding]:
         ours = our_sets(self.facts.survey)
         lone = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known}
         instances = {key: obj for key, obj in self.objects if _is_instance(obj)}
@@ -243,14 +245,14 @@ class _Judge:
             f"what Git holds the next pass takes up; or {_UNINSTALL}",
         )
 
-    def kro(self) -> Iterator[Finding]:
+    def kro(self) -> Iterator[CheckFinding]:
         if self.facts.kro:
             yield from _of(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED)),
                 "kro",
                 f"kro runs ({self.facts.kro}), and we manage kinds that were its own",
                 "stop one of the two: both would write these instances",
-                level=Level.PROBLEM,
+                level=CheckLevel.PROBLEM,
             )
             return
         yield from _of(
@@ -288,11 +290,11 @@ class _Judge:
 
 
 def _of(
-    objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: Level = Level.WARNING
-) -> Iterator[Finding]:
+    objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: CheckLevel = CheckLevel.WARNING
+) -> Iterator[CheckFinding]:
     """One finding about all these objects; none where there are none."""
     if named := tuple(objects):
-        yield Finding(level, area, message, advice, named)
+        yield CheckFinding(level, area, message, advice, named)
 
 
 def _is_instance(obj: Object) -> bool:

@@ -13,13 +13,13 @@ from datetime import timedelta
 
 from applier.cluster import PARENT, PEOPLE, STATUS, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
-from applier.read.contents import inside
-from applier.read.leftovers import Survey, is_ours, our_sets, survey
-from applier.read.release import released
+from applier.read.contents import contents_of
+from applier.read.leftovers import LeftoverSurvey, is_ours, our_sets, survey
+from applier.read.release import strip_metadata
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import Observed, is_terminating, label
 from gitops.clock import Clock
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.reconcile.sources import SourceState
@@ -39,7 +39,7 @@ _COMMIT = "uninstall"
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class UninstallPlan:
     """What is to be done: objects to `release`, `records` to delete, and our own namespace, where we made it.
 
     `sets` are the ids of our sets; `unseen` are kinds that could not be looked through, with the reason.
@@ -52,7 +52,7 @@ class Departure:
     unseen: Mapping[str, str]
 
     @classmethod
-    def of(cls, found: Survey) -> Departure:
+    def of(cls, found: LeftoverSurvey) -> UninstallPlan:
         """Pure. Records are what is ours in our namespace and not put there by Git."""
         sets = our_sets(found)
         left = [
@@ -76,38 +76,40 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaver:
+class Uninstaller:
     """Takes everything of ours off one cluster."""
 
     cluster: Cluster
 
-    async def look(self) -> Departure:
-        return Departure.of(await survey(self.cluster))
+    async def survey(self) -> UninstallPlan:
+        return UninstallPlan.of(await survey(self.cluster))
 
-    async def company(self, todo: Departure) -> str:
+    async def other_writers(self, todo: UninstallPlan) -> str:
         """What of others is in our own namespace, which then stays; empty where nothing is, or that cannot be told."""
         ours = set(map(ObjectKey.of, todo.records))
         with suppress(ClusterError):
             if todo.namespace:
                 key, observed = ObjectKey.of(todo.namespace), Observed(await self.cluster.discover())
-                return await inside(self.cluster, key, observed, ours)
+                return await contents_of(self.cluster, key, observed, ours)
         return ""
 
-    async def release(self, todo: Departure) -> None:
+    async def release(self, todo: UninstallPlan) -> None:
         """Only what takes long: everything but our records. What of it cannot be done `leave` finds, and says."""
         await asyncio.gather(*(_failure(self._release(obj, todo.sets)) for obj in todo.release))
 
-    async def leave(self) -> tuple[Departure, list[ClusterError]]:
+    async def leave(self) -> tuple[UninstallPlan, list[ClusterError]]:
         """Until nothing is left to be done, or something cannot be: what is left, and why."""
         for _ in range(ROUNDS):
-            todo = await self.look()
+            todo = await self.survey()
             if todo.is_empty:
                 break
             if errors := await self._round(todo):
                 return todo, errors
         return todo, []
 
-    async def remove(self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta) -> Pass:
+    async def remove(
+        self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta
+    ) -> ReconcileResult:
         """Prune what the sources hold, as a commit that holds nothing would: against dependencies, each wave gone before the next.
 
         Until nothing is on its way any more, or until that has lasted for `wait`; what is still there says why.
@@ -131,14 +133,14 @@ class Leaver:
             await clock.sleep(delay)
             waited, delay = waited + delay, min(delay * 2, LAST_LOOK)
 
-    async def _round(self, todo: Departure) -> list[ClusterError]:
+    async def _round(self, todo: UninstallPlan) -> list[ClusterError]:
         """One step after the other, each only once the one before is done. What somebody changed meanwhile waits for the next look."""
         for acts in self._steps(todo):
             if failed := [error for error in await asyncio.gather(*map(_failure, acts)) if error]:
                 return [error for error in failed if not isinstance(error, StaleWrite)]
         return []
 
-    def _steps(self, todo: Departure) -> Iterator[list[Coroutine[None, None, None]]]:
+    def _steps(self, todo: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
         yield [self._release(obj, todo.sets) for obj in todo.release]
         yield [self._delete(obj) for obj in todo.records]
         yield [self._leave_namespace(obj) for obj in (todo.namespace,) if obj]
@@ -149,7 +151,7 @@ class Leaver:
             place = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": place}
             obj = await self.cluster.apply(body, manager=STATUS, force=True, subresource="status")
-        if patch := released(obj, sets):
+        if patch := strip_metadata(obj, sets):
             await self.cluster.merge(ObjectKey.of(obj), patch, manager=PEOPLE)
 
     async def _delete(self, obj: Object) -> None:
@@ -158,7 +160,7 @@ class Leaver:
     async def _leave_namespace(self, obj: Object) -> None:
         """Delete it if nothing of anybody else's is in it."""
         key = ObjectKey.of(obj)
-        if await inside(self.cluster, key, Observed(await self.cluster.discover())):
+        if await contents_of(self.cluster, key, Observed(await self.cluster.discover())):
             await self._release(obj, ())
         else:
             await self._delete(obj)

@@ -1,6 +1,23 @@
 """Tell others what has changed: webhooks, Slack, commit statuses. Which transitions there are says `gitops.transitions`."""
 
 from gitops.notifications.delivery import Delivery
-from gitops.notifications.receivers import DEFAULT_WORDS, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
+from gitops.notifications.receivers import (
+    DEFAULT_WORDS,
+    GitHubStatusChannel,
+    GitLabStatusChannel,
+    Receiver,
+    Slack,
+    Webhook,
+    template_mistake,
+)
 
-__all__ = ["DEFAULT_WORDS", "Delivery", "GitHub", "GitLab", "Receiver", "Slack", "Webhook", "template_mistake"]
+__all__ = [
+    "DEFAULT_WORDS",
+    "Delivery",
+    "GitHubStatusChannel",
+    "GitLabStatusChannel",
+    "Receiver",
+    "Slack",
+    "Webhook",
+    "template_mistake",
+]

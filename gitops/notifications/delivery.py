@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.notifications.messages import Message, grouped
-from gitops.notifications.receivers import Receiver, Request
+from gitops.notifications.receivers import OutgoingRequest, Receiver
 from gitops.records.transitions import Transition
 from renderer.frozen import dataclass
 from renderer.phrasing import counted
@@ -37,7 +37,7 @@ _AGAIN: Final = frozenset({408, 425, 429})
 _HOURS: Final = f"{LASTS.total_seconds() / 3600:g}h"
 
 
-class Answer(NamedTuple):
+class DeliveryAnswer(NamedTuple):
     """How a receiver answered: an HTTP status, 0 for none at all, and in how many seconds it wants to be asked again (None: it did not say)."""
 
     status: int
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
         return self.why or f"it answered with status {self.status}"
 
 
-Post = Callable[[Request], Awaitable[Answer]]
+Post = Callable[[OutgoingRequest], Awaitable[DeliveryAnswer]]
 
 
 @dataclass
@@ -182,11 +182,11 @@ class Delivery:
             self.notice("notifications", f"{line.receiver.name}: it takes messages again{lost}")
         line.told, line.lost = "", 0
 
-    async def _asked(self, line: _Line, one: Message, at: datetime) -> Answer:
+    async def _asked(self, line: _Line, one: Message, at: datetime) -> DeliveryAnswer:
         try:
             request = line.receiver.request(one, self.cluster, at)
         except (OSError, UnicodeDecodeError) as error:
-            return Answer(0, why=f"the file of its secret cannot be read ({type(error).__name__})")
+            return DeliveryAnswer(0, why=f"the file of its secret cannot be read ({type(error).__name__})")
         return await (self.post or post)(request)
 
     def _lose(self, line: _Line, text: str) -> None:
@@ -199,7 +199,7 @@ class Delivery:
             self.notice("notifications", f"{line.receiver.name}: {text}")
 
 
-async def post(request: Request) -> Answer:
+async def post(request: OutgoingRequest) -> DeliveryAnswer:
     """Send it; redirects are not followed, and what is answered is not read."""
     import aiohttp
 
@@ -214,13 +214,13 @@ async def post(request: Request) -> Answer:
                 proxy=proxy_of(request.url),
             ) as response,
         ):
-            return Answer(response.status, _seconds(response.headers.get("Retry-After", "")))
+            return DeliveryAnswer(response.status, _seconds(response.headers.get("Retry-After", "")))
     except TimeoutError:
-        return Answer(0, why=f"no answer within {_TIMEOUT:g}s")
+        return DeliveryAnswer(0, why=f"no answer within {_TIMEOUT:g}s")
     except aiohttp.ClientConnectorCertificateError:
-        return Answer(0, why="its certificate is not valid for this machine")
+        return DeliveryAnswer(0, why="its certificate is not valid for this machine")
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return Answer(0, why=f"the connection failed ({type(error).__name__})")
+        return DeliveryAnswer(0, why=f"the connection failed ({type(error).__name__})")
 
 
 def _seconds(text: str) -> float | None:

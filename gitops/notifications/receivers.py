@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import orjson
 
-from applier.causes import Happening, Reason
-from gitops.forge.commit_status import Status, Verdict
+from applier.causes import EventReason, Reason
+from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 from gitops.notifications.messages import Message
 from gitops.records.cause_rows import timestamp
-from gitops.records.instance_state import State
+from gitops.records.instance_state import DisplayState
 from gitops.records.transitions import Transition
 from gitops.secret_file import secret_in
 from renderer.frozen import dataclass
@@ -26,7 +26,7 @@ FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 
 DEFAULT_TEMPLATE: Final = "{word} {object} ({source} {commit}, {cluster}): {message}"
 DEFAULT_WORDS: Final = frozenset(
-    {Happening.SETTLED, Happening.BREAK_GLASS_USED, *(reason for reason in Reason if reason.is_failure)}
+    {EventReason.SETTLED, EventReason.BREAK_GLASS_USED, *(reason for reason in Reason if reason.is_failure)}
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
 )
@@ -34,7 +34,7 @@ DEFAULT_WORDS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OutgoingRequest:
     """A POST that tells something."""
 
     url: str
@@ -49,7 +49,7 @@ class Webhook:
     url: str
     secret_file: Path
 
-    def request(self, one: Message, text: str, cluster: str, at: datetime) -> Request:
+    def request(self, one: Message, text: str, cluster: str, at: datetime) -> OutgoingRequest:
         objects = list(map(str, one.keys))
         told = {**_values(one, cluster), "commit": one.first.commit, "objects": objects}
         body = orjson.dumps({**told, "text": text, "time": timestamp(at)})
@@ -63,20 +63,20 @@ class Slack:
 
     url_file: Path
 
-    def request(self, _one: Message, text: str, _cluster: str, _at: datetime) -> Request:
+    def request(self, _one: Message, text: str, _cluster: str, _at: datetime) -> OutgoingRequest:
         safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return _json(secret_in(self.url_file), orjson.dumps({"text": safe}), {})
 
 
 @dataclass(frozen=True, slots=True)
-class GitHub:
+class GitHubStatusChannel:
     """The status of a commit at GitHub."""
 
     repository: str
     token_file: Path
     url: str = "https://api.github.com"
 
-    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> Request:
+    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> OutgoingRequest:
         path, body = _status(one.first, text, cluster).at_github(self.repository)
         headers = {
             "Authorization": f"Bearer {secret_in(self.token_file)}",
@@ -87,19 +87,19 @@ class GitHub:
 
 
 @dataclass(frozen=True, slots=True)
-class GitLab:
+class GitLabStatusChannel:
     """The status of a commit at GitLab; `url` is that of its API."""
 
     project: str
     token_file: Path
     url: str = "https://gitlab.com/api/v4"
 
-    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> Request:
+    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> OutgoingRequest:
         path, body = _status(one.first, text, cluster).at_gitlab(self.project)
         return _json(f"{self.url}{path}", orjson.dumps(body), {"PRIVATE-TOKEN": secret_in(self.token_file)})
 
 
-Channel = Webhook | Slack | GitHub | GitLab
+Channel = Webhook | Slack | GitHubStatusChannel | GitLabStatusChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,12 @@ class Receiver:
     def wants(self, one: Transition) -> bool:
         if self.sources and one.source not in self.sources:
             return False
-        if isinstance(self.channel, GitHub | GitLab):
+        if isinstance(self.channel, GitHubStatusChannel | GitLabStatusChannel):
             return bool(one.commit) and (one.is_of_source or one.is_warning)
         is_told = not self.words.isdisjoint({str(one.word), str(one.reason)})
-        return is_told and (one.is_of_source or one.word is not Happening.SETTLED or self.words is not DEFAULT_WORDS)
+        return is_told and (one.is_of_source or one.word is not EventReason.SETTLED or self.words is not DEFAULT_WORDS)
 
-    def request(self, one: Message, cluster: str, at: datetime) -> Request:
+    def request(self, one: Message, cluster: str, at: datetime) -> OutgoingRequest:
         """Raises OSError where a file of a secret cannot be read."""
         return self.channel.request(one, self.template.format_map(_values(one, cluster)), cluster, at)
 
@@ -145,12 +145,18 @@ def _values(one: Message, cluster: str) -> dict[str, str]:
     return dict(zip(FIELDS, values, strict=True))
 
 
-def _status(one: Transition, text: str, cluster: str) -> Status:
+def _status(one: Transition, text: str, cluster: str) -> CommitStatus:
     """What was done, as to heal it, is no verdict: how all of the source is, that is."""
-    failed = one.state == State.FAILED or (isinstance(one.word, Reason) and one.word.is_failure)
-    verdict = Verdict.SUCCESS if one.state == State.SETTLED else Verdict.FAILURE if failed else Verdict.PENDING
-    return Status(one.commit, verdict, f"levelgate/{cluster}/{one.source}", text)
+    failed = one.state == DisplayState.FAILED or (isinstance(one.word, Reason) and one.word.is_failure)
+    verdict = (
+        ReviewVerdict.SUCCESS
+        if one.state == DisplayState.SETTLED
+        else ReviewVerdict.FAILURE
+        if failed
+        else ReviewVerdict.PENDING
+    )
+    return CommitStatus(one.commit, verdict, f"levelgate/{cluster}/{one.source}", text)
 
 
-def _json(url: str, body: bytes, headers: Mapping[str, Any]) -> Request:
-    return Request(url, {"Content-Type": "application/json", "User-Agent": "levelgate", **headers}, body)
+def _json(url: str, body: bytes, headers: Mapping[str, Any]) -> OutgoingRequest:
+    return OutgoingRequest(url, {"Content-Type": "application/json", "User-Agent": "levelgate", **headers}, body)

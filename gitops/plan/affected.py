@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, is_same, source_parent
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.model import RenderedApplySet, Rendering
 
 
 def affected(
-    base: Catalog, head: Catalog, before: Bundle, after: Bundle, brake: Brake
+    base: Catalog, head: Catalog, before: Rendering, after: Rendering, brake: DeletionBrake
 ) -> tuple[Catalog, Catalog] | None:
     """Both catalogs without what cannot differ; None where all of it counts. The bundles are their renderings, made with one memo."""
     if len(_keys(before) - _keys(after)) > brake.deletions:
@@ -33,11 +33,11 @@ def affected(
     return _reduced(base, kept), _reduced(head, kept)
 
 
-def _keys(bundle: Bundle) -> set[ObjectKey]:
+def _keys(bundle: Rendering) -> set[ObjectKey]:
     return {node.key for one in bundle.sets for node in one.nodes if node.key}
 
 
-def _differing(before: Bundle, after: Bundle, source: ObjectKey) -> Iterator[ObjectKey]:
+def _differing(before: Rendering, after: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
     """Members of the source's set that differ, or whose definition does, or something below them."""
     old, new = ({node.key: node for one in it.sources.values() for node in one.nodes} for it in (before, after))
     for key in old.keys() | new.keys():
@@ -60,18 +60,21 @@ def _differing(before: Bundle, after: Bundle, source: ObjectKey) -> Iterator[Obj
                 yield _top(key, bundle, source)
 
 
-def _is_same(one: RenderedSet, other: RenderedSet) -> bool:
-    return (one.nodes is other.nodes or one.nodes == other.nodes) and (one.error, one.held) == (other.error, other.held)
+def _is_same(one: RenderedApplySet, other: RenderedApplySet) -> bool:
+    return (one.nodes is other.nodes or one.nodes == other.nodes) and (one.error, one.held_reason) == (
+        other.error,
+        other.held_reason,
+    )
 
 
-def _top(key: ObjectKey, bundle: Bundle, source: ObjectKey) -> ObjectKey:
+def _top(key: ObjectKey, bundle: Rendering, source: ObjectKey) -> ObjectKey:
     """The instance in the source's set that a nested one belongs to."""
     while (rendered := bundle.instances.get(key)) and rendered.owner and rendered.owner != source:
         key = rendered.owner
     return key
 
 
-def _below(key: ObjectKey, bundle: Bundle) -> Iterator[ObjectKey]:
+def _below(key: ObjectKey, bundle: Rendering) -> Iterator[ObjectKey]:
     if rendered := bundle.instances.get(key):
         for node in rendered.nodes:
             if node.key and not node.external:
@@ -79,7 +82,7 @@ def _below(key: ObjectKey, bundle: Bundle) -> Iterator[ObjectKey]:
                 yield from _below(node.key, bundle)
 
 
-def _referred(bundle: Bundle, source: ObjectKey) -> Iterator[ObjectKey]:
+def _referred(bundle: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
     """What of the commit is referred to by instances, or what makes it."""
     named = {node.key for one in bundle.instances.values() for node in one.nodes if node.external and node.key}
     for one in bundle.sets if named else ():
@@ -88,7 +91,7 @@ def _referred(bundle: Bundle, source: ObjectKey) -> Iterator[ObjectKey]:
                 yield node.key if one.is_source else _top(one.parent, bundle, source)
 
 
-def _neighbours(kept: set[ObjectKey], source: RenderedSet) -> Iterator[ObjectKey]:
+def _neighbours(kept: set[ObjectKey], source: RenderedApplySet) -> Iterator[ObjectKey]:
     """What members of the source's set use and are used by, one step."""
     by_id = {node.id: node for node in source.nodes}
     for node in source.nodes:

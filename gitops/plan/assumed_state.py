@@ -11,26 +11,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from applier.applyset import inventory, member
 from applier.cluster import CONTENT, Object
 from applier.plan.model import Plan
-from gitops.records.revisions import Archive, applied_body
+from gitops.records.revisions import RevisionArchive, applied_body
 from gitops.records.rollout_records import rollout_body
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.policy import Policy, governing
 from gitops.rollouts.policy_reader import policies_of
 from gitops.rollouts.source_rules import in_force
-from gitops.rollouts.state import State, Target
+from gitops.rollouts.state import RolloutState, TargetRevision
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, key_hash, source_parent
-from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 
 _LONG_AGO = "2000-01-01T00:00:00Z"
 
 
-def brought(
-    catalog: Catalog, bundle: Bundle, version: str, rollouts: Iterable[Object] = ()
+def assume_applied(
+    catalog: Catalog, bundle: Rendering, version: str, rollouts: Iterable[Object] = ()
 ) -> Mapping[ObjectKey, Object]:
     """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
-    records = Archive().foreseen(bundle.issued).records.values()
-    rules = Archive().due(Plan(()), {catalog.source: in_force(catalog, {}).accepted})
+    records = RevisionArchive().foreseen(bundle.issued).records.values()
+    rules = RevisionArchive().due(Plan(()), {catalog.source: in_force(catalog, {}).accepted})
     found = [*rollouts, *records, *rules, *(applied_body(one) for one in bundle.instances.values() if one.revision)]
     objects = list(map(_live, found))
     for one in bundle.sets:
@@ -43,7 +43,7 @@ def brought(
     return {ObjectKey.of(obj): obj for obj in objects}
 
 
-def completed(catalog: Catalog, bundle: Bundle) -> Sequence[Object]:
+def completed_rollouts(catalog: Catalog, bundle: Rendering) -> Sequence[Object]:
     """Records of rollouts that are over: every instance is at the one revision that there is."""
     policies = policies_of(catalog).policies
     numbers = {one.kind: one.number for one in bundle.issued}
@@ -54,21 +54,23 @@ def completed(catalog: Catalog, bundle: Bundle) -> Sequence[Object]:
             policy = governing(policies, definition.name, rendered.manifest["metadata"].get("labels") or {})
             if isinstance(policy, Policy):
                 name = policy.rollout_of(definition.name)
-                found[name] = rollout_body(name, State(completed=Target(number, catalog.revision)))
+                found[name] = rollout_body(name, RolloutState(completed=TargetRevision(number, catalog.revision)))
     return [found[name] for name in sorted(found)]
 
 
-def _nodes(one: RenderedSet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
+def _nodes(one: RenderedApplySet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
     needs = one.member_dependencies
     there = (node for node in one.nodes if node.key and (node.writable or (node.waiting and not node.external)))
     return ((node, needs[node.id]) for node in there)
 
 
-def _keys(one: RenderedSet) -> Iterator[ObjectKey]:
+def _keys(one: RenderedApplySet) -> Iterator[ObjectKey]:
     return (node.key for node in one.nodes if node.key and not node.external)
 
 
-def _member(one: RenderedSet, node: RenderedNode, deps: Collection[str], bundle: Bundle, version: str) -> Object:
+def _member(
+    one: RenderedApplySet, node: RenderedNode, deps: Collection[str], bundle: Rendering, version: str
+) -> Object:
     body = member.body(one, node, deps=deps, live=None, parent_uid="", revision="")
     live = _live(body)
     live["metadata"]["managedFields"] = [_owned(body)]

@@ -12,10 +12,10 @@ from itertools import groupby
 from operator import attrgetter
 
 from applier.causes import Reason
-from applier.plan.model import Barrier, Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Barrier, Plan
 from applier.plan.node_planner import BEHIND_THE_BARRIER
 from applier.state.observed import annotation, is_terminating, label
-from gitops.plan.report import Action, Change, Gate
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.graph.levels import ancestors
 from renderer.identity import ObjectKey
@@ -25,18 +25,18 @@ Users = Callable[[ObjectKey], Collection[ObjectKey]]
 """The live objects that record that they use this one."""
 
 
-def behind(
-    changes: Sequence[Change],
+def add_dependency_waits(
+    changes: Sequence[PlannedChange],
     due: Plan,
     users: Users,
     barriers: Mapping[ObjectKey, Barrier],
     unresolved: Container[tuple[ObjectKey, str]] | None,
     masked: Callable[[str], str],
-) -> Iterator[Change]:
+) -> Iterator[PlannedChange]:
     """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on.
     `unresolved`, of a plan without a cluster, are nodes, by set and id, that have got in the base what it does not know; what the base has is ready.
     """
-    stays = {Action.FAILED, Action.KEEP}
+    stays = {PlannedAction.FAILED, PlannedAction.KEEP}
     held = dict(_awaiting(due, unresolved or ()))
     if unresolved is None:
         held |= _unready(due, masked)
@@ -47,7 +47,7 @@ def behind(
     for alone in _alone(due):
         held.pop(alone, None)
     waits = _all_waits(due, users)
-    stopped = {key for key, change in held.items() if change.action in {Action.FAILED, Action.UNKNOWN}}
+    stopped = {key for key, change in held.items() if change.action in {PlannedAction.FAILED, PlannedAction.UNKNOWN}}
     for node, more in _all_barriers(due, barriers, stopped):
         waits[node] += more
     owners = dict(_owners(due))
@@ -62,38 +62,44 @@ def behind(
         yield replace(change, gates=(*change.gates, gate)) if gate and _is_news(change, gate) else change
 
 
-def _is_news(change: Change, gate: Gate) -> bool:
+def _is_news(change: PlannedChange, gate: Obstacle) -> bool:
     """Where gates of its own hold a change anyway, only what opens later than they do."""
     return not change.gates or (gate.until is not None and (change.until is None or gate.until > change.until))
 
 
-def _is_same_turn(change: Change, other: Change) -> bool:
+def _is_same_turn(change: PlannedChange, other: PlannedChange) -> bool:
     """A turn is one for all of an instance, and no news for its other nodes."""
     alike = change.instance is not None and change.instance == other.instance
     return alike and bool(other.gates) and all(gate.is_turn for gate in other.gates)
 
 
-def _awaiting(due: Plan, unresolved: Container[tuple[ObjectKey, str]]) -> Iterator[tuple[ObjectKey, Change]]:
+def _awaiting(due: Plan, unresolved: Container[tuple[ObjectKey, str]]) -> Iterator[tuple[ObjectKey, PlannedChange]]:
     """Nodes that wait for data, and what is referred to and not there: until it comes nothing starts that waits for them."""
     for one in due.sets:
         parent = one.rendered.parent
         for node in (plan.node for plan in one.nodes if plan.node.waiting):
             if (parent, node.id) not in unresolved:
                 name = "" if one.rendered.is_source else node.id
-                yield _place(one, node), Change(Action.UNKNOWN, node.key, str(node.group_kind), parent, name)
+                yield (
+                    _place(one, node),
+                    PlannedChange(PlannedAction.UNKNOWN, node.key, str(node.group_kind), parent, name),
+                )
 
 
-def _unready(due: Plan, masked: Callable[[str], str]) -> Iterator[tuple[ObjectKey, Change]]:
+def _unready(due: Plan, masked: Callable[[str], str]) -> Iterator[tuple[ObjectKey, PlannedChange]]:
     """What is live and as it is to be, and keeps waiting what depends on it; with why."""
     for one in due.sets:
         for plan in one.nodes:
             if plan.live and plan.is_current and not (plan.ready or is_terminating(plan.live)):
                 node, name = plan.node, "" if one.rendered.is_source else plan.node.id
                 why = f"not ready: {masked(plan.blocked.message)}" if plan.blocked else "not ready"
-                yield _place(one, node), Change(Action.UNKNOWN, node.key, str(node.group_kind), node=name, why=why)
+                yield (
+                    _place(one, node),
+                    PlannedChange(PlannedAction.UNKNOWN, node.key, str(node.group_kind), node=name, why=why),
+                )
 
 
-def _place(one: SetPlan, node: RenderedNode) -> ObjectKey:
+def _place(one: ApplySetPlan, node: RenderedNode) -> ObjectKey:
     """Its key; for one whose name is not known yet what no object can be called."""
     return node.key or one.rendered.parent._replace(name=f"{one.rendered.parent.name} {node.id}")
 
@@ -137,7 +143,7 @@ def _above(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) -> Iterator[Ob
         key = owner
 
 
-def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
+def _waits(one: ApplySetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
     """Of each object of a set, what has to be done before."""
     by_id = {plan.node.id: _place(one, plan.node) for plan in one.nodes}
     for plan in one.nodes:
@@ -162,7 +168,7 @@ def _waits(one: SetPlan, users: Users) -> Iterator[tuple[ObjectKey, list[ObjectK
         yield orphan.member.key, [*users(orphan.member.key), *shields]
 
 
-def _is_set(one: SetPlan) -> bool:
+def _is_set(one: ApplySetPlan) -> bool:
     """Is the instance there, and a parent, so that nodes may be written whatever holds its own object?"""
     return one.parent is not None and bool(label(one.parent, well_known.PARENT_ID))
 
@@ -183,10 +189,10 @@ def _all_barriers(
             below = below + here
 
 
-def _gate(before: Sequence[Change]) -> Gate:
+def _gate(before: Sequence[PlannedChange]) -> Obstacle:
     """Behind the one that opens last, as far as that is known."""
     last = max(before, key=lambda one: one.until.timestamp() if one.until else 0.0)
     name = last.node or last.ref
-    is_unplanned = last.action is Action.UNKNOWN
+    is_unplanned = last.action is PlannedAction.UNKNOWN
     why = f" ({last.why})" if is_unplanned and last.why else ""
-    return Gate(Reason.DEPENDENCY_NOT_READY, f"waits for {name}{why}", name, last.until, is_unplanned=is_unplanned)
+    return Obstacle(Reason.DEPENDENCY_NOT_READY, f"waits for {name}{why}", name, last.until, is_unplanned=is_unplanned)

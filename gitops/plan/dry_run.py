@@ -14,7 +14,7 @@ from typing import Final
 
 from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.recorded_cluster import Recorded
+from applier.recorded_cluster import RecordedCluster
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
@@ -25,7 +25,7 @@ _KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
 
 
 @dataclass
-class Judging(Recorded):
+class DryRunCluster(RecordedCluster):
     """`crds` describe the custom kinds that are to be judged by. Of a cluster, `is_whole`, `discovery` has all kinds that it serves, and objects hold
     what the server and others filled in as well.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from gitops.plan.masking import may_be_equal
-from gitops.plan.report import Difference
+from gitops.plan.report import FieldDiff
 from renderer import well_known
 from renderer.identity import is_same
 
@@ -31,14 +31,14 @@ LONGEST = 300
 """So many characters of a value or a message are shown to people; JSON gives all of it."""
 
 
-def differences(old: Any, new: Any) -> tuple[Difference, ...]:
+def differences(old: Any, new: Any) -> tuple[FieldDiff, ...]:
     """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
     return tuple(_compare(content(old), content(new), ""))
 
 
-def made(obj: Mapping[str, Any]) -> tuple[Difference, ...]:
+def made(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:
     """What a new object is made of, beside what it is called."""
-    return tuple(Difference(name, None, item) for name, item in sorted(obj.items()) if name not in _IDENTITY)
+    return tuple(FieldDiff(name, None, item) for name, item in sorted(obj.items()) if name not in _IDENTITY)
 
 
 def at(obj: Any, path: str) -> Any:
@@ -63,7 +63,7 @@ def content(obj: Any) -> Any:
     return {**rest, "metadata": metadata}
 
 
-def lines(difference: Difference) -> Iterator[str]:
+def lines(difference: FieldDiff) -> Iterator[str]:
     """`- old` and `+ new`, as far as they are there."""
     for mark, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
@@ -87,7 +87,7 @@ def _is_record(key: str) -> bool:
     return key in _RECORDS or key.startswith(_OWN)
 
 
-def _compare(old: Any, new: Any, path: str) -> Iterator[Difference]:
+def _compare(old: Any, new: Any, path: str) -> Iterator[FieldDiff]:
     if is_same(old, new) or may_be_equal(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -97,7 +97,7 @@ def _compare(old: Any, new: Any, path: str) -> Iterator[Difference]:
         for name, before, after in pairs:
             yield from _compare(before, after, f"{path}[{name}]")
     else:
-        yield Difference(path, old, new)
+        yield FieldDiff(path, old, new)
 
 
 def _joined(path: str, name: str) -> str:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from gitops.plan.report import Change, Move
+from gitops.plan.report import PlannedChange, RevisionMove
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import digest
@@ -20,7 +20,9 @@ from renderer.kinds import SECRET
 DIGITS = 16
 
 
-def plan_hash(head: Catalog, changes: Sequence[Change], moves: Iterable[Move], problems: Iterable[Problem]) -> str:
+def plan_hash(
+    head: Catalog, changes: Sequence[PlannedChange], moves: Iterable[RevisionMove], problems: Iterable[Problem]
+) -> str:
     """DIGITS hexadecimal digits."""
     listed = [_told(change) for change in changes if not change.is_undone]
     files = sorted(set(_secret_files(head, changes)))
@@ -35,12 +37,12 @@ def is_same(asked: str, found: str) -> bool:
     return asked.strip().lower() == found
 
 
-def _told(change: Change) -> list[Any]:
+def _told(change: PlannedChange) -> list[Any]:
     diff = [[one.path, one.old, one.new] for one in change.diff]
     return [change.action, change.ref, str(change.instance or ""), change.node, change.level, diff, change.immutable]
 
 
-def _secret_files(head: Catalog, changes: Iterable[Change]) -> Iterator[str]:
+def _secret_files(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
     """What stands in them, as a digest; not where they lie."""
     for change in changes:
         if change.kind == str(SECRET) and (found := head.contents.get(change.file)):

@@ -22,11 +22,11 @@ from applier.errors import ApplierError
 from gitops import source_config
 from gitops.clock import Clock
 from gitops.errors import GitopsError
-from gitops.gates.evaluate import Fact
+from gitops.gates.evaluate import ExternalFact
 from gitops.plan import planner
 from gitops.plan.report import Report
 from gitops.reconcile.sources import state_of
-from gitops.source import Snapshot, Target
+from gitops.source import SourceSnapshot, SourceTarget
 from gitops.windows.window import LOCAL
 from renderer.errors import RendererError
 from renderer.frozen import dataclass
@@ -46,44 +46,44 @@ SAMPLED: Final = 0.1
 """Seconds between two looks at the memory of a process: the kernel forgets its peak when it ends."""
 
 
-class Unplannable(GitopsError):
+class PlanError(GitopsError):
     """There is no plan; the text says why."""
 
 
-class Defect(Unplannable):
+class Defect(PlanError):
     """There is no plan, by a fault of Levelgate itself or for want of memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlanRequest:
     """What `head` changes of what is as `base` says."""
 
     source: str
-    target: Target
-    base: Snapshot
-    head: Snapshot
+    target: SourceTarget
+    base: SourceSnapshot
+    head: SourceSnapshot
     clock: Clock
     version: str
 
 
-async def planned(asked: Question) -> Report:
+async def planned(asked: PlanRequest) -> Report:
     """The answer, worked out here. Raises Unplannable."""
     try:
         base = source_config.catalog_of(asked.base, source=asked.source)
         head = state_of(asked.source, asked.target, asked.head, base)
         names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
-        facts = {name: Fact(None, "a review does not ask") for name in names}
+        facts = {name: ExternalFact(None, "a review does not ask") for name in names}
         return await planner.between(
             base, head, clock=asked.clock, version=asked.version, cluster_name=LOCAL, facts=facts
         )
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
-        raise Unplannable(str(error) or type(error).__name__) from None
+        raise PlanError(str(error) or type(error).__name__) from None
     except Exception as error:  # whatever others wrote, it ends no more than its own plan
         raise Defect(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
 
 
 async def planned_apart(
-    asked: Question, *, cpu_seconds: int = CPU_SECONDS, seconds: float = SECONDS, memory: int = MEMORY
+    asked: PlanRequest, *, cpu_seconds: int = CPU_SECONDS, seconds: float = SECONDS, memory: int = MEMORY
 ) -> Report:
     """The answer, worked out by another process. Raises Unplannable, also where that takes too much."""
     sent = replace(asked, base=_plain(asked.base), head=_plain(asked.head))
@@ -96,20 +96,20 @@ async def planned_apart(
             await asyncio.to_thread(child.start)
         except Exception as error:  # no memory or no room for a process, or a question that cannot be sent
             why = f"its process cannot be started ({type(error).__name__}: {error})"
-            raise Unplannable(f"{why}; if the machine has memory and processes left, please report it") from error
+            raise PlanError(f"{why}; if the machine has memory and processes left, please report it") from error
         there.close()
         async with asyncio.timeout(seconds):
             answer = await asyncio.to_thread(watched.received)
     except TimeoutError:
-        raise Unplannable(f"there is no plan after {seconds:g} s; make smaller pull requests") from None
+        raise PlanError(f"there is no plan after {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
         await asyncio.to_thread(child.join)  # before it is killed below: its own end says why
-        raise Unplannable(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
+        raise PlanError(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
     finally:
         if child.pid:
             child.kill()  # Which ends the thread that waits for its answer, too.
             child.join()
-    if isinstance(answer, Unplannable):
+    if isinstance(answer, PlanError):
         raise answer
     return answer
 
@@ -120,13 +120,13 @@ class Watched:
     def __init__(self, child: BaseProcess, here: Connection) -> None:
         self.child, self.here, self.peak = child, here, 0
 
-    def received(self) -> Report | Unplannable:
+    def received(self) -> Report | PlanError:
         """Return the answer when it comes. Raises EOFError or OSError where the process ends without one."""
         while not self.here.poll(SAMPLED):
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
         sent = self.here.recv_bytes()
         try:
-            answer: Report | Unplannable = pickle.loads(sent)  # from a process of our own
+            answer: Report | PlanError = pickle.loads(sent)  # from a process of our own
         except Exception as error:
             return Defect(
                 f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"
@@ -186,12 +186,12 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _plain(snapshot: Snapshot) -> Snapshot:
+def _plain(snapshot: SourceSnapshot) -> SourceSnapshot:
     """As it can be sent to another process."""
     return replace(snapshot, files=dict(snapshot.files))
 
 
-def _answer(there: Connection, asked: Question, cpu_seconds: int, memory: int) -> None:
+def _answer(there: Connection, asked: PlanRequest, cpu_seconds: int, memory: int) -> None:
     """Send the answer, in the other process, or end with an exit code or a signal that says why there is none.
 
     Only the soft limit of memory is what the plan may take. At its end the process lifts it to the hard one, and so has memory for that.
@@ -212,7 +212,7 @@ def _answer(there: Connection, asked: Question, cpu_seconds: int, memory: int) -
         _end(there, error, room, memory)
 
 
-async def _sent(there: Connection, asked: Question, room: tuple[int, int], memory: int) -> None:
+async def _sent(there: Connection, asked: PlanRequest, room: tuple[int, int], memory: int) -> None:
     """Send the answer. A failure ends the process here, before asyncio has to clean up without memory."""
     try:
         there.send(await planned(asked))
@@ -225,15 +225,15 @@ def _end(there: Connection, error: BaseException, room: tuple[int, int], memory:
     code = OUT_OF_MEMORY
     try:
         resource.setrlimit(resource.RLIMIT_AS, room)
-        is_clear = isinstance(error, Unplannable) and not isinstance(error, Defect)
+        is_clear = isinstance(error, PlanError) and not isinstance(error, Defect)
         if not lacks_memory(error) and (is_clear or not is_near(peak_of("self"), memory)):
             code = 1
             text = (
                 str(error)
-                if isinstance(error, Unplannable)
+                if isinstance(error, PlanError)
                 else f"Levelgate itself failed ({type(error).__name__}): please report it"
             )
-            there.send(Unplannable(text))
+            there.send(PlanError(text))
             code = 0
     finally:
         os._exit(code)

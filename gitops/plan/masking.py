@@ -43,7 +43,7 @@ def is_of_snapshot(obj: object) -> bool:
     return False
 
 
-class Masks:
+class SecretMasks:
     """The numbers of one plan, in the order in which values are met."""
 
     def __init__(self, key: bytes = b"", *, word: str = "secret") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gitops.plan.report import Change, Report
+from gitops.plan.report import PlannedChange, Report
 from gitops.records.references import Ref
 from renderer.identity import ObjectKey
 from renderer.render.model import id_in_definition
@@ -20,7 +20,7 @@ def narrowed(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report
     return replace(report, changes=kept, steps=(), warnings=(), moves=(), unchanged=0)
 
 
-def _is_meant(change: Change, ref: Ref, namespace: str) -> bool:
+def _is_meant(change: PlannedChange, ref: Ref, namespace: str) -> bool:
     if _is_called(change.instance, ref, namespace):
         return ref.node in {"", change.node, id_in_definition(change.node)}
     return not ref.node and _is_called(change.key, ref, namespace)

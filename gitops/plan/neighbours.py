@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gitops.plan.report import Action, Caution, Change, Hazard
+from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.reconcile.context import Preview
 from gitops.records.source_record import MOST_CLAIMS
 from renderer.frozen import dataclass
@@ -16,7 +16,7 @@ from renderer.phrasing import listed
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class ForeignSources:
     """`hides` are the kinds that others define and of which nothing is recorded that can be read, `claims` the objects that others wait for; each
     with the name of the source. Of those in `silent` the records had no room to tell all that they wait for.
     """
@@ -26,7 +26,7 @@ class Neighbours:
     silent: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, preview: Preview) -> Neighbours:
+    def of(cls, preview: Preview) -> ForeignSources:
         found, bundle = preview.neighbours, preview.due.bundle
         return cls(
             {kind: name for kind, name in bundle.owners.items() if name in found and kind not in bundle.definitions},
@@ -34,9 +34,9 @@ class Neighbours:
             tuple(name for name in sorted(found) if len(found[name].claims) >= MOST_CLAIMS),
         )
 
-    def cautions(self, changes: tuple[Change, ...]) -> tuple[Caution, ...]:
+    def cautions(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
         """What may be handed over although it is told to be deleted."""
-        if not self.silent or all(change.action is not Action.DELETE for change in changes):
+        if not self.silent or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
         said = f"{listed(self.silent)} may want what is told to be deleted here: more waits there than its record holds"
-        return (Caution(Hazard.NOT_COMPARED, f"source {said}; what it wants is handed over"),)
+        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {said}; what it wants is handed over"),)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gitops.plan.privileges import BINDINGS, ROLES
-from gitops.plan.report import Action, Caution, Change, Hazard
+from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
 from renderer.identity import GroupKind, ObjectKey
 from renderer.phrasing import listed
 
@@ -19,9 +19,9 @@ _FEW = 3
 Live = Mapping[ObjectKey, Mapping[str, Any]]
 
 
-def operators_first(changes: Sequence[Change], live: Live) -> Iterator[Caution]:
+def operators_first(changes: Sequence[PlannedChange], live: Live) -> Iterator[PlanWarning]:
     """One for each workload that goes, as far as it is known what is live."""
-    going = {change.key: change for change in changes if change.key and change.action is Action.DELETE}
+    going = {change.key: change for change in changes if change.key and change.action is PlannedAction.DELETE}
     for key, change in going.items():
         groups = set(_groups(key, live)) if key.group_kind in _WORKLOADS else ()
         served = sorted(other for other in live if other.group in groups and _is_custom(other.group))
@@ -30,13 +30,13 @@ def operators_first(changes: Sequence[Change], live: Live) -> Iterator[Caution]:
         if early:
             after = f"config.kubernetes.io/depends-on: apps/namespaces/{key.namespace}/{key.kind}/{key.name}"
             message = f"{key} looks after {listed(early, most=_FEW)}, and may be gone before they are cleaned up; give them {after}"
-            yield Caution(Hazard.OPERATOR_FIRST, message, str(key), change.file, change.line)
+            yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
         if stays:
             message = f"{key} looks after {listed(stays, most=_FEW)}, which stay"
-            yield Caution(Hazard.OPERATOR_FIRST, message, str(key), change.file, change.line)
+            yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
 
 
-def _uses(going: Mapping[ObjectKey, Change], key: ObjectKey) -> set[ObjectKey]:
+def _uses(going: Mapping[ObjectKey, PlannedChange], key: ObjectKey) -> set[ObjectKey]:
     """What an object records that it uses, and what therefore goes after it."""
     return {other for other, change in going.items() if str(key) in change.users}
 

@@ -9,20 +9,20 @@ from typing import Any
 
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
-from gitops.gates.evaluate import Fact
+from gitops.gates.evaluate import ExternalFact
 from gitops.plan import hashing, start_times
 from gitops.plan.affected import affected
-from gitops.plan.assumed_state import brought, completed
+from gitops.plan.assumed_state import assume_applied, completed_rollouts
 from gitops.plan.changes import Before, Changes
-from gitops.plan.dry_run import Judging
-from gitops.plan.interim_changes import Turns, healed
+from gitops.plan.dry_run import DryRunCluster
+from gitops.plan.interim_changes import InterimChanges, add_repairs
 from gitops.plan.judging import judge_of, refusals
-from gitops.plan.masking import Masks
-from gitops.plan.neighbours import Neighbours
-from gitops.plan.report import Action, Caution, Change, Hazard, Move, Report
-from gitops.plan.snapshot import Snapshot
+from gitops.plan.masking import SecretMasks
+from gitops.plan.neighbours import ForeignSources
+from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind
+from gitops.plan.snapshot import ClusterSnapshot
 from gitops.plan.warnings import cautions
-from gitops.reconcile.context import Preview, Prospect
+from gitops.reconcile.context import EventualPlan, Preview
 from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.step import MOST_ROUNDS, foretold
@@ -32,12 +32,12 @@ from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET
-from renderer.render.cache import Memo
-from renderer.render.model import Bundle
+from renderer.render.cache import RenderCache
+from renderer.render.model import Rendering
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 
-Facts = Mapping[str, Fact]
+Facts = Mapping[str, ExternalFact]
 
 
 async def between(
@@ -49,10 +49,10 @@ async def between(
     head = compose.catalog_of(places.read(place, revision="topic"), source="platform", previous=base)
     report = await between(base, SourceState(head), clock=SystemClock(), version=program_version(), cluster_name=LOCAL)
     """
-    memo = Memo()
+    memo = RenderCache()
     before, after = _brought_about(base, memo), render([head.catalog], memo=memo)
-    left_out, rollouts = 0, completed(base, before)
-    masks = Masks()
+    left_out, rollouts = 0, completed_rollouts(base, before)
+    masks = SecretMasks()
     masks.learn(_manifests(after))  # of all: what is left out may hold what is shown
     levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
     if found := affected(base, head.catalog, before, after, head.brake):
@@ -60,7 +60,9 @@ async def between(
         left_out = _size(before)
         before = _brought_about(base, memo)
         left_out -= _size(before)
-    record = Judging(ClusterName("git"), brought(base, before, version, rollouts), crds=_crds(head.catalog))
+    record = DryRunCluster(
+        ClusterName("git"), assume_applied(base, before, version, rollouts), crds=_crds(head.catalog)
+    )
     unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
     try:
         report = await against(
@@ -79,29 +81,29 @@ async def between(
     return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
 
 
-def _brought_about(base: Catalog, memo: Memo) -> Bundle:
+def _brought_about(base: Catalog, memo: RenderCache) -> Rendering:
     """The rendering of a commit, with what it refers to and holds itself."""
-    found, live = render([base], memo=memo), World().live
+    found, live = render([base], memo=memo), ClusterView().live
     for _ in range(MOST_ROUNDS):
         if (coming := foretold(found, {})) == live:
             break
-        found, live = render([base], World(live=coming), memo), coming
+        found, live = render([base], ClusterView(live=coming), memo), coming
     return found
 
 
-def _manifests(bundle: Bundle) -> Iterator[Manifest]:
+def _manifests(bundle: Rendering) -> Iterator[Manifest]:
     return (node.manifest for one in bundle.sets for node in one.nodes if node.manifest)
 
 
-def _size(bundle: Bundle) -> int:
+def _size(bundle: Rendering) -> int:
     return sum(not node.external for one in bundle.sets for node in one.nodes)
 
 
 async def against_snapshot(
-    snapshot: Snapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
+    snapshot: ClusterSnapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of the cluster that a snapshot records."""
-    memo = Memo()
+    memo = RenderCache()
     secrets = [
         node.manifest
         for one in render([head.catalog], memo=memo).sets
@@ -116,12 +118,12 @@ async def against_snapshot(
         )
     finally:
         await record.close()
-    said = (Caution(Hazard.NOT_COMPARED, one) for one in _not_compared(snapshot, len(known)))
+    said = (PlanWarning(WarningKind.NOT_COMPARED, one) for one in _not_compared(snapshot, len(known)))
     warnings = (*found.warnings, *said)
     return replace(found, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
 
 
-def _not_compared(snapshot: Snapshot, secrets: int) -> Iterator[str]:
+def _not_compared(snapshot: ClusterSnapshot, secrets: int) -> Iterator[str]:
     if secrets:
         yield f"values of {secrets} Secrets are not compared: a snapshot does not hold them"
     if _minor(snapshot.kubernetes) != _minor(here := builtin_kinds.bundle().version):
@@ -145,8 +147,8 @@ async def against(
     facts: Facts | None = None,
     unresolved: Before | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
-    memo: Memo | None = None,
-    masks: Masks | None = None,
+    memo: RenderCache | None = None,
+    masks: SecretMasks | None = None,
     hidden: Collection[ObjectKey] = (),
     own: Sequence[Object] | None = None,
 ) -> Report:
@@ -158,13 +160,13 @@ async def against(
     """
     known = (lambda _: facts) if facts is not None else None
     foreseen = await preview(
-        cluster, [head], clock, cluster_name=cluster_name, facts=known, memo=memo or Memo(), own=own
+        cluster, [head], clock, cluster_name=cluster_name, facts=known, memo=memo or RenderCache(), own=own
     )
-    masks = masks or Masks()
+    masks = masks or SecretMasks()
     masks.learn(foreseen.due.situation.observed.objects.values())
     for prospect in filter(None, (foreseen.due, foreseen.staying)):
         masks.learn(_manifests(prospect.bundle))
-    neighbours = Neighbours.of(foreseen)
+    neighbours = ForeignSources.of(foreseen)
     told = partial(
         Changes,
         masks=masks,
@@ -173,9 +175,9 @@ async def against(
         unresolved=unresolved,
         levels=levels or {},
     )
-    turns = Turns(foreseen, foreseen.staying, masks) if foreseen.staying else None
+    turns = InterimChanges(foreseen, foreseen.staying, masks) if foreseen.staying else None
     made, unchanged = await _changes(foreseen, head.catalog, told, turns, hidden)
-    changes = tuple(healed(made, foreseen, masks))
+    changes = tuple(add_repairs(made, foreseen, masks))
     problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(foreseen))
     moves = tuple(_moves(foreseen))
     return Report(
@@ -187,19 +189,19 @@ async def against(
         changes=changes,
         warnings=tuple(sorted((*cautions(foreseen, changes, masks), *neighbours.cautions(changes)))),
         moves=moves,
-        steps=tuple(start_times.steps(foreseen, changes)),
+        steps=tuple(start_times.schedule_steps(foreseen, changes)),
         problems=problems,
         unchanged=unchanged,
     )
 
 
 async def _changes(
-    preview: Preview, head: Catalog, told: partial[Changes], turns: Turns | None, hidden: Collection[ObjectKey]
-) -> tuple[tuple[Change, ...], int]:
+    preview: Preview, head: Catalog, told: partial[Changes], turns: InterimChanges | None, hidden: Collection[ObjectKey]
+) -> tuple[tuple[PlannedChange, ...], int]:
     """All changes, and how many objects do not change. What the schemas of the commit refuse is asked of each prospect."""
     judge, decided = judge_of(head), preview.first.propagation
 
-    async def of(prospect: Prospect, **more: Any) -> Changes:
+    async def of(prospect: EventualPlan, **more: Any) -> Changes:
         refused = await refusals(prospect.plan, head, judge)
         return told(prospect, barriers=decided.gates.barriers, refused=refused, **more)
 
@@ -210,7 +212,7 @@ async def _changes(
         due = await of(preview.due, turn=turns.gate)
         staying = await of(preview.staying, frozen=decided.frozen, hidden=hidden)
         changes = tuple(turns.merged(due.all(), staying.all()))
-        undone = sum(one.is_undone and one.action is not Action.DELETE for one in changes)
+        undone = sum(one.is_undone and one.action is not PlannedAction.DELETE for one in changes)
         return changes, due.unchanged - undone
     finally:
         await judge.close()
@@ -220,13 +222,15 @@ def _problems(preview: Preview) -> Sequence[Problem]:
     return sorted({*preview.due.bundle.problems, *preview.first.propagation.problems})
 
 
-def _moves(preview: Preview) -> Iterator[Move]:
+def _moves(preview: Preview) -> Iterator[RevisionMove]:
     names = {kind: one.name for kind, one in preview.due.bundle.definitions.items()}
     for issued in preview.due.bundle.issued:
         instances = [key for key in preview.due.bundle.instances if key.group_kind == issued.kind]
         policies = {_policy(preview, key, names.get(issued.kind, "")) for key in instances}
         name = names.get(issued.kind, f"{issued.kind.kind.lower()}.{issued.kind.group}")
-        yield Move(name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies))))
+        yield RevisionMove(
+            name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies)))
+        )
 
 
 def _policy(preview: Preview, key: ObjectKey, definition: str) -> str:

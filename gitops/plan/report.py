@@ -19,7 +19,7 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import counted
 
 
-class Action(StrEnum):
+class PlannedAction(StrEnum):
     """What becomes of an object. `release` takes our mark off and leaves it; `keep` is no longer in Git, and stays as it is; `unknown` cannot be told
     before an earlier level exists; `failed` cannot be done as the commit says.
     """
@@ -37,11 +37,11 @@ class Action(StrEnum):
     @property
     def is_change(self) -> bool:
         """Would the cluster be another afterwards, as far as can be told?"""
-        return self not in {Action.KEEP, Action.UNKNOWN, Action.FAILED}
+        return self not in {PlannedAction.KEEP, PlannedAction.UNKNOWN, PlannedAction.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDiff:
     """One field as JSON values; None where it is absent on that side. `path` is as in `spec.template.spec.containers[web].image`."""
 
     path: str
@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Obstacle:
     """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
     open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances; `is_unplanned`: it waits for
     nothing that the plan does, but for what the cluster has to become.
@@ -70,15 +70,15 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Meanwhile:
+class InterimChange:
     """What becomes of an object at a `revision` that its instance has, before what the commit wants of it: what differs then, what holds even that,
     and `why` as of a change. It is so until the instance has its turn to move; where it `heals`, until nothing holds the change any more.
     """
 
     revision: int
-    action: Action
-    diff: tuple[Difference, ...]
-    gates: tuple[Gate, ...] = ()
+    action: PlannedAction
+    diff: tuple[FieldDiff, ...]
+    gates: tuple[Obstacle, ...] = ()
     why: str = ""
     heals: bool = False
 
@@ -88,7 +88,7 @@ class Meanwhile:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
     none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
     replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is kept, unknown or fails. `meanwhile` is
@@ -96,7 +96,7 @@ class Change:
     then; `is_undone` where the object then is as it was before.
     """
 
-    action: Action
+    action: PlannedAction
     key: ObjectKey | None
     kind: str
     instance: ObjectKey | None = None
@@ -104,24 +104,24 @@ class Change:
     level: int | None = None
     file: str = ""
     line: int = 0
-    diff: tuple[Difference, ...] = ()
-    gates: tuple[Gate, ...] = ()
+    diff: tuple[FieldDiff, ...] = ()
+    gates: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     why: str = ""
-    meanwhile: tuple[Meanwhile, ...] = ()
-    then: Action | None = None
-    rest: tuple[Difference, ...] = ()
+    meanwhile: tuple[InterimChange, ...] = ()
+    then: PlannedAction | None = None
+    rest: tuple[FieldDiff, ...] = ()
     is_undone: bool = False
 
     @property
     def is_change(self) -> bool:
         """Would the cluster be another afterwards, or meanwhile? What is not knowable yet is, where the commit changes what it is made from."""
-        changes = self.action.is_change or (self.action is Action.UNKNOWN and bool(self.diff))
+        changes = self.action.is_change or (self.action is PlannedAction.UNKNOWN and bool(self.diff))
         return changes or any(one.action.is_change for one in self.meanwhile)
 
     @property
-    def parts(self) -> tuple[Change, ...]:
+    def parts(self) -> tuple[PlannedChange, ...]:
         """In the order in which they happen: what comes at once, and the rest in its turn."""
         if not self.meanwhile:
             return (self,)
@@ -149,7 +149,7 @@ class Change:
         return max((gate.until for gate in self.gates if gate.until), default=None)
 
 
-class Hazard(StrEnum):
+class WarningKind(StrEnum):
     """What a reviewer is warned of."""
 
     OPERATOR_FIRST = "OperatorGoesFirst"
@@ -165,10 +165,10 @@ class Hazard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Caution:
+class PlanWarning:
     """One hazard, in a sentence, and where it comes from."""
 
-    hazard: Hazard
+    hazard: WarningKind
     message: str
     ref: str = ""
     file: str = ""
@@ -176,7 +176,7 @@ class Caution:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RevisionMove:
     """A definition that changes: `name`, the revisions, 0 for none before, how many instances it has, and the policy that paces them."""
 
     name: str
@@ -191,7 +191,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowCapacity:
     """For how long after its start a step may go on before a window closes, and how long it `needs`: as long as it took last, where that
     `is_recorded`, else as long as its policies let it take.
     """
@@ -211,7 +211,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
     a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
     """
@@ -220,7 +220,7 @@ class Step:
     refs: tuple[str, ...]
     at: datetime | None = None
     after: str = ""
-    room: Room | None = None
+    room: WindowCapacity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,17 +236,17 @@ class Report:
     base: str = ""
     against: str = "git"
     hash: str = ""
-    changes: tuple[Change, ...] = ()
-    warnings: tuple[Caution, ...] = ()
-    moves: tuple[Move, ...] = ()
-    steps: tuple[Step, ...] = ()
+    changes: tuple[PlannedChange, ...] = ()
+    warnings: tuple[PlanWarning, ...] = ()
+    moves: tuple[RevisionMove, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
     problems: tuple[Problem, ...] = ()
     unchanged: int = 0
     knows_deletions: bool = True
     summary: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(map(str, Action), 0)
+        counts = dict.fromkeys(map(str, PlannedAction), 0)
         for change in self.changes:
             counts[change.action] += 1
         object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})

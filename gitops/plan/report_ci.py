@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from gitops.plan.report import Action, Hazard, Report
+from gitops.plan.report import PlannedAction, Report, WarningKind
 from gitops.text import one_line
 from renderer.frozen import dataclass
 
@@ -24,43 +24,43 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
         "An object cannot be brought about as the commit says it.",
         "The message says who would refuse it, and why.",
     ),
-    Hazard.OPERATOR_FIRST: (
+    WarningKind.OPERATOR_FIRST: (
         "An operator goes before the custom objects that it looks after, or while they stay.",
         "Take these objects out in a commit before: nobody would be there to clean up after them.",
     ),
-    Hazard.MASS_DELETION: (
+    WarningKind.MASS_DELETION: (
         "More is deleted than the brake lets through.",
         "If it is meant, a person approves the commit once it is merged: levelgate approve source/NAME --commit SHA.",
     ),
-    Hazard.HISTORY: (
+    WarningKind.HISTORY: (
         "The commit does not follow from the one that the source is at.",
         "Merge or rebase it. If it is meant, a person approves it: levelgate approve source/NAME --commit SHA.",
     ),
-    Hazard.BREAKING_SCHEMA: (
+    WarningKind.BREAKING_SCHEMA: (
         "A definition would break instances that are stored.",
         'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition lets it through.',
     ),
-    Hazard.FOREIGN_OBJECT: (
+    WarningKind.FOREIGN_OBJECT: (
         "An object belongs to somebody else, or is taken over from them.",
         "Keep it in one place. What may be taken over says `adopt` of the source.",
     ),
-    Hazard.NAMESPACE_GOES: (
+    WarningKind.NAMESPACE_GOES: (
         "A namespace is deleted, with everything in it.",
         "levelgate.dev/prune: disabled on the live object keeps it.",
     ),
-    Hazard.PRIVILEGES: (
+    WarningKind.PRIVILEGES: (
         "A role allows more than before, or somebody gets a role.",
         "The message says what is new; have it read by who looks after access.",
     ),
-    Hazard.HOLDS_BACK: (
+    WarningKind.HOLDS_BACK: (
         "An instance gets its turn and stops at a gate of one of its nodes, while others of its rollout wait.",
         "Open the gate first, or let a window or policy hold the whole instance.",
     ),
-    Hazard.RULES: (
+    WarningKind.RULES: (
         "A window, a policy or a calendar changes.",
         "Nothing changes in the cluster by that, but when and how it may.",
     ),
-    Hazard.NOT_COMPARED: (
+    WarningKind.NOT_COMPARED: (
         "Something was not compared with what is there.",
         "The message says what, and why; who may read and try more can plan it anew.",
     ),
@@ -69,7 +69,7 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CiFinding:
     """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on. The message is one line without letters that are
     not seen: XML has no place for some of them, and others turn round what stands beside them.
     """
@@ -86,15 +86,15 @@ class Finding:
         return "warning" if self.is_warning else "error"
 
 
-def findings(report: Report) -> Iterator[Finding]:
+def findings(report: Report) -> Iterator[CiFinding]:
     for one in report.problems:
         said = one_line(f"{one.path}: {one.message}" if one.path else one.message)
-        yield Finding("Problem", said, one.file, one.line)
+        yield CiFinding("Problem", said, one.file, one.line)
     for change in report.changes:
-        if change.action is Action.FAILED:
-            yield Finding("Failed", one_line(f"{change.ref}: {change.why}"), change.file, change.line)
+        if change.action is PlannedAction.FAILED:
+            yield CiFinding("Failed", one_line(f"{change.ref}: {change.why}"), change.file, change.line)
     for warning in report.warnings:
-        yield Finding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
+        yield CiFinding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
 
 
 def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
@@ -117,7 +117,7 @@ def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
     }
 
 
-def _rule(one: Finding) -> dict[str, Any]:
+def _rule(one: CiFinding) -> dict[str, Any]:
     what, advice = _RULES[one.rule]
     return {
         "id": one.rule,
@@ -128,7 +128,7 @@ def _rule(one: Finding) -> dict[str, Any]:
     }
 
 
-def _result(one: Finding, path: str) -> dict[str, Any]:
+def _result(one: CiFinding, path: str) -> dict[str, Any]:
     uri = quote(str(PurePosixPath(path, one.file)))
     place = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(one.line, 1)}}
     return {
@@ -162,7 +162,7 @@ def as_junit(report: Report) -> str:
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
 
 
-def _names(found: Iterable[Finding]) -> Iterator[str]:
+def _names(found: Iterable[CiFinding]) -> Iterator[str]:
     """Each once in its file: of cases with one name GitLab shows the first alone."""
     counts = Counter[tuple[str, str]]()
     for one in found:
@@ -172,12 +172,12 @@ def _names(found: Iterable[Finding]) -> Iterator[str]:
         yield f"{name} ({count})" if count > 1 else name
 
 
-def _case(one: Finding, name: str) -> str:
+def _case(one: CiFinding, name: str) -> str:
     failure = f"<failure type={quoteattr(one.rule)} message={quoteattr(one.message)}>{escape(_place(one) + one.message)}</failure>"
     return (
         f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
     )
 
 
-def _place(one: Finding) -> str:
+def _place(one: CiFinding) -> str:
     return "".join(f"{part}:" for part in (one.file, one.line) if part) + " " if one.file else ""

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from gitops.plan.report import Change, Difference, Gate, Meanwhile, Report, Room, Step
+from gitops.plan.report import FieldDiff, InterimChange, Obstacle, PlannedChange, PlanStep, Report, WindowCapacity
 
 _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "keep", "unchanged", "unknown", "failed")
 
@@ -30,7 +30,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: PlannedChange) -> dict[str, Any]:
     return {
         "action": str(change.action),
         "ref": change.ref,
@@ -50,7 +50,7 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _meanwhile(early: Meanwhile) -> dict[str, Any]:
+def _meanwhile(early: InterimChange) -> dict[str, Any]:
     return {
         "revision": early.revision,
         "action": str(early.action),
@@ -61,21 +61,21 @@ def _meanwhile(early: Meanwhile) -> dict[str, Any]:
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(one: FieldDiff) -> dict[str, Any]:
     sides = {"old": one.old, "new": one.new}
     return {"path": one.path, **{side: value for side, value in sides.items() if value is not None}}
 
 
-def _gate(gate: Gate) -> dict[str, Any]:
+def _gate(gate: Obstacle) -> dict[str, Any]:
     return {"reason": str(gate.reason), "name": gate.name, "message": gate.message, "until": _time(gate.until)}
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: PlanStep) -> dict[str, Any]:
     told = {"what": step.what, "refs": list(step.refs), "at": _time(step.at), "after": step.after}
     return {**told, "window": _room(step.room) if step.room else None}
 
 
-def _room(room: Room) -> dict[str, Any]:
+def _room(room: WindowCapacity) -> dict[str, Any]:
     """Lengths in seconds."""
     return {
         "open": int(room.open_for.total_seconds()),

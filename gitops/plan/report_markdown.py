@@ -15,8 +15,8 @@ from datetime import datetime
 from itertools import islice
 
 from gitops.plan.field_diff import lines, shortened
-from gitops.plan.grouping import Alike, Group, by_action, folded, grouped
-from gitops.plan.report import Action, Report, Step
+from gitops.plan.grouping import ChangeGroup, FoldedChange, by_action, folded, grouped
+from gitops.plan.report import PlannedAction, PlanStep, Report
 from renderer.identity import ObjectKey
 from renderer.phrasing import counted, listed
 
@@ -38,15 +38,15 @@ _REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 """What forges make links of: issues, and commits."""
 
 _MARKS = {
-    Action.CREATE: "+",
-    Action.UPDATE: " ",
-    Action.REPLACE: "!",
-    Action.DELETE: "-",
-    Action.ADOPT: " ",
-    Action.RELEASE: "-",
-    Action.KEEP: "=",
-    Action.UNKNOWN: "?",
-    Action.FAILED: "!",
+    PlannedAction.CREATE: "+",
+    PlannedAction.UPDATE: " ",
+    PlannedAction.REPLACE: "!",
+    PlannedAction.DELETE: "-",
+    PlannedAction.ADOPT: " ",
+    PlannedAction.RELEASE: "-",
+    PlannedAction.KEEP: "=",
+    PlannedAction.UNKNOWN: "?",
+    PlannedAction.FAILED: "!",
 }
 
 
@@ -136,12 +136,12 @@ def _steps(report: Report) -> Iterator[str]:
         yield "\n".join(("| | starts | what |", "|---|---|---|", *rows, *more))
 
 
-def _start(step: Step) -> str:
+def _start(step: PlanStep) -> str:
     when = minute(step.at) if step.at else "" if step.after else "at once"
     return " ".join(filter(None, (when, _prose(step.after))))
 
 
-def _what(step: Step) -> str:
+def _what(step: PlanStep) -> str:
     room = f"<br>window {step.room}" if step.room else ""
     return f"{_prose(step.what)} {_names(step.refs)}".strip() + room
 
@@ -169,7 +169,7 @@ def _details(report: Report) -> Iterator[tuple[str, int]]:
             yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(part)}\n</details>", count
 
 
-def _title(group: Group) -> str:
+def _title(group: ChangeGroup) -> str:
     if not group.instances:
         return f"<b>objects of the source</b> · {by_action(group.changes)}"
     first = group.instances[0]
@@ -184,14 +184,14 @@ def _place(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _diff(changes: Iterable[Alike]) -> str:
+def _diff(changes: Iterable[FoldedChange]) -> str:
     parts = (replace(alike, change=part) for alike in changes for part in alike.change.parts)
     content = [line for part in parts for line in _change(part)]
     fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
     return "\n".join((f"{fence}diff", *content, fence))
 
 
-def _change(alike: Alike) -> Iterator[str]:
+def _change(alike: FoldedChange) -> Iterator[str]:
     change, count = alike.change, len(alike.keys)
     level = "" if change.level is None or change.key == change.instance else f"level {change.level}  "
     node = f"{alike.node}  " if alike.node else ""

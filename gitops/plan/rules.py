@@ -6,25 +6,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gitops.plan.field_diff import differences, written
-from gitops.plan.report import Caution, Difference, Hazard
+from gitops.plan.report import FieldDiff, PlanWarning, WarningKind
 from gitops.rollouts.source_rules import Stored
 from renderer.phrasing import listed
 
 _FEW = 5
 
 
-def changed(before: Stored, after: Stored) -> Iterator[Caution]:
+def changed(before: Stored, after: Stored) -> Iterator[PlanWarning]:
     """One for each rule in force that was another before; both are accepted rules as they are stored."""
     old, new = _named(before), _named(after)
     for name in sorted(old.keys() | new.keys()):
         was, now = old.get(name), new.get(name)
         at = now or was or {}
         if why := _what(was, now):
-            yield Caution(Hazard.RULES, f"{' '.join(name)} {why}", name[1], at["file"], at["line"])
+            yield PlanWarning(WarningKind.RULES, f"{' '.join(name)} {why}", name[1], at["file"], at["line"])
     was, now = (one.get("calendars") or {} for one in (before, after))
     for file in sorted(was.keys() | now.keys()):
         if was.get(file) != now.get(file):
-            yield Caution(Hazard.RULES, f"calendar {file} changes", file, file, 1)
+            yield PlanWarning(WarningKind.RULES, f"calendar {file} changes", file, file, 1)
 
 
 def _named(stored: Stored) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -38,7 +38,7 @@ def _what(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     return f"changes: {listed(map(_told, found), most=_FEW, separator='; ')}" if found else ""
 
 
-def _told(one: Difference) -> str:
+def _told(one: FieldDiff) -> str:
     """YAML 1.1 reads the name `n` as false."""
     old, new = ("none" if value is None else written(value) for value in (one.old, one.new))
     return f"{one.path} {old} -> {new}".replace("linear.false", "linear.n").replace(

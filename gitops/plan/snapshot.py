@@ -22,12 +22,12 @@ from applier.cluster import Cluster, ClusterName, Discovery, Object, Resource
 from applier.read import observe
 from applier.state.observed import annotation
 from gitops.errors import GitopsError
-from gitops.plan.dry_run import Judging
-from gitops.plan.masking import OF_CLUSTER, Masks
+from gitops.plan.dry_run import DryRunCluster
+from gitops.plan.masking import OF_CLUSTER, SecretMasks
 from gitops.records.revisions import KIND
 from gitops.records.source_record import read_records
 from renderer import well_known
-from renderer.definition.kind_schemas import ObjectTypes, of_crds
+from renderer.definition.kind_schemas import KindSchemas, of_crds
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, SECRET, defined_kind
@@ -44,7 +44,7 @@ class SnapshotError(GitopsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterSnapshot:
     """`at` is when the `cluster` was looked at, whose server is `kubernetes`: `v1.36.4`."""
 
     cluster: str
@@ -53,7 +53,7 @@ class Snapshot:
     objects: tuple[Object, ...]
     resources: tuple[Resource, ...]
 
-    def record(self, wanted: Iterable[Object] = ()) -> Judging:
+    def record(self, wanted: Iterable[Object] = ()) -> DryRunCluster:
         """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: nothing but their names is known."""
         objects = {ObjectKey.of(obj): obj for obj in self.objects}
         for obj in wanted:
@@ -61,16 +61,16 @@ class Snapshot:
             if key.group_kind == SECRET and (masked := objects.get(key, {}).get("data")):
                 said = _encoded(obj)
                 objects[key] = {**objects[key], "data": {name: said.get(name, mask) for name, mask in masked.items()}}
-        crds = {kind: one.crd for kind, one in of_crds(self._crds, ObjectTypes()).described.items()}
+        crds = {kind: one.crd for kind, one in of_crds(self._crds, KindSchemas()).described.items()}
         served = Discovery({one.group_kind: one for one in self.resources})
-        return Judging(ClusterName(self.cluster), objects, served, crds, is_whole=True)
+        return DryRunCluster(ClusterName(self.cluster), objects, served, crds, is_whole=True)
 
     @property
     def _crds(self) -> Iterator[Object]:
         return (obj for obj in self.objects if ObjectKey.of(obj).group_kind == CRD)
 
 
-async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
+async def take(cluster: Cluster, at: datetime, kubernetes: str) -> ClusterSnapshot:
     """Reads, and writes nothing. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
@@ -82,11 +82,11 @@ async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
     ]
     found = {ObjectKey.of(obj): obj for obj in (*crds, *own, *observed.objects.values())}
     ordered = [found[key] for key in sorted(found)]
-    masks = Masks(word=OF_CLUSTER)
+    masks = SecretMasks(word=OF_CLUSTER)
     masks.learn(ordered)
     objects = tuple(_masked(obj, masks) for obj in ordered)
     discovery = await cluster.discover()
-    return Snapshot(
+    return ClusterSnapshot(
         str(cluster.name),
         at,
         kubernetes,
@@ -95,7 +95,7 @@ async def take(cluster: Cluster, at: datetime, kubernetes: str) -> Snapshot:
     )
 
 
-def written(snapshot: Snapshot) -> bytes:
+def written(snapshot: ClusterSnapshot) -> bytes:
     """As a file. Raises SnapshotError where it would be too large."""
     kinds = [{name: asdict(one)[name] for name in _SERVED} for one in snapshot.resources]
     document = {
@@ -115,7 +115,7 @@ def written(snapshot: Snapshot) -> bytes:
     return data
 
 
-def read(file: Path) -> Snapshot:
+def read(file: Path) -> ClusterSnapshot:
     """The inverse of `written`. Raises SnapshotError."""
     try:
         data = file.read_bytes()
@@ -143,7 +143,7 @@ def read(file: Path) -> Snapshot:
                 )
                 for obj in objects:
                     ObjectKey.of(obj)
-                return Snapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
+                return ClusterSnapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
     except (ValueError, KeyError, TypeError):
         pass
     raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")
@@ -162,7 +162,7 @@ def _is_defined(crd: Object) -> bool:
     return bool(annotation(crd, well_known.DEFINITION))
 
 
-def _masked(obj: Object, masks: Masks) -> Object:
+def _masked(obj: Object, masks: SecretMasks) -> Object:
     """An object without values of Secrets; those of a Secret itself stay base64, as it would be refused otherwise.
 
     The hash of what copies a value goes with it: whoever has all the rest could find a short value by trying.

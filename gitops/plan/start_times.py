@@ -8,15 +8,15 @@ from math import inf
 from typing import NamedTuple
 
 from applier.causes import Reason
-from gitops.plan.report import Action, Change, Gate, Meanwhile, Step
-from gitops.plan.window_capacity import Rooms
+from gitops.plan.report import InterimChange, Obstacle, PlannedAction, PlannedChange, PlanStep
+from gitops.plan.window_capacity import WindowCapacities
 from gitops.reconcile.context import Preview
 from gitops.rollouts.advance import approvals_missing
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.state import State
+from gitops.rollouts.state import RolloutState
 from renderer.identity import ObjectKey
 
-_GOES = {Action.DELETE: "deleted", Action.RELEASE: "released"}
+_GOES = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "released"}
 
 
 class _Turn(NamedTuple):
@@ -42,12 +42,12 @@ class _When(NamedTuple):
     what: str
 
 
-def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
+def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanStep]:
     """In the order in which they can start."""
-    found: dict[_When, list[Change]] = {}
-    rooms = Rooms(preview)
+    found: dict[_When, list[PlannedChange]] = {}
+    rooms = WindowCapacities(preview)
     starts = _Starts(preview, rooms, changes)
-    gone = {change.key for change in changes if change.action is Action.DELETE}
+    gone = {change.key for change in changes if change.action is PlannedAction.DELETE}
     first = [change for change in changes if not _held(change) and not _is_later_item(change)]
     free = {change.instance for change in first if change.node}
     turns = {change.instance for change in first if change.gates}
@@ -69,7 +69,7 @@ def steps(preview: Preview, changes: Sequence[Change]) -> Iterator[Step]:
         begins = when.at or (None if when.rank else preview.due.situation.now)
         room = rooms.of(found[when], begins) if begins else None
         names = dict.fromkeys(place(one.instance) if one.instance else one.ref for one in found[when])
-        yield Step(when.what, tuple(names), when.at, when.after, room)
+        yield PlanStep(when.what, tuple(names), when.at, when.after, room)
 
 
 def place(key: ObjectKey) -> str:
@@ -77,7 +77,7 @@ def place(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _early(meanwhile: Meanwhile) -> _When:
+def _early(meanwhile: InterimChange) -> _When:
     """When something is brought to what its instance is at until its turn."""
     gate = max(meanwhile.gates, key=lambda one: one.until.timestamp() if one.until else 0.0, default=None)
     what = meanwhile.what.replace("its turn", "their turn")
@@ -93,12 +93,12 @@ def _order(when: _When) -> tuple[float, int, int, int, str, str]:
     return begins, rank, when.wave, when.rank, when.after, when.what
 
 
-def _held(change: Change) -> list[Gate]:
+def _held(change: PlannedChange) -> list[Obstacle]:
     """What holds it beside its turn."""
     return [gate for gate in change.gates if not gate.is_turn]
 
 
-def _is_later_item(change: Change) -> bool:
+def _is_later_item(change: PlannedChange) -> bool:
     """Does it wait for other items of its collection alone?"""
     return bool(change.gates) and all(gate.is_of_items for gate in change.gates)
 
@@ -106,7 +106,7 @@ def _is_later_item(change: Change) -> bool:
 class _Starts:
     """When changes of one plan can start."""
 
-    def __init__(self, preview: Preview, rooms: Rooms, changes: Sequence[Change]) -> None:
+    def __init__(self, preview: Preview, rooms: WindowCapacities, changes: Sequence[PlannedChange]) -> None:
         self._preview = preview
         self._turns = {change.instance: _turn(preview, rooms, change.instance) for change in changes if change.instance}
         self._ends: dict[_Turn, list[datetime | None]] = {}
@@ -115,7 +115,7 @@ class _Starts:
                 passed = {Reason.HELD, Reason.SUSPENDED}  # by the others of its rollout
                 self._ends.setdefault(turn, []).extend(g.until for g in _held(change) if g.reason not in passed)
 
-    def of(self, change: Change, *, leaves: bool, alone: bool) -> _When:
+    def of(self, change: PlannedChange, *, leaves: bool, alone: bool) -> _When:
         """`alone`: other nodes of its instance are not held."""
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
@@ -132,7 +132,7 @@ class _Starts:
         before = [_sentence(gate)] if gate.reason is not Reason.WAVE_NOT_REACHED else self._before(change, turn)
         return _When(1, self._earliest(change, turn), wave, _after(before), _titled(name))
 
-    def _earliest(self, change: Change, turn: _Turn | None) -> datetime | None:
+    def _earliest(self, change: PlannedChange, turn: _Turn | None) -> datetime | None:
         """When all its gates can be open, as far as that is known: its turn comes later by what holds the waves before its own."""
         earlier = self._ends_before(turn)
         known = [end for end in earlier if end]
@@ -145,11 +145,11 @@ class _Starts:
         ]
         return max([*opens, *known], default=None)
 
-    def _before(self, change: Change, turn: _Turn | None) -> list[str]:
+    def _before(self, change: PlannedChange, turn: _Turn | None) -> list[str]:
         """What has to happen before the wave of a change begins."""
         if turn is None or not turn.wave:
             return []
-        state = self._preview.first.propagation.states.get(turn.rollout, State())
+        state = self._preview.first.propagation.states.get(turn.rollout, RolloutState())
         waves = turn.policy.all_waves
         earlier, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
         missing = approvals_missing(turn.policy, state, target) if target else turn.policy.approvals
@@ -169,10 +169,10 @@ class _Starts:
         return (one for one in self._ends if one[:2] == turn[:2] and one.wave < turn.wave)
 
 
-def _turn(preview: Preview, rooms: Rooms, instance: ObjectKey) -> _Turn | None:
+def _turn(preview: Preview, rooms: WindowCapacities, instance: ObjectKey) -> _Turn | None:
     """None where it moves to no other revision: then it waits for nobody's turn."""
     rendered = preview.first.bundle.instances.get(instance)
-    if rendered is None or not rendered.definition or rendered.applied == rendered.aim:
+    if rendered is None or not rendered.definition or rendered.applied == rendered.target_revision:
         return None
     policy = rooms.policy(instance)
     names = [wave.name for wave in policy.all_waves]
@@ -190,7 +190,7 @@ def _after(what: Sequence[str]) -> str:
     return f"after {' and '.join(what)}" if what else ""
 
 
-def _sentence(gate: Gate) -> str:
+def _sentence(gate: Obstacle) -> str:
     """What is said of a gate, without what differs from instance to instance."""
     if gate.is_unplanned:
         return f"after {gate.name}"
@@ -201,6 +201,6 @@ def _sentence(gate: Gate) -> str:
     return words.get(gate.reason, f"{gate.reason}: {gate.message}")
 
 
-def _named(gate: Gate) -> str:
+def _named(gate: Obstacle) -> str:
     words = {Reason.WINDOW_CLOSED: "window", Reason.NEVER_OPENS: "window"}
     return " ".join(filter(None, (words.get(gate.reason, str(gate.reason)), gate.name)))

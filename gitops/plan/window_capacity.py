@@ -14,49 +14,49 @@ from functools import cached_property
 
 from applier.causes import Reason
 from applier.cluster import CONTENT, Object
-from applier.plan.model import Change as Due
-from applier.plan.model import Effect, SetPlan
+from applier.plan.model import ApplySetPlan, Operation
+from applier.plan.model import CandidateChange as Due
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation
-from gitops.decisions.window_verdicts import Verdicts
-from gitops.plan.report import Action, Change, Room
+from gitops.decisions.window_verdicts import WindowVerdicts
+from gitops.plan.report import PlannedAction, PlannedChange, WindowCapacity
 from gitops.reconcile.context import Preview
-from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import DEFAULT, Policy
 from gitops.rollouts.shapes import frontier
 from gitops.windows.verdict import startable
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 
-_EFFECTS = {Action.CREATE: Effect.CREATE, Action.DELETE: Effect.PRUNE}
+_EFFECTS = {PlannedAction.CREATE: Operation.CREATE, PlannedAction.DELETE: Operation.PRUNE}
 
 
 @dataclass(frozen=True)
-class Rooms:
+class WindowCapacities:
     """Answers for the steps of one preview."""
 
     preview: Preview
 
-    def of(self, changes: Sequence[Change], begins: datetime) -> Room | None:
+    def of(self, changes: Sequence[PlannedChange], begins: datetime) -> WindowCapacity | None:
         """Of changes that start together; None where no window closes after that."""
         closes = min(self._closings(changes, begins), default=None)
         if closes is None:
             return None
         needs, is_recorded = self._needs(changes)
-        return Room(closes - begins, needs, is_recorded)
+        return WindowCapacity(closes - begins, needs, is_recorded)
 
     @cached_property
-    def _sets(self) -> Mapping[ObjectKey, SetPlan]:
+    def _sets(self) -> Mapping[ObjectKey, ApplySetPlan]:
         return {one.rendered.parent: one for one in self.preview.due.plan.sets}
 
-    def _closings(self, changes: Sequence[Change], begins: datetime) -> Iterator[datetime]:
+    def _closings(self, changes: Sequence[PlannedChange], begins: datetime) -> Iterator[datetime]:
         """When the windows next close that are open at this time and govern the changes, or are named by their gates."""
         reading = self.preview.due.situation.conditions.reading
         conditions = replace(self.preview.due.situation.conditions, reading=reading._replace(now=begins))
         then = replace(self.preview.due.situation, conditions=conditions)
-        verdicts = Verdicts(then)
+        verdicts = WindowVerdicts(then)
         for change in changes:
             verdict = verdicts.of(due) if (due := self._due(change)) else None
             if verdict and verdict.open and verdict.until:
@@ -70,13 +70,13 @@ class Rooms:
                 if state and state.open and state.until:
                     yield state.until
 
-    def _due(self, change: Change) -> Due | None:
+    def _due(self, change: PlannedChange) -> Due | None:
         """The change as windows judge it."""
         own = [one for one in self._sets.values() if one.rendered.is_source]
         found = self._sets.get(change.instance) if change.node and change.instance else next(iter(own), None)
         if found is None or change.key is None:
             return None
-        return Due(found.rendered, change.key, _EFFECTS.get(change.action, Effect.UPDATE), change.node, change.level)
+        return Due(found.rendered, change.key, _EFFECTS.get(change.action, Operation.UPDATE), change.node, change.level)
 
     def policy(self, instance: ObjectKey | None) -> Policy:
         here = self.preview.due.situation
@@ -87,7 +87,7 @@ class Rooms:
         found = here.policy(instance.group_kind, rendered.definition, labels)
         return found if isinstance(found, Policy) else DEFAULT
 
-    def _needs(self, changes: Sequence[Change]) -> tuple[timedelta, bool]:
+    def _needs(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
         """How long they take, and whether all of that is recorded."""
         levels: dict[ObjectKey | None, set[int]] = {}
         for change in changes:
@@ -100,7 +100,7 @@ class Rooms:
             policy, known = self.policy(instance), self._recorded(instance)
             takes = max(1, len(found)) * policy.progress_deadline if known is None else known
             rendered = self.preview.first.bundle.instances.get(instance) if instance else None
-            if rendered and rendered.applied != rendered.aim:
+            if rendered and rendered.applied != rendered.target_revision:
                 wave = policy.wave_of(rendered.manifest["metadata"].get("labels") or {})
                 waves.setdefault((rendered.definition, policy), {}).setdefault(wave, []).append(takes)
             longest, is_recorded = max(longest, takes), is_recorded and known is not None
@@ -111,7 +111,7 @@ class Rooms:
         one = self._sets.get(instance) if instance else None
         if one is None or one.parent is None:
             return None
-        progress = Progress.read(OwnStatus.of(one.parent).progress, self.preview.due.situation.now)
+        progress = ItemProgress.read(LevelgateStatus.of(one.parent).progress, self.preview.due.situation.now)
         written = [(_written(node.live), annotation(node.live, well_known.COMMIT)) for node in one.nodes if node.live]
         times = [(at, commit) for at, commit in written if at]
         if not times or progress.ready_since is None or progress.flaps:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from gitops.forge.commit_status import Verdict
+from gitops.forge.commit_status import ReviewVerdict
 from gitops.forge.port import Comment, PullState
 from gitops.plan import report_markdown
 from gitops.plan.report import Report
@@ -27,7 +27,7 @@ Seal = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class ReviewedCommits:
     """What a pull request is judged by: its `head`, the commit `base` where it parted from its target, and the target's `tip`."""
 
     head: str
@@ -43,7 +43,7 @@ class Commits:
         return f"head={self.head} base={self.base} tip={self.tip}"
 
 
-def written(report: Report, commits: Commits, target: str, *, limit: int, version: str) -> str:
+def written(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
     """The comment of a plan, of at most `limit` bytes."""
     kept = f"Replaced on every push; marked **stale** when {report_markdown.code(target)} goes on."
     text = report_markdown.comment(report, limit=limit - _ROOM, version=version, kept=kept)
@@ -51,11 +51,11 @@ def written(report: Report, commits: Commits, target: str, *, limit: int, versio
     return _with(text, _judged(commits, verdict(report)), told)
 
 
-def refused(source: str, commits: Commits, why: str) -> str:
+def refused(source: str, commits: ReviewedCommits, why: str) -> str:
     """The comment where there is no plan."""
     title = f"### Levelgate plan: cannot be made · {report_markdown.code(source)}"
     text = "\n".join((report_markdown.marker(source), title, "", report_markdown.code(why)))
-    return _with(text, _judged(commits, Verdict.ERROR), "")
+    return _with(text, _judged(commits, ReviewVerdict.ERROR), "")
 
 
 def sealed(body: str, seal: Seal) -> str:
@@ -78,21 +78,21 @@ def ours(comments: Iterable[Comment], source: str, author: str) -> list[Comment]
     return sorted(found, key=lambda one: one.id)
 
 
-def verdict_of(body: str, commits: Commits, seal: Seal) -> Verdict | None:
+def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
     """How these commits were judged, if this comment was made of them and is as we wrote it."""
     state, _, told = _said(body).partition(_SEAL)
     plain = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
     if not hmac.compare_digest(told, seal(_content(plain))):
         return None
-    return next((one for one in Verdict if state == _judged(commits, one)), None)
+    return next((one for one in ReviewVerdict if state == _judged(commits, one)), None)
 
 
-def verdict(report: Report) -> Verdict:
+def verdict(report: Report) -> ReviewVerdict:
     """How a head is judged that could be planned."""
-    return Verdict.FAILURE if report.wrong else Verdict.SUCCESS
+    return ReviewVerdict.FAILURE if report.wrong else ReviewVerdict.SUCCESS
 
 
-def summary(report: Report, commits: Commits) -> str:
+def summary(report: Report, commits: ReviewedCommits) -> str:
     """A few words for the state of the head."""
     if report.wrong:
         return counted(report.wrong, "problem")
@@ -112,7 +112,7 @@ def _content(body: str) -> str:
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 
-def _judged(commits: Commits, verdict: Verdict) -> str:
+def _judged(commits: ReviewedCommits, verdict: ReviewVerdict) -> str:
     return f"{commits} verdict={verdict}"
 
 
@@ -120,7 +120,7 @@ def _over(state: PullState) -> str:
     return f"over={state}"
 
 
-def _stale(commits: Commits, target: str) -> str:
+def _stale(commits: ReviewedCommits, target: str) -> str:
     base, tip = report_markdown.code(commits.base[:7]), report_markdown.code(commits.tip[:7])
     return (
         f"> **Stale**: {report_markdown.code(target)} has gone on to {tip} since {base}. "

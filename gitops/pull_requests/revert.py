@@ -10,13 +10,13 @@ from itertools import islice
 from typing import Final
 
 from gitops.plan.report_markdown import code
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.records.cause_rows import blocked_rows
-from gitops.rollouts.state import Halt, Target, WaveProgress
+from gitops.rollouts.state import Halt, TargetRevision, WaveProgress
 from renderer.definition.compile import Definition
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
-from renderer.secret_redaction import Discretion
+from renderer.secret_redaction import SecretRedactor
 
 _MOST: Final = 5
 """Instances that are named with what is wrong with them."""
@@ -26,7 +26,7 @@ _LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class RevertProposal:
     """The `halt` of a `rollout` at `target`; `completed` is what completed before, None where nothing has. `file` has the definition, below the
     directory of the source. `failing` are instances with what is wrong with them.
     """
@@ -35,8 +35,8 @@ class Proposal:
     source: str
     file: str
     halt: Halt
-    target: Target
-    completed: Target | None
+    target: TargetRevision
+    completed: TargetRevision | None
     waves: Sequence[WaveProgress]
     failing: Sequence[tuple[str, str]]
 
@@ -87,7 +87,7 @@ class Proposal:
         return "\n".join(lines)
 
 
-def wanted(found: Pass) -> Iterator[tuple[str, Halt]]:
+def wanted(found: ReconcileResult) -> Iterator[tuple[str, Halt]]:
     """What is halted, by its rollout, is to be reverted, and has no pull request yet as far as the records know."""
     for name, state in sorted(found.propagation.states.items()):
         for halt in state.halts:
@@ -95,7 +95,7 @@ def wanted(found: Pass) -> Iterator[tuple[str, Halt]]:
                 yield name, halt
 
 
-def proposal(found: Pass, rollout: str, halt: Halt) -> Proposal | None:
+def proposal(found: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
     """What to propose; None while it cannot be told, because the definition is not known or moves elsewhere now."""
     state = found.propagation.states[rollout]
     kind = _kind(found.bundle.definitions, rollout)
@@ -103,7 +103,7 @@ def proposal(found: Pass, rollout: str, halt: Halt) -> Proposal | None:
     if kind is None or target is None:
         return None
     definition = found.bundle.definitions[kind]
-    return Proposal(
+    return RevertProposal(
         rollout,
         found.bundle.owners.get(kind, ""),
         definition.origin.file,
@@ -115,8 +115,8 @@ def proposal(found: Pass, rollout: str, halt: Halt) -> Proposal | None:
     )
 
 
-def _failing(found: Pass, definition: str) -> Iterator[tuple[str, str]]:
-    discreet = Discretion(found.observed.objects.values())
+def _failing(found: ReconcileResult, definition: str) -> Iterator[tuple[str, str]]:
+    discreet = SecretRedactor(found.observed.objects.values())
     for one in found.plan.sets:
         if one.rendered.definition == definition:
             wrong = [(cause.reason, cause.message) for _, cause, _ in blocked_rows(one) if cause.reason.is_failure]

@@ -16,12 +16,12 @@ from applier.cluster import PARENT, Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.errors import RevisionNotFound, SourceError, Unauthorized
-from gitops.forge.connect import Place
+from gitops.forge.connect import ForgeProject
 from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
-from gitops.pull_requests.revert import Proposal, proposal, wanted
-from gitops.reconcile.context import Pass
+from gitops.pull_requests.revert import RevertProposal, proposal, wanted
+from gitops.reconcile.context import ReconcileResult
 from gitops.records.rollout_records import rollout_key
-from gitops.source import Branch, Credentials, Head, Irreversible, Mirror, Reversal, Tip
+from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, RevertError, RevertRequest, Tip
 from gitops.source_config import SourceConfig
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -32,7 +32,7 @@ FIRST_WAIT: Final = timedelta(minutes=1)
 LONGEST_WAIT: Final = timedelta(minutes=30)
 """Between two attempts, where a server does not answer."""
 
-_FINAL = (ForgeRefused, Irreversible, Unauthorized, RevisionNotFound)
+_FINAL = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
 """Who meets these has to change something first; it is tried again at the next start, and when the configuration changes."""
 
 _Key = tuple[str, int, datetime]
@@ -40,7 +40,7 @@ _Key = tuple[str, int, datetime]
 
 
 @dataclass
-class Proposer:
+class RevertProposer:
     """Proposes in the name of the sources that it is `configure`d for. `notice` hears of what is proposed and of what is tried again, `hint` asks
     for a pass that takes up what was told to a record.
     """
@@ -61,7 +61,7 @@ class Proposer:
         same = {name for name, one in self._configs.items() if known.get(name) == one}
         self._tried = {key: source for key, source in self._tried.items() if source in same}
 
-    def heed(self, found: Pass) -> None:
+    def heed(self, found: ReconcileResult) -> None:
         """Begin with what this pass wants proposed; returns at once. What is wanted no more, as somebody resumed, is given up."""
         due = {(rollout, halt.target, halt.since): halt for rollout, halt in wanted(found)}
         for key in [key for key, task in self._tasks.items() if task.done() or key not in due]:
@@ -78,7 +78,7 @@ class Proposer:
         while self._tasks:
             self._tasks.popitem()[1].cancel()
 
-    async def _work(self, one: Proposal) -> None:
+    async def _work(self, one: RevertProposal) -> None:
         wait = FIRST_WAIT
         while True:
             rest = wait
@@ -97,21 +97,21 @@ class Proposer:
             await self.clock.sleep(rest.total_seconds())
             wait = min(2 * wait, LONGEST_WAIT)
 
-    async def _tell(self, one: Proposal, outcome: str) -> None:
+    async def _tell(self, one: RevertProposal, outcome: str) -> None:
         """Into the record of the rollout, which the next pass reads."""
         annotations = {well_known.PROPOSED: f"{one.target} {outcome}"}
         await self.cluster.merge(rollout_key(one.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT)
         self.notice(one.source, f"revert of {one.rollout} {one.target}: {outcome}")
         self.hint()
 
-    async def _outcome(self, one: Proposal) -> str:
+    async def _outcome(self, one: RevertProposal) -> str:
         """The URL of the pull request, or why there is none. Raises ForgeError, SourceError where trying again may help."""
         config = self._configs[one.source]
         if config.forge is None:
             return f"source {one.source} has no `forge` in levelgate.yaml"
         if one.impossible:
             return one.impossible
-        if not isinstance(config.target.ref, Branch | Head):
+        if not isinstance(config.target.ref, BranchRef | DefaultBranchRef):
             return f"source {one.source} follows {config.target.ref}, not a branch; revert where it is made"
         forge, rest = config.forge.connect(self.clock)
         try:
@@ -121,11 +121,11 @@ class Proposer:
         finally:
             await rest.close()
 
-    async def _proposed(self, one: Proposal, config: SourceConfig, place: Place, forge: Forge) -> str:
+    async def _proposed(self, one: RevertProposal, config: SourceConfig, place: ForgeProject, forge: Forge) -> str:
         if known := await forge.pulls_from(one.branch):
             return known[0].url
         ref = config.target.ref
-        base = ref.name if isinstance(ref, Branch) else await forge.default_branch()
+        base = ref.name if isinstance(ref, BranchRef) else await forge.default_branch()
         await asyncio.to_thread(self._push, one, config, place, base)
         try:
             return (await forge.propose(one.branch, base, title=one.title, body=one.body(self.cluster.name))).url
@@ -134,7 +134,7 @@ class Proposer:
                 return known[0].url
             raise
 
-    def _push(self, one: Proposal, config: SourceConfig, place: Place, base: str) -> None:
+    def _push(self, one: RevertProposal, config: SourceConfig, place: ForgeProject, base: str) -> None:
         """Blocks. A branch that is there already is left as it is: people may have gone on with it."""
         assert one.completed is not None
         mirror, target = self._mirrors[one.source], f"refs/heads/{base}"
@@ -142,7 +142,7 @@ class Proposer:
         if f"refs/heads/{one.branch}" in refs:
             return
         if target not in refs:
-            raise Irreversible(f"there is no branch {base}")
+            raise RevertError(f"there is no branch {base}")
         onto = mirror.fetch(Tip(target, refs[target]))
         try:
             settled, halted = mirror.commit(one.completed.commit), mirror.commit(one.target.commit)
@@ -150,15 +150,15 @@ class Proposer:
         except RevisionNotFound:
             is_one_history = False
         if not is_one_history:
-            raise Irreversible(f"the history of {base} was rewritten since")
+            raise RevertError(f"the history of {base} was rewritten since")
         path = config.target.path
         file = f"{path}/{one.file}" if path else one.file
         message = one.message(self.cluster.name)
-        commit = mirror.reverted(Reversal(onto, settled, halted, file, path, message, one.halt.since))
+        commit = mirror.reverted(RevertRequest(onto, settled, halted, file, path, message, one.halt.since))
         mirror.push(commit, one.branch, _pushing(config, place))
 
 
-def _pushing(config: SourceConfig, place: Place) -> Credentials:
+def _pushing(config: SourceConfig, place: ForgeProject) -> Credentials:
     """By HTTP in the name of the forge's token, which may write where that of the source only reads."""
     own = config.credentials
     if config.target.scheme not in {"https", "http"}:

@@ -15,22 +15,22 @@ from typing import Final, TypeVar
 
 from gitops.clock import Clock, any_of
 from gitops.errors import RefusedContent, SourceError
-from gitops.forge.commit_status import Status, Verdict
+from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 from gitops.forge.port import (
     Comment,
+    CommentTooLong,
     Forge,
     ForgeError,
-    NotThere,
+    ForgeNotFound,
     PullRequest,
     PullState,
     RateLimited,
-    TooLong,
-    TooMany,
+    TooManyItems,
 )
-from gitops.plan.isolated_process import Question, Unplannable, planned_apart
+from gitops.plan.isolated_process import PlanError, PlanRequest, planned_apart
 from gitops.plan.report import Report
 from gitops.pull_requests import comment as plan_comment
-from gitops.pull_requests.comment import Commits
+from gitops.pull_requests.comment import ReviewedCommits
 from gitops.source import Mirror, Tip
 from renderer.frozen import dataclass
 
@@ -51,11 +51,11 @@ class Reviewer:
     clock: Clock
     version: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
-    plan: Callable[[Question], Awaitable[Report]] = planned_apart
+    plan: Callable[[PlanRequest], Awaitable[Report]] = planned_apart
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     _login: str = ""
-    _done: dict[int, tuple[Commits, Verdict]] = field(default_factory=dict)
+    _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def one(self, number: int) -> bool:
         """Review one pull request now; whether it could be planned, without problems. Raises ForgeError."""
@@ -72,7 +72,7 @@ class Reviewer:
         went_well = True
         try:
             pulls = await self.forge.open_pulls()
-        except TooMany as cut:
+        except TooManyItems as cut:
             went_well, pulls = False, cut.found
             self.notice(0, f"{cut}; all others wait until some of these are closed")
         tips = await self._tips(pulls)
@@ -117,7 +117,7 @@ class Reviewer:
         if done := self._done.get(pull.number):
             commits, judged = done
             if (commits.head, commits.tip) == (pull.head, tip):
-                return judged is Verdict.SUCCESS
+                return judged is ReviewVerdict.SUCCESS
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
@@ -127,32 +127,32 @@ class Reviewer:
         try:
             commits = await asyncio.to_thread(self._commits, pull)
         except RefusedContent as error:
-            commits, refusal = Commits(pull.head, tip, tip), error
+            commits, refusal = ReviewedCommits(pull.head, tip, tip), error
         found = await self._ours(pull.number)
         if found and (known := plan_comment.verdict_of(found[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known
-            if known is not Verdict.SUCCESS:  # whoever ends with 1 says why
+            if known is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
                 self.notice(pull.number, f"{commits.head[:7]}  {known}, as its comment says")
-            return known is Verdict.SUCCESS
+            return known is ReviewVerdict.SUCCESS
         try:
             if refusal:
                 raise refusal
             report = await self._plan(commits)
-        except (Unplannable, SourceError) as error:
+        except (PlanError, SourceError) as error:
             bodies = [plan_comment.refused(self.source, commits, str(error))]
-            judged, text = Verdict.ERROR, "cannot be planned"
+            judged, text = ReviewVerdict.ERROR, "cannot be planned"
         else:
             judged, text = plan_comment.verdict(report), plan_comment.summary(report, commits)
             bodies = [
                 plan_comment.written(report, commits, pull.base, limit=limit, version=self.version)
                 for limit in self._limits
             ]
-        await self._tell(pull, found, bodies, Status(commits.head, judged, f"{STATE_NAME} ({self.source})", text))
+        await self._tell(pull, found, bodies, CommitStatus(commits.head, judged, f"{STATE_NAME} ({self.source})", text))
         self._done[pull.number] = commits, judged
         self.notice(pull.number, f"{commits.head[:7]}  {text}")
-        return judged is Verdict.SUCCESS
+        return judged is ReviewVerdict.SUCCESS
 
-    def _commits(self, pull: PullRequest) -> Commits:
+    def _commits(self, pull: PullRequest) -> ReviewedCommits:
         """As Git says now, which may be newer than what the forge said. Blocks."""
         target, source = f"refs/heads/{pull.base}", self.forge.ref(pull.number)
         refs = self.mirror.refs(target, source)
@@ -162,11 +162,11 @@ class Reviewer:
             )
         tip = self.mirror.fetch(Tip(target, refs[target]))
         head = self.mirror.fetch(Tip(source, refs[source]), lent=True)
-        return Commits(head, self.mirror.merge_base(tip, head) or tip, tip)
+        return ReviewedCommits(head, self.mirror.merge_base(tip, head) or tip, tip)
 
-    async def _plan(self, commits: Commits) -> Report:
+    async def _plan(self, commits: ReviewedCommits) -> Report:
         base, head = await asyncio.to_thread(lambda: tuple(map(self.mirror.snapshot, (commits.base, commits.head))))
-        return await self.plan(Question(self.source, self.mirror.target, base, head, self.clock, self.version))
+        return await self.plan(PlanRequest(self.source, self.mirror.target, base, head, self.clock, self.version))
 
     @property
     def _limits(self) -> Sequence[int]:
@@ -174,7 +174,7 @@ class Reviewer:
         limit = self.forge.limit
         return limit, limit // _SHORTER, limit // _SHORTER**2
 
-    async def _tell(self, pull: PullRequest, found: list[Comment], bodies: Sequence[str], status: Status) -> None:
+    async def _tell(self, pull: PullRequest, found: list[Comment], bodies: Sequence[str], status: CommitStatus) -> None:
         """The state, which links to the comment, comes before that is sealed: whoever is broken off between them begins again."""
         number = pull.number
         if not found:
@@ -190,7 +190,7 @@ class Reviewer:
         """False where somebody has deleted it meanwhile."""
         try:
             await self.forge.edit(number, comment, body)
-        except NotThere:
+        except ForgeNotFound:
             return False
         return True
 
@@ -216,6 +216,6 @@ async def _first_taken(bodies: Iterable[str], write: Callable[[str], Awaitable[_
     """What writing the longest of these gives that the forge takes. Raises TooLong where it takes none."""
     *longer, last = bodies
     for body in longer:
-        with suppress(TooLong):
+        with suppress(CommentTooLong):
             return await write(body)
     return await write(last)

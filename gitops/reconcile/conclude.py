@@ -12,26 +12,33 @@ from applier.errors import ClusterError
 from applier.execute.results import Answer, Result
 from applier.plan.model import Plan
 from applier.state.observed import Observed, annotation
-from gitops.decisions.decision import Propagation
-from gitops.reconcile.set_summaries import Ledger
+from gitops.decisions.decision import Decision
+from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState, revisions_of
-from gitops.reconcile.statuses import passes_with, source_record, statuses, strays, vanished
-from gitops.reconcile.write_records import Due, RecordWriter, dropped, is_too_late, stored, told
+from gitops.reconcile.statuses import passes_with, source_record, statuses, unowned_instances, vanished
+from gitops.reconcile.write_records import (
+    RecordUpdate,
+    RecordWriter,
+    is_too_late,
+    record_deletion,
+    record_update,
+    status_update,
+)
 from gitops.records import window_calendar
 from gitops.records.cause_rows import timestamp
 from gitops.records.installation import INSTALLATION, installation
 from gitops.records.instance_status import not_in_git
-from gitops.records.revisions import KIND, Archive
+from gitops.records.revisions import KIND, RevisionArchive
 from gitops.records.source_record import SourceRecord
-from gitops.records.transitions import About, Transition, bounded, of_instance, of_source
+from gitops.records.transitions import Transition, TransitionSubject, bounded, of_instance, of_source
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 
 
 @dataclass(frozen=True, slots=True)
-class Concluded:
+class Conclusion:
     """What was written at the end of a pass, what could not be, the objects as they are stored now, and what is to be told of them."""
 
     results: tuple[Result, ...] = ()
@@ -45,7 +52,9 @@ class Concluded:
         return (obj for obj in self.objects if obj["kind"] != KIND.kind)
 
     @classmethod
-    def of(cls, answers: Sequence[Answer], due: Sequence[Due] = (), known: Iterable[Transition] = ()) -> Concluded:
+    def of(
+        cls, answers: Sequence[Answer], due: Sequence[RecordUpdate] = (), known: Iterable[Transition] = ()
+    ) -> Conclusion:
         """`known` are transitions that the records say already."""
         done = {result.key for _, result in answers if result.error is None}
         news = [one for record in due if record.result.key in done for one in record.transitions]
@@ -59,13 +68,13 @@ class Concluded:
 
 async def conclude(
     records: RecordWriter,
-    bundle: Bundle,
+    bundle: Rendering,
     plan: Plan,
-    ledger: Ledger,
+    ledger: SetSummaries,
     sources: Sequence[SourceState],
     observed: Observed,
-    archive: Archive,
-    propagation: Propagation,
+    archive: RevisionArchive,
+    propagation: Decision,
     windows: Object | None = None,
     *,
     version: str,
@@ -74,60 +83,60 @@ async def conclude(
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
     follows: Collection[str] | None = None,
-) -> Concluded:
+) -> Conclusion:
     """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
     and is not in the records yet. `follows`: see `installation`.
     """
     due, known = _statuses(plan, sources, propagation, results, now)
-    for stray in strays(bundle, observed):
+    for stray in unowned_instances(bundle, observed):
         status = not_in_git(stray, now=timestamp(now))
-        news = of_instance(About(stray, "", ""), stray.get("status") or {}, status, ())
-        due.append(told(_body(stray, status=status), news))
+        news = of_instance(TransitionSubject(stray, "", ""), stray.get("status") or {}, status, ())
+        due.append(status_update(_body(stray, status=status), news))
     installed = observed.objects.get(INSTALLATION)
     install = installation(version, cluster_name, follows, installed)
     if install["data"] != (installed or {}).get("data"):
-        due.append(told(install))
-    if published := window_calendar.due(propagation.rules, windows):
-        due.append(stored(published, force=True))
-    due += map(stored, archive.due(plan, propagation.rules))
+        due.append(status_update(install))
+    if published := window_calendar.updated_configmap(propagation.rules, windows):
+        due.append(record_update(published, force=True))
+    due += map(record_update, archive.due(plan, propagation.rules))
     answers = await records.write(due)
     # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
-    archive = archive.storing(Concluded.of(answers).objects)
+    archive = archive.storing(Conclusion.of(answers).objects)
     last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
-    last += map(dropped, archive.superfluous(plan, vanished(plan, sources, observed, archive)))
-    return Concluded.of([*answers, *await records.write(last)], [*due, *last], known)
+    last += map(record_deletion, archive.superfluous(plan, vanished(plan, sources, observed, archive)))
+    return Conclusion.of([*answers, *await records.write(last)], [*due, *last], known)
 
 
-async def conclude_part(
+async def conclude_roots(
     records: RecordWriter,
     plan: Plan,
     sources: Sequence[SourceState],
-    archive: Archive,
-    propagation: Propagation,
+    archive: RevisionArchive,
+    propagation: Decision,
     now: datetime,
     *,
     results: Sequence[Result] = (),
-) -> Concluded:
+) -> Conclusion:
     """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
     due, known = _statuses(plan, sources, propagation, results, now)
-    due += map(stored, archive.due(plan, {}))
+    due += map(record_update, archive.due(plan, {}))
     answers = await records.write(due)
-    replaced = archive.storing(Concluded.of(answers).objects).replaced()
-    return Concluded.of([*answers, *await records.write([*map(dropped, replaced)])], due, known)
+    replaced = archive.storing(Conclusion.of(answers).objects).replaced()
+    return Conclusion.of([*answers, *await records.write([*map(record_deletion, replaced)])], due, known)
 
 
-async def tell(
+async def conclude_reports(
     records: RecordWriter,
-    ledger: Ledger,
+    ledger: SetSummaries,
     sources: Sequence[SourceState],
     observed: Observed,
-    propagation: Propagation,
+    propagation: Decision,
     results: Sequence[Result],
     now: datetime,
-) -> Concluded:
+) -> Conclusion:
     """Write the records of sources where they differ."""
     due = [*_source_records(ledger, sources, observed, propagation, results, now)]
-    return Concluded.of(await records.write(due), due)
+    return Conclusion.of(await records.write(due), due)
 
 
 def _by_set(results: Sequence[Result]) -> Mapping[ObjectKey, list[Result]]:
@@ -140,35 +149,35 @@ def _by_set(results: Sequence[Result]) -> Mapping[ObjectKey, list[Result]]:
 def _statuses(
     plan: Plan,
     sources: Sequence[SourceState],
-    propagation: Propagation,
+    propagation: Decision,
     results: Sequence[Result],
     now: datetime,
-) -> tuple[list[Due], list[Transition]]:
+) -> tuple[list[RecordUpdate], list[Transition]]:
     """Statuses that have to say something else; and what is told of instances that were worked on and say the same."""
     revisions = revisions_of(sources)
     done = _by_set(results)
-    due: list[Due] = []
+    due: list[RecordUpdate] = []
     known: list[Transition] = []
     for rendered, parent, status in statuses(plan, sources, propagation, now):
         before, own = parent.get("status") or {}, done.get(rendered.parent)
         if status != before or own is not None:
-            about = About(parent, rendered.source, revisions.get(rendered.source, ""))
+            about = TransitionSubject(parent, rendered.source, revisions.get(rendered.source, ""))
             news = of_instance(about, before, status, own or ())
             if status != before:
-                due.append(told(_body(parent, status=status), news))
+                due.append(status_update(_body(parent, status=status), news))
             else:
                 known += news
     return due, known
 
 
 def _source_records(
-    ledger: Ledger,
+    ledger: SetSummaries,
     sources: Sequence[SourceState],
     observed: Observed,
-    propagation: Propagation,
+    propagation: Decision,
     results: Sequence[Result],
     now: datetime,
-) -> Iterator[Due]:
+) -> Iterator[RecordUpdate]:
     done = _by_set(results)
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
@@ -178,11 +187,11 @@ def _source_records(
                 record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
             )
             if (data := record.data()) != (parent.get("data") or {}):
-                about = About(parent, state.catalog.source, record.target, record.state)
+                about = TransitionSubject(parent, state.catalog.source, record.target, record.state)
                 news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
                 is_other = record.path != before.path or (before.keeps and not record.keeps)
                 lapsed = [well_known.APPROVED] if annotation(parent, well_known.APPROVED) and is_other else []
-                yield told(_body(parent, data=data), news, lapsed=lapsed)
+                yield status_update(_body(parent, data=data), news, lapsed=lapsed)
 
 
 def _body(parent: Object, **fields: Any) -> Object:

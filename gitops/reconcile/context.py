@@ -7,36 +7,36 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from applier.causes import Blocked
+from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError, Denied
 from applier.execute.results import Result
-from applier.plan.model import Change, Plan, Records, SetPlan
+from applier.plan.model import ApplySetPlan, CandidateChange, Plan, PlanConstraints
 from applier.state.observed import Observed
 from gitops.clock import Clock
-from gitops.decisions.decision import Propagation
-from gitops.decisions.inputs import Conditions, Situation
-from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.decisions.decision import Decision
+from gitops.decisions.inputs import DecisionInputs, DecisionRules
+from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION
-from gitops.records.revisions import Archive
+from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, Stored, in_force
-from gitops.windows.verdict import Reading, steady
+from gitops.windows.verdict import TrustedTime, steady
 from renderer.catalog.catalog import Catalog
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 
-Moved = Mapping[ObjectKey, tuple[Account | None, Account]]
+Moved = Mapping[ObjectKey, tuple[SetSummary | None, SetSummary]]
 """The accounts of sets, before and after something has happened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ReconcileResult:
     """What a pass found, decided and did. `changed` counts writes of content, parents and status.
 
     `bundle` and `plan` are what it looked at; `observed`, `propagation` and the `ledger` are of everything, also after a pass over a part, and follow
@@ -46,23 +46,23 @@ class Pass:
     over parts kept a wrong count, which is a fault of this program.
     """
 
-    bundle: Bundle
+    bundle: Rendering
     plan: Plan
     observed: Observed
     results: tuple[Result, ...]
-    propagation: Propagation = field(default_factory=Propagation)
+    propagation: Decision = field(default_factory=Decision)
     status_errors: tuple[ClusterError, ...] = ()
-    ledger: Ledger = field(default_factory=Ledger)
-    touched: tuple[SetPlan, ...] | None = None
+    ledger: SetSummaries = field(default_factory=SetSummaries)
+    touched: tuple[ApplySetPlan, ...] | None = None
     moved: Moved = field(default_factory=dict)
-    latest: Callable[[], Pass] | None = None
+    latest: Callable[[], ReconcileResult] | None = None
     sources: tuple[SourceState, ...] = ()
     now: datetime | None = None
     holds_pruning: bool = False
     miscounted: tuple[str, ...] = ()
 
     @property
-    def sets(self) -> tuple[SetPlan, ...]:
+    def sets(self) -> tuple[ApplySetPlan, ...]:
         """What it looked at itself."""
         return self.plan.sets if self.touched is None else self.touched
 
@@ -91,20 +91,20 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class EventualPlan:
     """All that is to be done in the end, whatever holds it now: the plan in `situation`.
 
     `hindrances` are what holds a change of it, but for whether its instance has its turn. `answers` are what the server says to each change of a live
     object: as it is, and as it would be. `denied` are those to which it says nothing else than that it may not be asked.
     """
 
-    situation: Situation
-    hindrances: Callable[[Change], tuple[Blocked, ...]]
+    situation: DecisionInputs
+    hindrances: Callable[[CandidateChange], tuple[Cause, ...]]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
     denied: Mapping[ObjectKey, Denied]
 
     @property
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Rendering:
         return self.situation.bundle
 
     @property
@@ -120,15 +120,15 @@ class Preview:
     rules of each source that were in force before. `neighbours` are the records of sources of the cluster that are not looked at, by name.
     """
 
-    first: Pass
-    due: Prospect
-    staying: Prospect | None
+    first: ReconcileResult
+    due: EventualPlan
+    staying: EventualPlan | None
     accepted: Mapping[str, Stored]
     neighbours: Mapping[str, SourceRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Context:
     """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
     are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
     rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit makes them, where all is decided to the end.
@@ -137,19 +137,19 @@ class Known:
     """
 
     observed: Observed
-    archive: Archive
+    archive: RevisionArchive
     rollouts: Rollouts
     calendar: Object | None
-    conditions: Conditions
-    propagation: Propagation
-    records: Records
+    conditions: DecisionRules
+    propagation: Decision
+    records: PlanConstraints
     settled: frozenset[str] = frozenset()
     gated: frozenset[ObjectKey] = frozenset()
     foretold: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: Mapping[str, SourceRecord] = field(default_factory=dict)
     elsewhere: tuple[Catalog, ...] = ()
 
-    def hearing(self, rollouts: Rollouts) -> Known:
+    def with_rollouts(self, rollouts: Rollouts) -> Context:
         """With these records of rollouts, and what people ask there."""
         states = rollouts.states(self.now)
         conditions = replace(self.conditions, states=states, requests=rollouts.requests)
@@ -161,18 +161,18 @@ class Known:
 
 
 @dataclass(slots=True)
-class Seen:
+class ReconcileCache:
     """What one pass leaves for the next: contents of records, which never change, the time, which never goes back, how the cluster's CRDs describe
     their kinds, the rules of each source with what they were read from, and objects: what has not changed since is told by its identity.
     """
 
-    archive: Archive = field(default_factory=Archive)
+    archive: RevisionArchive = field(default_factory=RevisionArchive)
     objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
-    types: ObjectTypes = field(default_factory=ObjectTypes)
-    reading: Reading | None = None
+    types: KindSchemas = field(default_factory=KindSchemas)
+    reading: TrustedTime | None = None
     rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
 
-    def read(self, clock: Clock, server_time: datetime | None) -> Reading:
+    def read(self, clock: Clock, server_time: datetime | None) -> TrustedTime:
         """The time by which to judge now."""
         self.reading = steady(clock.now(), self.reading and self.reading.now, server_time)
         return self.reading

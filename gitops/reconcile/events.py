@@ -23,7 +23,9 @@ _LONGEST: Final = 1000
 """In bytes; a server takes 1024 in the note of an Event."""
 
 
-async def tell(cluster: Cluster, transitions: Iterable[Transition], now: datetime, limit: asyncio.Semaphore) -> None:
+async def send_events(
+    cluster: Cluster, transitions: Iterable[Transition], now: datetime, limit: asyncio.Semaphore
+) -> None:
     """Write an Event for each, as many at once as the limit says; one that the server does not take is left out."""
 
     async def write(one: Transition) -> None:

@@ -14,30 +14,30 @@ from applier.causes import Reason
 from applier.cluster import Object
 from applier.plan.model import Plan
 from applier.read import observe
-from applier.read.pending_reads import Reads
+from applier.read.pending_reads import PendingReads
 from applier.state.observed import Observed, annotation, label
 from gitops.decisions import decide
-from gitops.decisions.inputs import Conditions
-from gitops.reconcile.context import Known
-from gitops.records.cause_rows import Cause
-from gitops.records.revisions import Archive
+from gitops.decisions.inputs import DecisionRules
+from gitops.reconcile.context import Context
+from gitops.records.cause_rows import CauseRow
+from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.source_rules import restored
 from renderer import well_known
 from renderer.catalog.catalog import Catalog, written_versions
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition, DefinitionErrors
 from renderer.definition.crd import key_of
-from renderer.errors import Origin
+from renderer.errors import SourceLocation
 from renderer.graph.levels import ancestors
 from renderer.identity import GroupKind, Manifest, applyset_id, source_parent
 from renderer.kinds import defined_kind
-from renderer.levelgate_status import OwnStatus
-from renderer.render.revisions import Stored, definition_of
+from renderer.levelgate_status import LevelgateStatus
+from renderer.render.revisions import StoredRevisions, definition_of
 
 
-async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Known:
+async def with_foreign_sources(reads: PendingReads, known: Context, catalogs: Sequence[Catalog]) -> Context:
     """With what the neighbours define, where these catalogs use any of it: an instance is rendered as its definition's source would have it. Of
     kinds in a rollout that is under way, or that these catalogs begin, with all their instances too, since each waits for others. Raises
     ClusterError.
@@ -58,7 +58,7 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
     ]
     observed = await _in_their_versions(reads, known.observed, catalogs, elsewhere)
     if counted := _counted(used, [*catalogs, *elsewhere], known):
-        observed = await observe.complete(reads, observed, counted)
+        observed = await observe.list_missing_kinds(reads, observed, counted)
         instances = [obj for key, obj in observed.objects.items() if key.group_kind in counted]
         elsewhere = [with_instances(one, instances) for one in elsewhere]
     return replace(
@@ -69,7 +69,7 @@ async def beside(reads: Reads, known: Known, catalogs: Sequence[Catalog]) -> Kno
             _under_their_rules(known.conditions, known.neighbours, archive),
             suspended_kinds=_suspended(defined, known.neighbours.values(), known.now),
         ),
-        propagation=decide.begin(observed, archive.stored),
+        propagation=decide.initial_placements(observed, archive.stored),
         elsewhere=tuple(elsewhere),
     )
 
@@ -83,7 +83,7 @@ def definers(crds: Iterable[Object], sources: Iterable[str]) -> dict[GroupKind, 
     return {kind: sets[owner] for kind, owner in owners.items() if owner in sets}
 
 
-def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Known) -> set[GroupKind]:
+def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Context) -> set[GroupKind]:
     """Defined kinds of which instances are in a rollout that concerns who uses these kinds, be they nested in others."""
     uses = {
         kind: [node.group_kind for node in one.nodes]
@@ -94,7 +94,7 @@ def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Kn
     return {kind for kind in uses if any(one in moving for one in (kind, *ancestors(uses, [kind])))}
 
 
-def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: Known) -> Iterator[GroupKind]:
+def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: Context) -> Iterator[GroupKind]:
     """Those of which a rollout is under way, or begins with the definitions of these catalogs."""
     under_way = [state.of for state in known.conditions.states.values() if not state.is_over]
     said = {kind: one.digest for catalog in catalogs for kind, one in catalog.definitions.items()}
@@ -105,7 +105,7 @@ def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: 
             yield kind
 
 
-def _under_their_rules(said: Conditions, neighbours: Collection[str], archive: Archive) -> Conditions:
+def _under_their_rules(said: DecisionRules, neighbours: Collection[str], archive: RevisionArchive) -> DecisionRules:
     """With the rules that the neighbours have accepted; whose rules govern all sources, governs theirs."""
     rules = {name: restored(name, archive.rules(name)) for name in neighbours}
     everywhere = frozenset[str]().union(*said.governors.values())
@@ -115,7 +115,7 @@ def _under_their_rules(said: Conditions, neighbours: Collection[str], archive: A
 
 def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Wait]:
     """Kinds whose definition Git suspends, as the records of their sources tell: their CRDs do not, since nothing writes these any more."""
-    rows = (Cause.read(row) for record in neighbours for row in record.causes)
+    rows = (CauseRow.read(row) for record in neighbours for row in record.causes)
     told = {row.object: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)}
     return {
         kind: Wait(row.reason, row.message, row.until, because=row.because)
@@ -124,15 +124,15 @@ def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], n
     }
 
 
-def _defining(crds: Mapping[GroupKind, Object], stored: Stored) -> Catalog:
+def _defining(crds: Mapping[GroupKind, Object], stored: StoredRevisions) -> Catalog:
     found = {kind: _recorded(kind, crd, stored) for kind, crd in crds.items()}
     return Catalog(
         definitions={kind: one for kind, one in found.items() if one},
-        broken={kind: Origin() for kind, one in found.items() if one is None},
+        broken={kind: SourceLocation() for kind, one in found.items() if one is None},
     )
 
 
-def _recorded(kind: GroupKind, crd: Object, stored: Stored) -> Definition | None:
+def _recorded(kind: GroupKind, crd: Object, stored: StoredRevisions) -> Definition | None:
     """The newest revision, under the name and with the orders that the CRD carries; None where there is none that can be read."""
     newest = stored.newest(kind)
     if newest is None or newest.manifest is None:
@@ -146,7 +146,7 @@ def _recorded(kind: GroupKind, crd: Object, stored: Stored) -> Definition | None
 
 
 async def _in_their_versions(
-    reads: Reads, observed: Observed, catalogs: Sequence[Catalog], elsewhere: Sequence[Catalog]
+    reads: PendingReads, observed: Observed, catalogs: Sequence[Catalog], elsewhere: Sequence[Catalog]
 ) -> Observed:
     """What was listed before it was known in which versions these definitions write it, as they write it."""
     written, known = written_versions([*catalogs, *elsewhere]), written_versions(catalogs)
@@ -162,19 +162,23 @@ def with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
     """With the instances of its source as the cluster has them."""
     mine = applyset_id(source_parent(catalog.source))
     found = [one for one in objects if label(one, well_known.PARENT_ID) and label(one, well_known.PART_OF) == mine]
-    return replace(catalog, objects=tuple(Declared(_asked(one), Origin(), lambda _: 0) for one in found))
+    return replace(catalog, objects=tuple(DeclaredObject(_asked(one), SourceLocation(), lambda _: 0) for one in found))
 
 
 def _asked(instance: Object) -> Manifest:
     """An instance as Git would say it. What keeps it as it is also keeps that word of Git from being written, and only the status tells it."""
     metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels")}
-    kept = {name: text for row in OwnStatus.of(instance).blocked for name, text in _keeping(Cause.read(row)).items()}
+    kept = {
+        name: text
+        for row in LevelgateStatus.of(instance).blocked
+        for name, text in _keeping(CauseRow.read(row)).items()
+    }
     metadata["annotations"] = {**kept, **(instance["metadata"].get("annotations") or {})}
     body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
     return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
 
 
-def _keeping(cause: Cause) -> dict[str, str]:
+def _keeping(cause: CauseRow) -> dict[str, str]:
     """The annotations by which Git may have said it: a hold, or the suspension of the instance as a whole."""
     match cause.reason:
         case Reason.HELD:
@@ -186,7 +190,7 @@ def _keeping(cause: Cause) -> dict[str, str]:
     return {why: cause.message} | ({until: cause.until.isoformat()} if cause.until else {})
 
 
-def without(found: Plan, known: Known) -> Plan:
+def restrict_to_read_sources(found: Plan, known: Context) -> Plan:
     """The plan of what is read from Git: without the sets of others, from owner to member."""
     theirs, ids = {one.source for one in known.elsewhere}, set[str]()
     for one in found.sets if theirs else ():

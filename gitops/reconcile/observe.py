@@ -10,20 +10,20 @@ from applier.applyset import kro
 from applier.applyset.inventory import TOOL, Scope, is_intact, tool_of
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError
-from applier.plan.model import Records
+from applier.plan.model import PlanConstraints
 from applier.read import observe
 from applier.state.observed import Observed, label
 from gitops.clock import Clock
 from gitops.decisions import decide
-from gitops.decisions.inputs import Conditions
-from gitops.gates.evaluate import Fact
-from gitops.reconcile.context import Known, Seen
-from gitops.reconcile.incremental.fleet_state import Whole
-from gitops.reconcile.incremental.scope import Part
+from gitops.decisions.inputs import DecisionRules
+from gitops.gates.evaluate import ExternalFact
+from gitops.reconcile.context import Context, ReconcileCache
+from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.scope import PartialScope
 from gitops.reconcile.sources import SourceState
 from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, check_format
-from gitops.records.revisions import Archive
+from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, is_approved, records_of
 from gitops.rollouts.source_rules import restored, unread
@@ -31,25 +31,25 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
 
-FactsAt = Callable[[datetime], Mapping[str, Fact]]
+FactsAt = Callable[[datetime], Mapping[str, ExternalFact]]
 """The external facts that are declared, as they are at a time, without asking anybody."""
 
 
 async def observe_all(
     cluster: Reader,
     sources: Sequence[SourceState],
-    seen: Seen,
+    seen: ReconcileCache,
     *,
     clock: Clock,
     cluster_name: str,
     facts: FactsAt | None = None,
     own: Sequence[Object] | None = None,
-) -> Known:
+) -> Context:
     """All members of our sets and what is stored; and for sources whose inventory is lost the members that a list of everything finds. What the
     cluster's other sources have on record counts where `own`, all ConfigMaps of our namespace, were read already.
     """
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
-    archive = await Archive.observe(cluster, seen.archive)
+    archive = await RevisionArchive.observe(cluster, seen.archive)
     archive = await archive.read_rules(cluster, sorted(named))
     others = records_of(own or ())
     if own is None:
@@ -62,18 +62,18 @@ async def observe_all(
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
     used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
-    observed = await observe.look(cluster, observed, {key for key in used_before if not observed.is_known(key)})
+    observed = await observe.read_objects(cluster, observed, {key for key in used_before if not observed.is_known(key)})
     missing = [parent for parent in parents if _is_lost(observed.objects.get(parent))]
-    lost = await observe.scan(cluster, observed, missing) if missing else {}
+    lost = await observe.find_lost_members(cluster, observed, missing) if missing else {}
     reading = seen.read(clock, cluster.server_time)
-    observed = replace(observed.recalling(seen.objects), now=reading.now)
+    observed = replace(observed.reuse_unchanged(seen.objects), now=reading.now)
     rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
     rules |= {
         name: (restored if name in neighbours and neighbours[name].target else unread)(name, archive.rules(name))
         for name in set().union(*governors.values()) - rules.keys()
     }
-    conditions = Conditions(
+    conditions = DecisionRules(
         rules,
         {},
         reading,
@@ -83,20 +83,26 @@ async def observe_all(
         externals=facts(reading.now) if facts else None,
         depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
     )
-    begun = decide.begin(observed, archive.stored)
+    begun = decide.initial_placements(observed, archive.stored)
     names = (catalog.source for catalog in catalogs)
     live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
     said = {name: SourceRecord.read(obj) for name, obj in live.items()}
     records = _beside(_records(sources, live, said, lost), neighbours)
     # What differs in a source whose own objects were brought to this commit before is drift.
     settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
-    known = Known(observed, archive, rollouts, windows, conditions, begun, records, settled, neighbours=neighbours)
-    return known.hearing(rollouts)
+    known = Context(observed, archive, rollouts, windows, conditions, begun, records, settled, neighbours=neighbours)
+    return known.with_rollouts(rollouts)
 
 
 async def observe_part(
-    cluster: Reader, whole: Whole, part: Part, seen: Seen, *, clock: Clock, facts: FactsAt | None = None
-) -> Known:
+    cluster: Reader,
+    whole: ClusterState,
+    part: PartialScope,
+    seen: ReconcileCache,
+    *,
+    clock: Clock,
+    facts: FactsAt | None = None,
+) -> Context:
     """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
     before, known = whole.observed, whole.known
     parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
@@ -105,9 +111,11 @@ async def observe_part(
         ObjectKey.of(obj): obj for obj in whole.crds
     }
     observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
-    observed = await observe.complete(cluster, await observe.examine(cluster, observed, part.roots), ())
+    observed = await observe.list_missing_kinds(
+        cluster, await observe.read_candidates(cluster, observed, part.roots), ()
+    )
     reading = seen.read(clock, cluster.server_time)
-    observed = replace(observed.recalling(before.objects), now=reading.now)
+    observed = replace(observed.reuse_unchanged(before.objects), now=reading.now)
     conditions = replace(
         known.conditions,
         reading=reading,
@@ -118,22 +126,22 @@ async def observe_part(
     )
     archive = whole.archive(part.instances)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
-    begun = decide.begin(observed, archive.stored, targets)
+    begun = decide.initial_placements(observed, archive.stored, targets)
     records = replace(known.records, scopes={}, partial=parents)
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
-    settled = before_move if part.roots.isdisjoint(whole.due) else frozenset()
-    return Known(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
+    settled = before_move if part.roots.isdisjoint(whole.changed_roots) else frozenset()
+    return Context(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
 
 
-async def heeding(cluster: Reader, known: Known) -> Known:
+async def refresh_installation(cluster: Reader, known: Context) -> Context:
     """With what a person says now of the whole installation: it is asked before every round, so that everything can be stopped soon."""
-    observed = await observe.look(cluster, known.observed, {INSTALLATION})
+    observed = await observe.read_objects(cluster, known.observed, {INSTALLATION})
     check_format(observed.objects.get(INSTALLATION))
     return replace(known, observed=observed)
 
 
-async def heeding_kro(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
+async def refresh_kro_status(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
     """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
     if not any(state.adoption.heirs_of for state in sources):
         return sources
@@ -156,7 +164,7 @@ def _records(
     live: Mapping[str, Object],
     said: Mapping[str, SourceRecord],
     lost: Mapping[ObjectKey, Scope],
-) -> Records:
+) -> PlanConstraints:
     """`live` are the ConfigMaps of the sources, `said` what stands in them."""
     scopes: dict[ObjectKey, Scope] = dict(lost)
     for record in said.values():
@@ -171,7 +179,7 @@ def _records(
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
     }
     found_again = "the inventory of this source was lost or changed by others; nothing is deleted in the pass that finds its members again"
-    return Records(
+    return PlanConstraints(
         scopes=scopes,
         unreadable={state.catalog.source: state.catalog.protection for state in sources},
         hold_pruning=holds
@@ -183,7 +191,7 @@ def _records(
     )
 
 
-def _beside(records: Records, neighbours: Mapping[str, SourceRecord]) -> Records:
+def _beside(records: PlanConstraints, neighbours: Mapping[str, SourceRecord]) -> PlanConstraints:
     """With what is known of sources that are not looked at: which sets are theirs, what they wait for, and what leaves them."""
     parents = {name: source_parent(name) for name in neighbours}
     claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.execute.member_writer import Rehearsal, Writer
+from applier.execute.member_writer import DryRunResult, MemberWriter
 from applier.plan.model import Plan
 from applier.plan.planner import plan
-from applier.read.pending_reads import Reads
+from applier.read.pending_reads import PendingReads
 from gitops.clock import Clock
 from gitops.decisions import decide
-from gitops.decisions.decision import Propagation
-from gitops.decisions.inputs import Situation
+from gitops.decisions.decision import Decision
+from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile import foreign_sources
-from gitops.reconcile.context import Known, Pass, Preview, Prospect
-from gitops.reconcile.observe import FactsAt, heeding, heeding_kro, observe_all
+from gitops.reconcile.context import Context, EventualPlan, Preview, ReconcileResult
+from gitops.reconcile.observe import FactsAt, observe_all, refresh_installation, refresh_kro_status
 from gitops.reconcile.sources import SourceState, users_of
 from gitops.reconcile.step import Decider
 from gitops.records.source_record import read_own
 from renderer.catalog.catalog import written_versions
-from renderer.render.cache import Memo
-from renderer.render.model import Bundle, RenderedNode
+from renderer.render.cache import RenderCache
+from renderer.render.model import RenderedNode, Rendering
 
 
 async def preview(
@@ -32,26 +32,26 @@ async def preview(
     *,
     cluster_name: str,
     facts: FactsAt | None = None,
-    memo: Memo,
+    memo: RenderCache,
     own: Sequence[Object] | None = None,
 ) -> Preview:
     """What a process that begins now would do; `own` are the ConfigMaps of our namespace, where they were read already. Raises ClusterError only
     when the cluster cannot be read at all.
     """
-    reads = Reads(cluster)
+    reads = PendingReads(cluster)
     decider = Decider(reads, clock, memo)
-    sources = await heeding_kro(reads, sources, clock.now())
+    sources = await refresh_kro_status(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
     reads.show(written_versions(catalogs))
     own = await read_own(reads) if own is None else own
     begun = await observe_all(
         reads, sources, decider.seen, clock=clock, cluster_name=cluster_name, facts=facts, own=own
     )
-    begun = await heeding(reads, await foreign_sources.beside(reads, begun, catalogs))
-    writer = Writer(cluster, {}, users_of(sources))
-    freely = replace(begun, propagation=Propagation())
+    begun = await refresh_installation(reads, await foreign_sources.with_foreign_sources(reads, begun, catalogs))
+    writer = MemberWriter(cluster, {}, users_of(sources))
+    freely = replace(begun, propagation=Decision())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
-    rehearsal = await writer.rehearse(foreign_sources.without(due, known), known.observed)
+    rehearsal = await writer.rehearse(foreign_sources.restrict_to_read_sources(due, known), known.observed)
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
@@ -60,7 +60,9 @@ async def preview(
     found, first, decided = await decider.decide(catalogs, foreseen)
     then = _prospect(bundle, due, decided, rehearsal)
     return Preview(
-        first=Pass(found, foreign_sources.without(first, decided), decided.observed, (), decided.propagation),
+        first=ReconcileResult(
+            found, foreign_sources.restrict_to_read_sources(first, decided), decided.observed, (), decided.propagation
+        ),
         due=then,
         staying=await _staying(writer, found, decided, then) if _stays(found, decided.propagation) else None,
         accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
@@ -68,18 +70,18 @@ async def preview(
     )
 
 
-def _prospect(bundle: Bundle, found: Plan, known: Known, rehearsal: Rehearsal) -> Prospect:
-    found = foreign_sources.without(found, known)
-    here = Situation(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
-    return Prospect(here, decide.hindrances(known.propagation, here), rehearsal.answers, rehearsal.denied)
+def _prospect(bundle: Rendering, found: Plan, known: Context, rehearsal: DryRunResult) -> EventualPlan:
+    found = foreign_sources.restrict_to_read_sources(found, known)
+    here = DecisionInputs(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
+    return EventualPlan(here, decide.all_causes(known.propagation, here), rehearsal.answers, rehearsal.denied)
 
 
-def _stays(bundle: Bundle, decided: Propagation) -> bool:
+def _stays(bundle: Rendering, decided: Decision) -> bool:
     """Is some instance not where it is to go?"""
-    return bool(decided.frozen) or any(one.revision != one.aim for one in bundle.instances.values())
+    return bool(decided.frozen) or any(one.revision != one.target_revision for one in bundle.instances.values())
 
 
-async def _staying(writer: Writer, bundle: Bundle, known: Known, due: Prospect) -> Prospect:
+async def _staying(writer: MemberWriter, bundle: Rendering, known: Context, due: EventualPlan) -> EventualPlan:
     """What is to be done while instances are rendered as in `bundle`. The server is asked of what differs from what is due; what it refuses of that
     says nothing of this.
     """
@@ -91,7 +93,9 @@ async def _staying(writer: Writer, bundle: Bundle, known: Known, due: Prospect) 
     nodes = {node.key: node for one in bundle.sets for node in one.nodes if node.key and node.writable}
     failures = {key: why for key, why in known.observed.failures.items() if key not in nodes or is_alike(nodes[key])}
     known = replace(known, observed=replace(known.observed, failures=failures))
-    found = foreign_sources.without(plan(bundle, known.observed, known.records, to_the_end=True), known)
+    found = foreign_sources.restrict_to_read_sources(
+        plan(bundle, known.observed, known.records, to_the_end=True), known
+    )
     own = Plan(tuple(replace(one, nodes=tuple(it for it in one.nodes if not is_alike(it.node))) for one in found.sets))
     rehearsal = await writer.rehearse(own, known.observed)
     if rehearsal.observed.failures != failures:

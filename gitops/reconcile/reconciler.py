@@ -16,42 +16,49 @@ from applier.applyset.inventory import epoch_of
 from applier.cluster import CONTENT, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute.executor import Executor
-from applier.execute.pending_writes import Underway
+from applier.execute.pending_writes import PendingWrites
 from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT
 from applier.execute.results import Result
-from applier.plan.model import Plan, SetPlan
-from applier.read.pending_reads import Reads
+from applier.plan.model import ApplySetPlan, Plan
+from applier.read.pending_reads import PendingReads
 from applier.state.observed import Observed
 from gitops.clock import Clock
-from gitops.decisions.inputs import Conditions
-from gitops.instrumentation import Stage, untold
+from gitops.decisions.inputs import DecisionRules
+from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile import beforehand, conclude
-from gitops.reconcile.context import Known, Pass
-from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.incremental.fleet_state import ClusterState
 from gitops.reconcile.incremental.grants import granted, retold
 from gitops.reconcile.incremental.interests import Roots
-from gitops.reconcile.incremental.scope import Wider, admitted, changed, exceeded, is_much, ripples
-from gitops.reconcile.observe import FactsAt, heeding, heeding_kro, observe_all, observe_part
-from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.incremental.scope import (
+    WidenScope,
+    admit_scope,
+    affects_others,
+    changed_objects,
+    is_bulk_change,
+    scope_exceeded,
+)
+from gitops.reconcile.observe import FactsAt, observe_all, observe_part, refresh_installation, refresh_kro_status
+from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.step import Decider
 from gitops.reconcile.write_content import ContentWriter
 from gitops.reconcile.write_records import RecordWriter
 from gitops.records.installation import INSTALLATION, ensure_namespace
-from gitops.records.revisions import KIND, Archive
+from gitops.records.revisions import KIND, RevisionArchive
 from gitops.records.source_record import untaken_body
 from gitops.records.transitions import Transition
 from renderer.catalog.catalog import Catalog, written_versions
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.cache import Memo
-from renderer.render.model import Bundle, Issued
+from renderer.render.cache import RenderCache
+from renderer.render.model import NewRevision, Rendering
 
 MAX_ROUNDS = 200
 """A pass that still finds something to do after so many rounds is cut; the next pass goes on. Levels, waves and hand-overs need a few each."""
 
 
-class Lead(Protocol):
+class WriterTerm(Protocol):
     """In whose name a process writes: see `gitops.leadership.Leadership`."""
 
     @property
@@ -80,31 +87,33 @@ class Reconciler:
     report: Callable[[Result], None] = lambda _: None
     stopping: Callable[[], bool] = lambda: False
     facts: FactsAt | None = None
-    lead: Lead | None = None
-    stage: Stage = untold
-    announced: Callable[[Sequence[Transition]], None] = lambda _: None
+    lead: WriterTerm | None = None
+    stage: Stage = no_stage
+    on_transitions: Callable[[Sequence[Transition]], None] = lambda _: None
     follows: Collection[str] | None = None
-    whole: Whole | None = None
-    memo: Memo = field(default_factory=Memo)
-    insists: bool = True
-    reads: Reads = field(init=False)
+    whole: ClusterState | None = None
+    memo: RenderCache = field(default_factory=RenderCache)
+    waits_for_responses: bool = True
+    reads: PendingReads = field(init=False)
     content: ContentWriter = field(init=False)
     records: RecordWriter = field(init=False)
     decider: Decider = field(init=False)
-    ledger: Ledger = field(init=False, default_factory=Ledger)
+    ledger: SetSummaries = field(init=False, default_factory=SetSummaries)
     _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
 
     def __post_init__(self) -> None:
-        underway = Underway()
-        self.reads = Reads(self.cluster, lambda: self.insists, underway.has_written, sleep=self.clock.sleep)
+        underway = PendingWrites()
+        self.reads = PendingReads(
+            self.cluster, lambda: self.waits_for_responses, underway.has_written, sleep=self.clock.sleep
+        )
         self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
-        self.decider.refusals.first_wait = timedelta() if self.insists else FIRST_WAIT
+        self.decider.refusals.first_wait = timedelta() if self.waits_for_responses else FIRST_WAIT
         self.content = ContentWriter(
             self.cluster,
             self.reads,
             self.version,
             self.clock,
-            lambda: self.insists,
+            lambda: self.waits_for_responses,
             self._reported,
             self.stage,
             self.decider.fights,
@@ -112,9 +121,11 @@ class Reconciler:
             self.decider.comparisons,
             underway,
         )
-        self.records = RecordWriter(self.cluster, self.clock, lambda: self.insists, self._announced, self._stored)
+        self.records = RecordWriter(
+            self.cluster, self.clock, lambda: self.waits_for_responses, self._announced, self._stored
+        )
 
-    def leave_open(
+    def run_in_background(
         self,
         again: Callable[[Result, float], None],
         readable: Callable[[GroupKind], None],
@@ -123,11 +134,11 @@ class Reconciler:
         """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
         that answer again, `answered` of records that were written after their pass; it says whether those who care about it hear of it that way.
         """
-        self.insists, self.reads.heard, self._answered = False, readable, answered
+        self.waits_for_responses, self.reads.heard, self._answered = False, readable, answered
         self.decider.refusals.first_wait = FIRST_WAIT
         self.content.underway.again = self.records.underway.again = again
 
-    def try_once(self) -> None:
+    def disable_retries(self) -> None:
         """Passes send again what was refused only where something of it has changed, or after minutes."""
         self.decider.refusals.first_wait = LONGEST_WAIT
 
@@ -136,35 +147,35 @@ class Reconciler:
         """Writes that were put off, and in how many seconds they are worth another look."""
         return [*self.content.underway.pending, *self.records.underway.pending]
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until the writes that are open now are answered."""
         await asyncio.gather(self.content.underway.idle(), self.records.underway.idle())
 
-    async def end(self, seconds: float) -> None:
+    async def close(self, seconds: float) -> None:
         """Wait at most so long for writes that are open, then break them off."""
         await self.reads.end()
         await asyncio.gather(self.content.underway.end(seconds), self.records.underway.end(seconds))
 
-    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+    async def reconcile(self, sources: Sequence[SourceState]) -> ReconcileResult:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
         NewerRecords where a later version keeps the records.
         """
         with self.stage("pass", **revisions_of(sources)):
             return await self._whole(sources)
 
-    async def _whole(self, sources: Sequence[SourceState]) -> Pass:
-        miscounted = tuple(self.whole.miscounted()) if self.whole else ()
+    async def _whole(self, sources: Sequence[SourceState]) -> ReconcileResult:
+        miscounted = tuple(self.whole.verify_counts()) if self.whole else ()
         self.whole, given = None, sources
-        sources = await heeding_kro(self.reads, sources, self.clock.now())
+        sources = await refresh_kro_status(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
-        self.content.heed(sources, known.observed)
-        known = self.content.hindered(await self._in_term(known))
+        self.content.forget_if_changed(sources, known.observed)
+        known = self.content.with_pending_writes(await self._in_term(known))
         with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
-        self.ledger = Ledger.of(decided, self.ledger)
-        self.decider.refusals.heed(known.observed)
+        self.ledger = SetSummaries.of(decided, self.ledger)
+        self.decider.refusals.forget_if_changed(known.observed)
         if known.propagation.stopped:
-            return Pass(
+            return ReconcileResult(
                 bundle,
                 decided,
                 known.observed,
@@ -177,39 +188,39 @@ class Reconciler:
         found = await self._conclude(sources, bundle, decided, known, results)
         found = replace(found, miscounted=miscounted)
         if not (known.records.hold_pruning or self.stopping()):
-            self.whole = Whole(given, found, replace(known, archive=self.decider.seen.archive))
+            self.whole = ClusterState(given, found, replace(known, archive=self.decider.seen.archive))
             return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
 
     async def _rounds(
-        self, executor: Executor, catalogs: Sequence[Catalog], known: Known
-    ) -> tuple[Bundle, Plan, Known, list[Result]]:
+        self, executor: Executor, catalogs: Sequence[Catalog], known: Context
+    ) -> tuple[Rendering, Plan, Context, list[Result]]:
         """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
         results: list[Result] = []
         for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await self.decider.decide(catalogs, await heeding(self.reads, known))
+            bundle, decided, known = await self.decider.decide(catalogs, await refresh_installation(self.reads, known))
             if known.propagation.stopped or self.stopping():
                 break
             if bundle.issued:
                 known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.revisions))
                 continue
             asked, states = known.rollouts.requests, known.propagation.states
-            known, is_stored = await beforehand.keep(self.records, known, states, is_told=decided.is_idle)
+            known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=decided.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
             new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
-                known = replace(known, observed=known.observed.failed(dict.fromkeys(new, refused)))
+                known = replace(known, observed=known.observed.with_failures(dict.fromkeys(new, refused)))
                 continue
-            if (outcome := await self.content.act(executor, decided, known.observed)) is None:
+            if (outcome := await self.content.run_round(executor, decided, known.observed)) is None:
                 break
             known = replace(known, observed=outcome.observed)
             results += outcome.results
         return bundle, decided, known, results
 
     async def _conclude(
-        self, sources: Sequence[SourceState], bundle: Bundle, decided: Plan, known: Known, results: list[Result]
-    ) -> Pass:
+        self, sources: Sequence[SourceState], bundle: Rendering, decided: Plan, known: Context, results: list[Result]
+    ) -> ReconcileResult:
         earlier = tuple(self.content.deeds)
         with self.stage("conclude"):
             known = await self._introduced(sources, known)
@@ -232,10 +243,10 @@ class Reconciler:
             )
         del self.content.deeds[: len(earlier)]
         await self.records.announce(end.transitions, known.now)
-        observed = known.observed.seen([*known.rollouts.records.values(), *end.live])
+        observed = known.observed.with_objects([*known.rollouts.records.values(), *end.live])
         self.decider.seen.archive = known.archive.storing(end.objects)
         self.decider.seen.objects = observed.objects
-        return Pass(
+        return ReconcileResult(
             bundle,
             decided,
             observed,
@@ -248,50 +259,52 @@ class Reconciler:
             holds_pruning=bool(known.records.hold_pruning),
         )
 
-    def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | Wider:
+    def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | WidenScope:
         """The sources say this from now on: the objects that they want otherwise, or why only a whole pass can tell what that means."""
         if self.whole is None:
-            return Wider("not everything has been looked at yet")
-        found = changed(self.whole, sources)
-        if isinstance(found, Wider):
+            return WidenScope("not everything has been looked at yet")
+        found = changed_objects(self.whole, sources)
+        if isinstance(found, WidenScope):
             return found
         due = {place: declared for place, declared in found.items() if self.whole.is_said_otherwise(place, declared)}
-        if is_much(len(due), sources):
-            return Wider(f"{len(due)} objects change, which is less work all at once")
-        self.whole.accept(sources, found, due=due)
+        if is_bulk_change(len(due), sources):
+            return WidenScope(f"{len(due)} objects change, which is less work all at once")
+        self.whole.set_sources(sources, found, due=due)
         return frozenset(key for _, key in due)
 
-    async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+    async def reconcile_roots(self, roots: Collection[ObjectKey]) -> ReconcileResult | WidenScope:
         """One pass over these objects of sources, at most `FEW`, with all that is nested in instances; or why a whole pass has to follow. Raises
         ClusterError. Parts of different objects may run side by side, but beside no whole pass.
         """
         with self.stage("part"):
             return await self._part(roots)
 
-    async def _part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+    async def _part(self, roots: Collection[ObjectKey]) -> ReconcileResult | WidenScope:
         whole = self.whole
         if whole is None:
-            return Wider("not everything has been looked at yet")
-        part = admitted(whole, roots)
-        if isinstance(part, Wider):
+            return WidenScope("not everything has been looked at yet")
+        part = admit_scope(whole, roots)
+        if isinstance(part, WidenScope):
             return part
         catalogs, decider = whole.catalogs(part.around), self.decider.part()
-        sources, due = whole.sources, dict(whole.due)
+        sources, due = whole.sources, dict(whole.changed_roots)
         with self.stage("observe"):
             known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
-        known = self.content.hindered(await self._in_term(known), part.instances | part.roots)
+        known = self.content.with_pending_writes(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
         with self.content.executor(sources, known) as executor:
             for _ in range(MAX_ROUNDS):
-                bundle, decided, known = await decider.decide(catalogs, await heeding(self.reads, known))
-                if why := exceeded(whole, part, bundle, decided, known):
-                    return Wider(why)
-                if self.stopping() or ((outcome := await self.content.act(executor, decided, known.observed)) is None):
+                bundle, decided, known = await decider.decide(catalogs, await refresh_installation(self.reads, known))
+                if why := scope_exceeded(whole, part, bundle, decided, known):
+                    return WidenScope(why)
+                if self.stopping() or (
+                    (outcome := await self.content.run_round(executor, decided, known.observed)) is None
+                ):
                     break
                 known = replace(known, observed=outcome.observed)
                 self.content.deeds += outcome.results
                 results += outcome.results
-        end = await conclude.conclude_part(
+        end = await conclude.conclude_roots(
             self.records,
             decided,
             sources,
@@ -302,65 +315,71 @@ class Reconciler:
         )
         await self.records.announce(end.transitions, known.now)
         done = (*results, *end.results)
-        observed = known.observed.seen(end.live)
-        found = Pass(bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now)
-        why = ripples(whole, found)
-        merged = whole.put(found, part.instances, known.archive.storing(end.objects), due)
-        return Wider(why) if why else merged
+        observed = known.observed.with_objects(end.live)
+        found = ReconcileResult(
+            bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now
+        )
+        why = affects_others(whole, found)
+        merged = whole.update_from(found, part.instances, known.archive.storing(end.objects), due)
+        return WidenScope(why) if why else merged
 
-    async def grant(self) -> frozenset[ObjectKey] | Wider:
+    async def reconcile_grants(self) -> frozenset[ObjectKey] | WidenScope:
         """Let instances move, where parts found that others have come further: those to look at now, or why a whole pass has to tell. One at a
         time, and beside no whole pass. Raises ClusterError.
         """
         whole = self.whole
-        if whole is None or not whole.moved:
+        if whole is None or not whole.rollouts_to_recompute:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
-        known = await heeding(self.reads, replace(whole.known, observed=nothing))
-        late, conditions = self.elapse(), self._conditions(whole)
+        known = await refresh_installation(self.reads, replace(whole.known, observed=nothing))
+        late, conditions = self.advance_clock(), self._conditions(whole)
         if late is None:
-            return Wider("time may have changed more than what parts looked at")
+            return WidenScope("time may have changed more than what parts looked at")
         found = granted(whole, conditions, known.observed)
-        whole.moved.clear()
-        if isinstance(found, Wider):
+        whole.rollouts_to_recompute.clear()
+        if isinstance(found, WidenScope):
             return found
         try:
-            rollouts, failed = await beforehand.decide(self.records, whole.known.rollouts, found.states, is_told=False)
+            rollouts, failed = await beforehand.store_rollouts(
+                self.records, whole.known.rollouts, found.states, is_told=False
+            )
         except StaleWrite as error:
-            return Wider(f"what was let move is not on record: {error}")
-        whole.told(rollouts, ())
+            return WidenScope(f"what was let move is not on record: {error}")
+        whole.record_stored_records(rollouts, ())
         if failed:
-            return Wider(f"what was let move is not on record: {next(iter(failed.values()))}")
+            return WidenScope(f"what was let move is not on record: {next(iter(failed.values()))}")
         whole.grant(found.targets, found.states)
         return frozenset(late).union(root for key in found.targets if (root := whole.root_of(key)))
 
-    def elapse(self) -> Roots:
+    def advance_clock(self) -> Roots:
         """Time has passed: whom to look at because of that alone, such as those whose bake has ended."""
         whole = self.whole
         if whole is None:
             return None
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
-        return None if reading.skewed else whole.elapse(reading.now)
+        return None if reading.skewed else whole.advance_clock(reading.now)
 
-    def retold(self) -> Sequence[SetPlan]:
+    def changed_move_causes(self) -> Sequence[ApplySetPlan]:
         """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
         return retold(self.whole, self._conditions(self.whole)) if self.whole else ()
 
-    def _conditions(self, whole: Whole) -> Conditions:
+    def _conditions(self, whole: ClusterState) -> DecisionRules:
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
         facts = self.facts(reading.now) if self.facts else None
         return replace(whole.known.conditions, reading=reading, externals=facts)
 
-    async def tell(self) -> None:
+    async def report_sources(self) -> None:
         """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""
         whole = self.whole
-        if whole is None or whole.due or not whole.is_untold:
+        if whole is None or whole.changed_roots or not whole.has_unreported_changes:
             return
         now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
-        rollouts, _ = await beforehand.decide(self.records, whole.known.rollouts, told.states)
-        deeds, self.content.deeds, whole.is_untold = self.content.deeds, [], False
-        end = await conclude.tell(self.records, whole.ledger, whole.sources, whole.observed, told, deeds, now.now)
-        whole.told(rollouts, end.objects)
+        rollouts, _ = await beforehand.store_rollouts(self.records, whole.known.rollouts, told.states)
+        deeds, self.content.deeds, whole.has_unreported_changes = self.content.deeds, [], False
+        end = await conclude.conclude_reports(
+            self.records, whole.ledger, whole.sources, whole.observed, told, deeds, now.now
+        )
+        whole.record_stored_records(rollouts, end.objects)
         await self.records.announce(end.transitions, now.now)
 
     @property
@@ -372,7 +391,7 @@ class Reconciler:
         self.report(result)
 
     def _announced(self, transitions: Sequence[Transition]) -> None:
-        self.announced(transitions)
+        self.on_transitions(transitions)
 
     def _stored(self, obj: Object) -> bool:
         """A record that was written after the pass that began it. Is it worth another look at its instance, whatever it says?"""
@@ -380,18 +399,18 @@ class Reconciler:
         if self.whole and obj["kind"] == KIND.kind:
             self.whole.stored(obj)
         elif self.whole:
-            self.whole.told(self.whole.known.rollouts.storing([obj]), [obj])
+            self.whole.record_stored_records(self.whole.known.rollouts.storing([obj]), [obj])
         return not is_heard
 
     def is_writing(self, key: ObjectKey) -> bool:
         """Is what is told of this object being written, so that its answer is still to come?"""
         return self.records.underway.is_open(key)
 
-    def foresaw(self, obj: Object) -> bool:
+    def expects(self, obj: Object) -> bool:
         """Would a pass over this instance find nothing new, though it is not as the last one saw it? See `Whole.foresaw`."""
-        return self.whole is not None and self.whole.foresaw(obj)
+        return self.whole is not None and self.whole.expects(obj)
 
-    async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Known]:
+    async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Context]:
         self.reads.show(written_versions([state.catalog for state in sources]))
         with self.stage("observe"):
             known = await observe_all(
@@ -399,7 +418,7 @@ class Reconciler:
             )
         return [state.catalog for state in sources], known
 
-    async def _in_term(self, known: Known) -> Known:
+    async def _in_term(self, known: Context) -> Context:
         """With the term in which it writes, which is the last in which anybody has written."""
         if self.lead is None:
             return known
@@ -408,7 +427,7 @@ class Reconciler:
             await self.lead.outdo(last)
         return replace(known, records=replace(known.records, epoch=self.lead.epoch))
 
-    async def _introduced(self, sources: Sequence[SourceState], known: Known) -> Known:
+    async def _introduced(self, sources: Sequence[SourceState], known: Context) -> Context:
         """There is an object to tell of each source that waits before anything of it is written, and a place for what is told of all."""
         waiting = known.propagation.gates.suspended.keys() - known.observed.objects.keys()
         names = [state.catalog.source for state in sources]
@@ -419,13 +438,15 @@ class Reconciler:
             return known
         with suppress(ClusterError):  # the next pass tries again
             told = [await self.cluster.apply(untaken_body(name), manager=CONTENT) for name in new]
-            return replace(known, observed=known.observed.seen(told))
+            return replace(known, observed=known.observed.with_objects(told))
         return known
 
-    async def _issue(self, issued: Sequence[Issued], archive: Archive, commits: Mapping[str, str]) -> Archive:
+    async def _issue(
+        self, issued: Sequence[NewRevision], archive: RevisionArchive, commits: Mapping[str, str]
+    ) -> RevisionArchive:
         if refused := await self._own_namespace_refused():
             return replace(archive, refused=dict.fromkeys((one.kind for one in issued), str(refused)))
-        return await beforehand.issue(self.records, issued, archive, commits)
+        return await beforehand.store_revisions(self.records, issued, archive, commits)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""

@@ -13,28 +13,28 @@ from functools import cached_property
 from itertools import chain
 
 from applier.applyset.inventory import Scope
-from applier.plan.model import NodePlan, Plan, SetPlan
-from applier.plan.prune import Fate
+from applier.plan.model import ApplySetPlan, NodePlan, Plan
+from applier.plan.prune import PruneOutcome
 from gitops.records.cause_rows import Row, blocked_rows
 from gitops.records.instance_status import is_waiting
-from gitops.records.source_record import Scopes
+from gitops.records.source_record import InstanceScopes
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
 @dataclass(frozen=True)
-class Account:
+class SetSummary:
     """One set. `restless` are the nodes that are not at rest, the others have nothing to say; `rows` are the causes of its waiting, the worst
     first.
     """
 
-    plan: SetPlan
+    plan: ApplySetPlan
     restless: tuple[NodePlan, ...]
     rows: tuple[Row, ...]
     is_waiting: bool
 
     @classmethod
-    def of(cls, plan: SetPlan) -> Account:
+    def of(cls, plan: ApplySetPlan) -> SetSummary:
         restless = tuple(node for node in plan.nodes if not _rests(node))
         told = replace(plan, nodes=restless)
         return cls(plan, restless, tuple(blocked_rows(told)), is_waiting(told))
@@ -71,8 +71,8 @@ class Account:
     @cached_property
     def is_brought_about(self) -> bool:
         """Is all of the set as Git says, and nothing left that Git no longer wants?"""
-        leaves = any(orphan.fate is Fate.DELETE for orphan in self.plan.orphans)
-        waits = self.plan.error or self.plan.stays or leaves
+        leaves = any(orphan.fate is PruneOutcome.DELETE for orphan in self.plan.orphans)
+        waits = self.plan.error or self.plan.not_moved or leaves
         return not waits and all(node.is_current for node in self.restless if not node.node.external)
 
     @cached_property
@@ -83,22 +83,22 @@ class Account:
 
 
 @dataclass
-class Ledger:
+class SetSummaries:
     """The accounts of all sets, by parent. It follows what passes over parts find."""
 
-    accounts: dict[ObjectKey, Account] = field(default_factory=dict)
+    accounts: dict[ObjectKey, SetSummary] = field(default_factory=dict)
     _of: dict[str, _OfSource] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, before: Ledger | None = None) -> Ledger:
+    def of(cls, plan: Plan, before: SetSummaries | None = None) -> SetSummaries:
         """`before`: what was planned as it is now keeps its account."""
         ledger, known = cls(), before.accounts if before else {}
         for one in plan.sets:
             old = known.get(one.rendered.parent)
-            ledger.put(old if old and old.plan is one else Account.of(one))
+            ledger.put(old if old and old.plan is one else SetSummary.of(one))
         return ledger
 
-    def put(self, account: Account) -> Account | None:
+    def put(self, account: SetSummary) -> SetSummary | None:
         """This is the account of its set from now on; the one before, if there was one."""
         rendered = account.plan.rendered
         before = self.accounts.get(rendered.parent)
@@ -110,7 +110,7 @@ class Ledger:
         """The parents of its sets."""
         return self._of[source].sets if source in self._of else ()
 
-    def restless(self, source: str | None = None) -> Iterator[Account]:
+    def restless(self, source: str | None = None) -> Iterator[SetSummary]:
         """Those that are not at rest, of this source or of all."""
         of = self._of.values() if source is None else filter(None, [self._of.get(source)])
         return chain.from_iterable(one.restless.values() for one in of)
@@ -124,21 +124,21 @@ class Ledger:
         """The names of those that its instances are made from."""
         return [name for name, number in self._of[source].definitions.items() if number] if source in self._of else ()
 
-    def scopes(self, source: str, before: Scopes) -> Scopes:
+    def scopes(self, source: str, before: InstanceScopes) -> InstanceScopes:
         """Where the members of its instances may be; of those whose object is gone as it was recorded `before`."""
-        return self._of[source].recorded(before) if source in self._of else Scopes()
+        return self._of[source].recorded(before) if source in self._of else InstanceScopes()
 
 
 @dataclass
 class _OfSource:
     sets: set[ObjectKey] = field(default_factory=set)
-    restless: dict[ObjectKey, Account] = field(default_factory=dict)
+    restless: dict[ObjectKey, SetSummary] = field(default_factory=dict)
     definitions: Counter[str] = field(default_factory=Counter)
     scopes: dict[ObjectKey, Scope] = field(default_factory=dict)
     lost: set[ObjectKey] = field(default_factory=set)
-    _recorded: Scopes | None = None
+    _recorded: InstanceScopes | None = None
 
-    def put(self, account: Account, before: Account | None) -> None:
+    def put(self, account: SetSummary, before: SetSummary | None) -> None:
         plan = account.plan
         key = plan.rendered.parent
         self.sets.add(key)
@@ -159,14 +159,18 @@ class _OfSource:
             if self.scopes.pop(key, None):
                 self._recorded = None
 
-    def recorded(self, before: Scopes) -> Scopes:
+    def recorded(self, before: InstanceScopes) -> InstanceScopes:
         kept = {key: scope for key in self.lost if (scope := before.get(key))}
         if kept:
-            return Scopes({**kept, **self.scopes})
+            return InstanceScopes({**kept, **self.scopes})
         if self._recorded is None:
-            self._recorded = Scopes(self.scopes.copy())
+            self._recorded = InstanceScopes(self.scopes.copy())
         return self._recorded
 
 
 def _rests(node: NodePlan) -> bool:
-    return node.blocked is None and not node.sick and (node.node.external or (node.is_current and node.healthy))
+    return (
+        node.blocked is None
+        and not node.unhealthy_message
+        and (node.node.external or (node.is_current and node.healthy))
+    )

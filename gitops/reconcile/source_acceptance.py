@@ -13,12 +13,12 @@ from applier.causes import Reason
 from applier.cluster import Object
 from applier.state.observed import annotation
 from gitops.records.source_record import SourceRecord, is_approval
-from gitops.source import Commit, Mirror, Tag, Target, Verification, Versions
+from gitops.source import CommitRef, Mirror, SourceTarget, TagRef, Verification, VersionRef
 from renderer import well_known
 from renderer.cel.functions.semver import semver
 
 
-class Offer(NamedTuple):
+class HeldCommit(NamedTuple):
     """A commit that a source stands at and that is not taken, and why."""
 
     commit: str
@@ -26,39 +26,41 @@ class Offer(NamedTuple):
     reason: Reason = Reason.HISTORY_REWRITTEN
 
 
-class Stand(NamedTuple):
+class AcceptedCommit(NamedTuple):
     """Where a source stands: a commit, empty where it stands nowhere yet, and the tag of its version, where it follows a range of them."""
 
     commit: str
     version: str = ""
 
 
-def accepted(record: Object | None, target: Target) -> Stand:
+def accepted(record: Object | None, target: SourceTarget) -> AcceptedCommit:
     """What of this target was worked on last, by the record of its source; nowhere where it was another target."""
     found = SourceRecord.read(record or {"metadata": {}})
     same = (found.url, found.ref, found.path) == (str(target), str(target.ref), target.path)
-    return Stand(found.target, found.version) if same else Stand("")
+    return AcceptedCommit(found.target, found.version) if same else AcceptedCommit("")
 
 
-def objection(mirror: Mirror, before: Stand, after: Stand, record: Object | None) -> Offer | None:
+def objection(
+    mirror: Mirror, before: AcceptedCommit, after: AcceptedCommit, record: Object | None
+) -> HeldCommit | None:
     """Why the source may not go from `before` to `after`; None where it may. Both are in the copy. Blocks."""
     old, new = before.commit, after.commit
     if not old or old == new or (record and is_approval(annotation(record, well_known.APPROVED), new)):
         return None
     match mirror.target.ref:
-        case Commit():
+        case CommitRef():
             return None
-        case Versions(versions):
+        case VersionRef(versions):
             why = _not_higher(before, after, str(versions)) if before.version else ""
-            return Offer(new, why) if why else None
-        case Tag(name):
-            return Offer(new, _moved(name, old, new))
+            return HeldCommit(new, why) if why else None
+        case TagRef(name):
+            return HeldCommit(new, _moved(name, old, new))
     if mirror.is_ancestor(old, new):
         return None
-    return Offer(new, f"history was rewritten: {new[:7]} does not follow from {old[:7]}")
+    return HeldCommit(new, f"history was rewritten: {new[:7]} does not follow from {old[:7]}")
 
 
-def _not_higher(before: Stand, after: Stand, versions: str) -> str:
+def _not_higher(before: AcceptedCommit, after: AcceptedCommit, versions: str) -> str:
     """A range goes to higher versions by itself, and to nothing else: what was released is not changed, and not taken back."""
     if before.version == after.version:
         return _moved(after.version, before.commit, after.commit)
@@ -73,9 +75,9 @@ def _moved(tag: str, old: str, new: str) -> str:
 
 def unsigned(
     mirror: Mirror, verification: Verification, before: str, commit: str, record: Object | None
-) -> Offer | None:
+) -> HeldCommit | None:
     """Why the signatures of what leads from `before` to `commit` do not do; None where they do, or where a person has approved the commit. Blocks."""
     if before == commit or (record and is_approval(annotation(record, well_known.APPROVED), commit)):
         return None
     why = mirror.unsigned(verification, before, commit)
-    return Offer(commit, why, Reason.UNSIGNED) if why else None
+    return HeldCommit(commit, why, Reason.UNSIGNED) if why else None

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from applier.applyset.adoption import NEVER, Adoption
-from applier.plan.model import BRAKE, Brake
+from applier.plan.model import BRAKE, DeletionBrake
 from gitops import source_config
-from gitops.reconcile.source_acceptance import Offer
+from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.records.source_requests import Pin
-from gitops.source import Snapshot, Target
+from gitops.source import SourceSnapshot, SourceTarget
 from gitops.source_config import SourceConfig
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import FileContent
@@ -34,13 +34,13 @@ class SourceState:
     path: str = ""
     hold: str = ""
     adoption: Adoption = NEVER
-    brake: Brake = BRAKE
+    brake: DeletionBrake = BRAKE
     prunes: bool = True
     suspend: str = ""
     user: str = ""
     depends_on: tuple[str, ...] = ()
     governors: frozenset[str] = frozenset()
-    offer: Offer | None = None
+    offer: HeldCommit | None = None
     synced: Mapping[ObjectKey, str] = field(default_factory=dict)
     pin: Pin | None = None
     unpinned: str = ""
@@ -60,7 +60,7 @@ class SourceState:
         )
 
 
-def lost(name: str, target: Target, commit: str, why: str) -> SourceState:
+def unavailable_state(name: str, target: SourceTarget, commit: str, why: str) -> SourceState:
     """A source that stands at a commit which can be read no more: all that is live of it is still wanted, and its instances are healed from what was
     applied to them.
     """
@@ -80,7 +80,7 @@ def users_of(sources: Iterable[SourceState]) -> Mapping[str, str]:
     return {state.catalog.source: state.user for state in sources if state.user}
 
 
-def state_of(name: str, target: Target, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+def state_of(name: str, target: SourceTarget, snapshot: SourceSnapshot, previous: Catalog | None = None) -> SourceState:
     """A snapshot of `target` as the pipeline takes it, after `previous`. Where the path has vanished, or nothing is wanted any more, all deletions
     are held back (rule 12).
     """

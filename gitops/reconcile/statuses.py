@@ -8,51 +8,51 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
 from applier.plan.model import Plan
 from applier.state.observed import Observed, annotation, label
-from gitops.decisions.decision import Propagation
-from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.decisions.decision import Decision
+from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState, revisions_of
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
 from gitops.records.cause_rows import Row, timestamp
-from gitops.records.instance_state import State
-from gitops.records.instance_status import instance_status, is_told
-from gitops.records.revisions import Archive
+from gitops.records.instance_state import DisplayState
+from gitops.records.instance_status import instance_status, says_not_in_git
+from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import MOST_CLAIMS, SourceRecord, is_approval
 from gitops.rollouts.directives import asked_by
-from gitops.rollouts.state import Entry
+from gitops.rollouts.state import DecisionRecord
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.errors import Problem
 from renderer.identity import ObjectKey, source_parent
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.model import RenderedApplySet, Rendering
 
 
 def statuses(
-    plan: Plan, sources: Sequence[SourceState], propagation: Propagation, now: datetime
-) -> Iterator[tuple[RenderedSet, Object, dict[str, Any]]]:
+    plan: Plan, sources: Sequence[SourceState], propagation: Decision, now: datetime
+) -> Iterator[tuple[RenderedApplySet, Object, dict[str, Any]]]:
     """Each instance that exists and was looked at, as it is stored, with what its status is to be."""
     revisions = revisions_of(sources)
     synced = {key: value for state in sources for key, value in state.synced.items()}
     for one in plan.sets:
-        if one.parent is not None and not one.rendered.is_source and not one.untouched:
+        if one.parent is not None and not one.rendered.is_source and not one.is_unknown:
             key, commit = one.rendered.parent, revisions.get(one.rendered.source, "")
             remembered, asked = propagation.remembered.get(key, {}), synced.get(key, "")
             status = instance_status(one, revision=commit, now=timestamp(now), remembered=remembered, synced=asked)
             yield one.rendered, one.parent, status
 
 
-def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, now: str) -> SourceRecord:
+def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord, *, now: str) -> SourceRecord:
     """What the source's ConfigMap is to say after this pass."""
     name = state.catalog.source
     restless = [*ledger.restless(name)]
     instances = [one for one in restless if not one.plan.rendered.is_source]
     own = [one for one in restless if one.plan.rendered.is_source]
-    existing, missing = Tally.of(instances), _missing(restless)
+    existing, missing = StateCounts.of(instances), _missing(restless)
     target = state.catalog.revision
     problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
     scopes = ledger.scopes(name, before.scopes)
@@ -66,7 +66,7 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
         applied=target if all(one.is_brought_about for one in restless) else before.applied,
         own=target if all(one.is_brought_about for one in own) else before.own,
         since=before.since if before.target == target and before.since else now,
-        state=State.FAILED if excess or problems else _state(ledger, state, own),
+        state=DisplayState.FAILED if excess or problems else _state(ledger, state, own),
         counts={
             "instances": len(ledger.of_source(name)) - len(own),
             "missing": missing.total(),
@@ -85,7 +85,7 @@ def source_record(state: SourceState, ledger: Ledger, before: SourceRecord, *, n
     )
 
 
-def _claims(accounts: Iterable[Account]) -> Iterator[ObjectKey]:
+def _claims(accounts: Iterable[SetSummary]) -> Iterator[ObjectKey]:
     """What these want and another set has."""
     for one in accounts:
         for node in one.restless:
@@ -95,11 +95,11 @@ def _claims(accounts: Iterable[Account]) -> Iterator[ObjectKey]:
 
 def passes_with(
     state: SourceState,
-    ledger: Ledger,
+    ledger: SetSummaries,
     parent: Object,
     before: SourceRecord,
     record: SourceRecord,
-    propagation: Propagation,
+    propagation: Decision,
     results: Sequence[Result],
     now: datetime,
 ) -> str:
@@ -115,10 +115,10 @@ def passes_with(
     words = []
     if is_approval(annotation(parent, well_known.APPROVED), record.target):
         by = asked_by(parent, well_known.APPROVED)
-        words.append(Entry(now, "approved", f"commit {record.target[:12]}", by))
+        words.append(DecisionRecord(now, "approved", f"commit {record.target[:12]}", by))
     if state.pin:
-        words.append(Entry(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
-    happened = pass_history.Happened(
+        words.append(DecisionRecord(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
+    happened = pass_history.PassActivity(
         results,
         lambda key: key in mine or key in before.scopes,
         [(one.plan.rendered.parent, node, cause) for one in ledger.restless(source) for node, cause, _ in one.holds],
@@ -129,13 +129,13 @@ def passes_with(
     return pass_history.noted(before.passes, happened, commit=record.target, state=record.state, now=now, room=room)
 
 
-def _state(ledger: Ledger, state: SourceState, own: Sequence[Account]) -> str:
+def _state(ledger: SetSummaries, state: SourceState, own: Sequence[SetSummary]) -> str:
     if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
-        return State.SUSPENDED
-    return Tally.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
+        return DisplayState.SUSPENDED
+    return StateCounts.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
 
 
-def _missing(restless: Sequence[Account]) -> Counter[str]:
+def _missing(restless: Sequence[SetSummary]) -> Counter[str]:
     """Instances that do not exist yet, by how that is: what they are rendered to has failed, or whoever is to write them says so."""
     missing = {one.plan.rendered.parent: one.plan for one in restless if not one.exists}
     said = {node.node.key: node for one in restless for node in one.restless if node.node.key in missing}
@@ -152,24 +152,26 @@ def _source_causes(
     state: SourceState,
     problems: Sequence[Problem],
     excess: str,
-    own: Sequence[Account],
+    own: Sequence[SetSummary],
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
     rows: list[Row] = [
-        ("", Blocked(Reason.RENDER_FAILED, str(one), at=kind and key_of(kind)), ())
+        ("", Cause(Reason.RENDER_FAILED, str(one), at=kind and key_of(kind)), ())
         for one, kind in ((problem, state.catalog.definition_at(problem)) for problem in problems)
     ]
-    rows += [("", Blocked(Reason.APPLY_FAILED, excess), ())] if excess else []
-    rows += [("", Blocked(state.offer.reason, state.offer.why), ())] if state.offer else []
+    rows += [("", Cause(Reason.APPLY_FAILED, excess), ())] if excess else []
+    rows += [("", Cause(state.offer.reason, state.offer.why), ())] if state.offer else []
     rows += [("", state.pin.blocked, ())] if state.pin else []
     rows += [row for one in own for row in one.rows]
     objects = {node.node.id: node.node.key for one in own for node in one.restless}
     return tuple(cause_rows.as_json(rows, objects, before, now))
 
 
-def vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: Archive) -> frozenset[ObjectKey]:
+def vanished(
+    plan: Plan, sources: Sequence[SourceState], observed: Observed, archive: RevisionArchive
+) -> frozenset[ObjectKey]:
     """Instances with an applied pair that are certainly gone and that no source may want: not while one has files that cannot be read."""
     wanted = {one.rendered.parent for one in plan.sets}
     read = {state.catalog.source for state in sources if not state.catalog.unreadable and not state.hold}
@@ -183,7 +185,7 @@ def vanished(plan: Plan, sources: Sequence[SourceState], observed: Observed, arc
     )
 
 
-def strays(bundle: Bundle, observed: Observed) -> list[Object]:
+def unowned_instances(bundle: Rendering, observed: Observed) -> list[Object]:
     """Instances of our kinds that no source and no parent wants and that never were ours; those told so already are left out."""
     return [
         obj
@@ -191,5 +193,5 @@ def strays(bundle: Bundle, observed: Observed) -> list[Object]:
         if key.group_kind in observed.whole
         and key not in bundle.instances
         and not label(obj, well_known.PART_OF)
-        and not is_told(obj)
+        and not says_not_in_git(obj)
     ]

@@ -10,7 +10,7 @@ from applier.causes import Reason
 from applier.cluster import Reader
 from applier.execute.fights import Fights
 from applier.execute.refusals import Refusals
-from applier.plan.comparison_cache import Comparisons
+from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import Answered, Plan
 from applier.plan.planner import plan
 from applier.read import observe
@@ -18,22 +18,22 @@ from applier.state.observed import Observed, annotation, label
 from gitops.clock import Clock
 from gitops.decisions import deadlock, explanation
 from gitops.decisions import decide as governor
-from gitops.decisions.inputs import Situation
-from gitops.instrumentation import Stage, untold
-from gitops.reconcile.context import Known, Seen
+from gitops.decisions.inputs import DecisionInputs
+from gitops.instrumentation import Stage, no_stage
+from gitops.reconcile.context import Context, ReconcileCache
 from gitops.records.source_record import read_sets
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.definition.kind_schemas import ObjectTypes, of_crds
+from renderer.definition.kind_schemas import KindSchemas, of_crds
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, defined_kind
 from renderer.manifest_hash import carries
-from renderer.render.cache import Memo
-from renderer.render.model import Bundle, Live, RenderedSet
+from renderer.render.cache import RenderCache
+from renderer.render.model import Live, RenderedApplySet, Rendering
 from renderer.render.render import render
-from renderer.render.resolve import laid_over
-from renderer.render.world import World
+from renderer.render.resolve import overlay
+from renderer.render.world import ClusterView
 
 MOST_ROUNDS = 8
 """So often what is referred to is foretold again: it may refer to something else itself, and in a circle for ever."""
@@ -47,27 +47,27 @@ class Decider:
 
     cluster: Reader
     clock: Clock
-    memo: Memo = field(default_factory=Memo)
-    comparisons: Comparisons = field(default_factory=Comparisons)
+    memo: RenderCache = field(default_factory=RenderCache)
+    comparisons: ComparisonCache = field(default_factory=ComparisonCache)
     fights: Fights = field(default_factory=Fights)
     refusals: Refusals = field(default_factory=Refusals)
-    seen: Seen = field(default_factory=Seen)
-    stage: Stage = untold
+    seen: ReconcileCache = field(default_factory=ReconcileCache)
+    stage: Stage = no_stage
 
     def part(self) -> Decider:
         """For passes over parts of what was decided last; it forgets nothing of the rest."""
         return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
 
     async def decide(
-        self, catalogs: Sequence[Catalog], known: Known, *, to_the_end: bool = False
-    ) -> tuple[Bundle, Plan, Known]:
+        self, catalogs: Sequence[Catalog], known: Context, *, to_the_end: bool = False
+    ) -> tuple[Rendering, Plan, Context]:
         """Render, plan and let move, on complete knowledge: what any of them finds missing is read, and all are asked again.
 
         `to_the_end` nothing is held back, and nobody is asked what may move.
         """
         rounds = 0
         while True:
-            observed = known.observed.served(await self.cluster.discover())
+            observed = known.observed.with_discovery(await self.cluster.discover())
             known = replace(known, observed=observed)
             self.seen.types = of_crds(observed.crds, self.seen.types)
             with self.stage("render"):
@@ -75,13 +75,15 @@ class Decider:
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.read(self.cluster, bundle.unread)
-                known = replace(known, archive=archive, observed=await observe.look(self.cluster, observed, crds))
+                known = replace(
+                    known, archive=archive, observed=await observe.read_objects(self.cluster, observed, crds)
+                )
                 continue
             now = self.clock.now()
-            records = replace(known.records, fights=self.fights.held_back(now), refused=self.refusals.standing(now))
+            records = replace(known.records, fights=self.fights.throttled(now), refused=self.refusals.active(now))
             wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
-            complete = await observe.complete(self.cluster, observed, scoped)
+            complete = await observe.list_missing_kinds(self.cluster, observed, scoped)
             if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
                 known = replace(known, observed=complete)
                 continue
@@ -95,10 +97,10 @@ class Decider:
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
             selections -= observed.selected.keys()
             if unknown or references or selections:
-                observed = await observe.select(self.cluster, observed, selections)
-                observed = await observe.examine(self.cluster, observed, unknown)
-                observed = await observe.refer(self.cluster, observed, references)
-                known = replace(known, observed=observed.recalling(self.seen.objects))
+                observed = await observe.list_selections(self.cluster, observed, selections)
+                observed = await observe.read_candidates(self.cluster, observed, unknown)
+                observed = await observe.read_references(self.cluster, observed, references)
+                known = replace(known, observed=observed.reuse_unchanged(self.seen.objects))
                 continue
             known = replace(known, observed=observed)
             if to_the_end:
@@ -107,17 +109,17 @@ class Decider:
                     return bundle, decided, known
                 known, rounds = replace(known, foretold=coming), rounds + 1
                 continue
-            if still := governor.standing_still(bundle, observed, known.now):
+            if still := governor.suspended_decision(bundle, observed, known.now):
                 found = plan(bundle, observed, records, still.gates, self.comparisons)
                 return bundle, found, replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
             stored = known.archive.stored
-            here = Situation(known.conditions, bundle, decided, observed, stored, known.propagation)
-            moved = governor.decide(here)
+            here = DecisionInputs(known.conditions, bundle, decided, observed, stored, known.propagation)
+            moved = governor.decide_changes(here)
             gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
             is_final = gated == known.gated and (
-                moved.decides_as(known.propagation) or governor.repeats(moved, here, answers)
+                moved.same_placements(known.propagation) or governor.is_fixpoint(moved, here, answers)
             )
             known = replace(known, propagation=moved, gated=gated)
             if not is_final:
@@ -129,11 +131,11 @@ class Decider:
             moved = moved.explain(moved)
             stands = moved.gates.answer_as(gates, answers)
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
-            final = deadlock.told(explanation.told(final, moved.stays), moved.awaited)
-            return bundle, final, replace(known, propagation=moved.after(final))
+            final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
+            return bundle, final, replace(known, propagation=moved.with_overrides(final))
 
 
-def _rendered(catalogs: Sequence[Catalog], known: Known, types: ObjectTypes, memo: Memo) -> Bundle:
+def _rendered(catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
     """What these sources want, beside what is known of others: their instances, and nothing else of them is planned, and nothing is wrong there."""
     whole = (*catalogs, *known.elsewhere)
     bundle = render(whole, _world(known, whole, types), memo)
@@ -149,7 +151,7 @@ def _rendered(catalogs: Sequence[Catalog], known: Known, types: ObjectTypes, mem
     )
 
 
-def foretold(bundle: Bundle, live: Live) -> Live:
+def foretold(bundle: Rendering, live: Live) -> Live:
     """Of the objects that are only referred to, those that the commit itself writes, as they will be, each with a version of its own. What
     controllers make of them is not known.
     """
@@ -159,12 +161,12 @@ def foretold(bundle: Bundle, live: Live) -> Live:
     for node in nodes:
         there = live.get(node.key) if node.key else None
         if node.key and not (there and carries(there, node.manifest, node.hash)):
-            coming = laid_over(node.manifest, there) if there else node.manifest
+            coming = overlay(node.manifest, there) if there else node.manifest
             found[node.key] = {**coming, "metadata": {**coming["metadata"], "resourceVersion": node.hash}}
     return found
 
 
-def _crds_to_look_at(bundle: Bundle, observed: Observed) -> set[ObjectKey]:
+def _crds_to_look_at(bundle: Rendering, observed: Observed) -> set[ObjectKey]:
     """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
     is missing now.
     """
@@ -186,16 +188,16 @@ def _is_custom(kind: GroupKind) -> bool:
     return "." in kind.group and not kind.group.endswith(".k8s.io")
 
 
-def _kinds_of(bundle: Bundle) -> set[GroupKind]:
+def _kinds_of(bundle: Rendering) -> set[GroupKind]:
     return {CRD} | kinds_in(bundle.sets)
 
 
-def kinds_in(sets: Iterable[RenderedSet]) -> set[GroupKind]:
+def kinds_in(sets: Iterable[RenderedApplySet]) -> set[GroupKind]:
     """The kinds of what these sets own."""
     return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
 
 
-def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> World:
+def _world(known: Context, catalogs: Sequence[Catalog], types: KindSchemas) -> ClusterView:
     observed = known.observed
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
@@ -207,7 +209,7 @@ def _world(known: Known, catalogs: Sequence[Catalog], types: ObjectTypes) -> Wor
             if source := by_set.get(label(crd, well_known.PART_OF)):
                 owners[kind] = source
     scopes = {kind: resource.namespaced for kind, resource in observed.discovery.resources.items()}
-    return World(
+    return ClusterView(
         live={**observed.objects, **known.foretold} if known.foretold else observed.objects,
         scopes=scopes,
         defined=defined,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.records.cause_rows import timestamp
 from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class StateCounts:
     """How many sets are settled, are held by gates, people and the calendar alone, are on their way, or have failed.
 
     `until` is the first time at which one that is held can go on, as far as that is known.
@@ -24,7 +24,7 @@ class Tally:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, accounts: Iterable[Account], at_rest: int = 0) -> Tally:
+    def of(cls, accounts: Iterable[SetSummary], at_rest: int = 0) -> StateCounts:
         """Sets by the worst that is said of them, and those that are `at_rest`."""
         counted = [one for one in accounts if one.exists]
         failed = sum(one.has_failed for one in counted)
@@ -35,7 +35,7 @@ class Tally:
         return cls(settled, len(held), waiting, failed, min(ends, default=None))
 
     @classmethod
-    def of_all(cls, ledger: Ledger, source: str | None = None) -> Tally:
+    def of_all(cls, ledger: SetSummaries, source: str | None = None) -> StateCounts:
         """The sets of one source, or of all."""
         return cls.of(ledger.restless(source), ledger.at_rest(source))
 

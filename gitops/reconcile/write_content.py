@@ -9,17 +9,17 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from applier.cluster import Cluster, Reader
-from applier.execute.executor import Executor, Outcome
+from applier.execute.executor import Executor, RoundOutcome
 from applier.execute.fights import Fights
-from applier.execute.pending_writes import Batch, Underway
+from applier.execute.pending_writes import PendingWrites, WriteBatch
 from applier.execute.refusals import Refusals
 from applier.execute.results import Answer, Result
-from applier.plan.comparison_cache import Comparisons
+from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import Plan
 from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.instrumentation import Stage
-from gitops.reconcile.context import Known
+from gitops.reconcile.context import Context
 from gitops.reconcile.sources import SourceState, revisions_of, users_of
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -41,8 +41,8 @@ class ContentWriter:
     stage: Stage
     fights: Fights
     refusals: Refusals
-    comparisons: Comparisons
-    underway: Underway = field(default_factory=Underway)
+    comparisons: ComparisonCache
+    underway: PendingWrites = field(default_factory=PendingWrites)
     deeds: list[Result] = field(default_factory=list)
     _conflicts: Counter[str] = field(default_factory=Counter)
     _synced: Sequence[Mapping[ObjectKey, str]] = ()
@@ -51,9 +51,9 @@ class ContentWriter:
         self.underway.heard = self._heard
 
     @contextmanager
-    def executor(self, sources: Sequence[SourceState], known: Known) -> Iterator[Executor]:
+    def executor(self, sources: Sequence[SourceState], known: Context) -> Iterator[Executor]:
         """For one pass. What it has begun and nobody has answered at the end stays under way."""
-        batch = Batch(self.underway, self.clock.sleep, self.insists())
+        batch = WriteBatch(self.underway, self.clock.sleep, self.insists())
         try:
             yield Executor(
                 self.cluster.at_once(),
@@ -69,28 +69,28 @@ class ContentWriter:
         finally:
             batch.leave()
 
-    def hindered(self, known: Known, part: Collection[ObjectKey] | None = None) -> Known:
+    def with_pending_writes(self, known: Context, part: Collection[ObjectKey] | None = None) -> Context:
         """With what may not be written now because of what earlier passes have begun."""
-        return replace(known, observed=known.observed.failed(self.underway.hindrances(part)))
+        return replace(known, observed=known.observed.with_failures(self.underway.blocked_objects(part)))
 
-    async def act(self, executor: Executor, due: Plan, observed: Observed) -> Outcome | None:
+    async def run_round(self, executor: Executor, due: Plan, observed: Observed) -> RoundOutcome | None:
         """One round of what the plan allows; where it allows nothing, what comes of what is open. None where nothing does."""
         with self.stage("apply"):
-            outcome = await (executor.rest(observed) if due.is_idle else executor.execute(due, observed))
+            outcome = await (executor.await_pending(observed) if due.is_idle else executor.execute(due, observed))
         if outcome is not None:
             self._note(outcome.results)
-            self.refusals.note(due, observed, outcome.results, self.clock.now())
+            self.refusals.record(due, observed, outcome.results, self.clock.now())
         return outcome
 
-    def heed(self, sources: Sequence[SourceState], observed: Observed) -> None:
+    def forget_if_changed(self, sources: Sequence[SourceState], observed: Observed) -> None:
         """What was refused is tried at once where that may have changed; so is that, and what was put off, where a person wants everything to be
         looked at.
         """
-        self.refusals.heed(observed)
+        self.refusals.forget_if_changed(observed)
         synced = [state.synced for state in sources]
         if synced != self._synced:
             self.refusals.forget()
-            self.underway.hurry()
+            self.underway.retry_now()
         self._synced = synced
 
     @property
@@ -99,7 +99,7 @@ class ContentWriter:
         return self.refusals.due(self.clock.now())
 
     def _note(self, results: Sequence[Result]) -> None:
-        self.fights.note(results, self.clock.now())
+        self.fights.record(results, self.clock.now())
         for result in results:
             self.report(result)
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from applier.cluster import PARENT, STATUS, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
-from applier.execute.pending_writes import FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.execute.pending_writes import FIRST_WAIT, LONGEST_WAIT, PendingAction, PendingWrites, WriteBatch
 from applier.execute.results import Answer, Result
 from applier.state.observed import annotation
 from gitops.clock import Clock
@@ -35,7 +35,7 @@ EVENTS_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class RecordUpdate:
     """A record that is to say something else: who writes it, with what result, and what is to be told once that is done."""
 
     result: Result
@@ -43,7 +43,7 @@ class Due:
     transitions: tuple[Transition, ...] = ()
 
 
-def told(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterable[str] = ()) -> Due:
+def status_update(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterable[str] = ()) -> RecordUpdate:
     """A status, or what a record tells; no other manager may say otherwise. Annotations that have `lapsed` with it are taken off before."""
     key, subresource = ObjectKey.of(body), "status" if "status" in body else ""
 
@@ -52,30 +52,30 @@ def told(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterab
             await cluster.merge(key, {"metadata": {"annotations": gone}}, manager=STATUS)
         return await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
 
-    return Due(Result(key, key, "status"), write, tuple(transitions))
+    return RecordUpdate(Result(key, key, "status"), write, tuple(transitions))
 
 
-def stored(body: Object, *, force: bool = False) -> Due:
+def record_update(body: Object, *, force: bool = False) -> RecordUpdate:
     """A record of its own, perhaps of an instance."""
     key = ObjectKey.of(body)
 
     async def write(cluster: Cluster) -> Object:
         return await cluster.apply(body, manager=PARENT, force=force)
 
-    return Due(Result(about(body), key, "stored"), write)
+    return RecordUpdate(Result(subject_of(body), key, "stored"), write)
 
 
-def dropped(obj: Object) -> Due:
+def record_deletion(obj: Object) -> RecordUpdate:
     """A record that nothing needs any more."""
     key = ObjectKey.of(obj)
 
     async def write(cluster: Cluster) -> None:
         await cluster.delete(key, uid=obj["metadata"]["uid"], resource_version=None)
 
-    return Due(Result(about(obj), key, "dropped"), write)
+    return RecordUpdate(Result(subject_of(obj), key, "dropped"), write)
 
 
-def about(record: Object) -> ObjectKey:
+def subject_of(record: Object) -> ObjectKey:
     """The instance that a record is of; the record itself where it is of none."""
     key, of = ObjectKey.of(record), annotation(record, well_known.RECORD_OF).split("/")
     return ObjectKey(*of) if len(of) == len(key) else key
@@ -91,8 +91,8 @@ class RecordWriter:
     clock: Clock
     insists: Callable[[], bool]
     announced: Callable[[Sequence[Transition]], None]
-    stored: Callable[[Object], bool]
-    underway: Underway = field(default_factory=Underway)
+    record_update: Callable[[Object], bool]
+    underway: PendingWrites = field(default_factory=PendingWrites)
     _untold: dict[ObjectKey, tuple[Transition, ...]] = field(default_factory=dict)
     _events: int = 0
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(EVENTS_AT_ONCE))
@@ -100,12 +100,14 @@ class RecordWriter:
     def __post_init__(self) -> None:
         self.underway.heard = self._heard
 
-    async def write(self, due: Sequence[Due]) -> list[Answer]:
+    async def write(self, due: Sequence[RecordUpdate]) -> list[Answer]:
         """The answers that came while it was worth to wait; what is missing there is being written, or waits for its time."""
-        waiting, batch = self.underway.waiting, Batch(self.underway, self.clock.sleep, self.insists())
+        waiting, batch = self.underway.waiting, WriteBatch(self.underway, self.clock.sleep, self.insists())
         begun = [one for one in due if one.result.key not in waiting]
         try:
-            answers = await batch.take(Act(one.result.key, partial(self._attempt, batch, one)) for one in begun)
+            answers = await batch.take(
+                PendingAction(one.result.key, partial(self._attempt, batch, one)) for one in begun
+            )
             while more := await batch.rest():
                 answers += more
         finally:
@@ -118,7 +120,7 @@ class RecordWriter:
         """Tell what has changed, now that the records say it."""
         self.announced(transitions)
         if self.insists():
-            await events.tell(self.cluster, transitions, now, asyncio.Semaphore(EVENTS_AT_ONCE))
+            await events.send_events(self.cluster, transitions, now, asyncio.Semaphore(EVENTS_AT_ONCE))
         else:
             self._begin_events(transitions, now)
 
@@ -129,13 +131,13 @@ class RecordWriter:
 
     async def _tell(self, transitions: Sequence[Transition], now: datetime) -> None:
         try:
-            await events.tell(self.cluster, transitions, now, self._limit)
+            await events.send_events(self.cluster, transitions, now, self._limit)
         except Exception as error:
             self.underway.broke(error)
         finally:
             self._events -= len(transitions)
 
-    async def _attempt(self, batch: Batch, one: Due) -> Answer:
+    async def _attempt(self, batch: WriteBatch, one: RecordUpdate) -> Answer:
         """Write it; what fails is put off, ever longer."""
         times = self.underway.tries(one.result.key)
         answer = await batch.attempt(one.result, partial(one.write, self.cluster.at_once()))
@@ -150,7 +152,7 @@ class RecordWriter:
         if result.error is None:
             self.announced(untold)
             self._begin_events(untold, self.clock.now())
-        return obj is None or self.stored(obj)
+        return obj is None or self.record_update(obj)
 
 
 def is_too_late(error: ClusterError) -> bool:

@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from applier.causes import Because, Blocked, Reason
-from applier.plan.model import NodePlan, SetPlan
+from applier.causes import Cause, CauseRef, Reason
+from applier.plan.model import ApplySetPlan, NodePlan
 from gitops.rollouts.directives import moment
 from gitops.rollouts.state import WaveProgress
 from renderer.frozen import dataclass
@@ -36,7 +36,7 @@ _SEVERITY = (
     Reason.DEADLOCKED,
 )
 
-Row = tuple[str, Blocked, tuple[str, ...]]
+Row = tuple[str, Cause, tuple[str, ...]]
 """A node (empty: the set itself), why it waits, and the nodes that wait only because of it."""
 
 
@@ -45,20 +45,22 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def blocked_rows(plan: SetPlan) -> list[Row]:
+def blocked_rows(plan: ApplySetPlan) -> list[Row]:
     """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
     if plan.error:
         return [("", plan.error, ())]
     if plan.parent is None and not plan.rendered.is_source:
         return []  # its owner says why it does not exist yet
-    own: list[Row] = [("", cause, ()) for cause in (plan.stuck, plan.deadlock, plan.stays) if cause]
-    unwell = [node for node in plan.nodes if node.blocked or node.sick]
+    own: list[Row] = [("", cause, ()) for cause in (plan.parent_error, plan.deadlock, plan.not_moved) if cause]
+    unwell = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
     causes = {
         node.node.id: node.blocked
         for node in unwell
         if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
     }
-    causes |= {node.node.id: Blocked(Reason.PROGRESSING, node.sick) for node in unwell if _is_only_sick(node)}
+    causes |= {
+        node.node.id: Cause(Reason.PROGRESSING, node.unhealthy_message) for node in unwell if _is_only_sick(node)
+    }
     behind: dict[str, list[str]] = {}
     for node in unwell:
         if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
@@ -74,7 +76,7 @@ def blocked_rows(plan: SetPlan) -> list[Row]:
 
 def _is_only_sick(node: NodePlan) -> bool:
     """As Git says, and not healthy: nothing else keeps it."""
-    return bool(node.sick) and node.blocked is None and node.is_current
+    return bool(node.unhealthy_message) and node.blocked is None and node.is_current
 
 
 def _severity(reason: Reason) -> int:
@@ -103,7 +105,7 @@ def as_json(
     ]
 
 
-def _how_long(cause: Blocked) -> dict[str, Any]:
+def _how_long(cause: Cause) -> dict[str, Any]:
     """Until when it waits, and for what."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
@@ -111,7 +113,7 @@ def _how_long(cause: Blocked) -> dict[str, Any]:
     }
 
 
-def _because(one: Because) -> dict[str, str]:
+def _because(one: CauseRef) -> dict[str, str]:
     times = {"since": one.since, "until": one.until}
     return {
         "kind": one.kind,
@@ -122,7 +124,7 @@ def _because(one: Because) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CauseRow:
     """One row as the cluster tells it; what is not told is empty. `because` and `details` are as they are stored."""
 
     reason: Reason
@@ -132,11 +134,11 @@ class Cause:
     since: datetime | None = None
     until: datetime | None = None
     behind: tuple[str, ...] = ()
-    because: tuple[Because, ...] = ()
+    because: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
-    def read(cls, row: Mapping[str, Any]) -> Cause:
+    def read(cls, row: Mapping[str, Any]) -> CauseRow:
         """Inverse of `as_json`. A reason of another version of this program counts as progress."""
         return cls(
             reason=_reason(row.get("reason")),
@@ -147,13 +149,13 @@ class Cause:
             until=moment(row.get("until")),
             behind=tuple(row.get("behind") or ()),
             because=tuple(
-                Because(one["kind"], one["name"], _reason(one.get("reason")), *map(moment, _times(one)))
+                CauseRef(one["kind"], one["name"], _reason(one.get("reason")), *map(moment, _times(one)))
                 for one in row.get("blockedBy") or ()
             ),
             details={name: row[name] for name in ("position", "gates", "approval") if name in row},
         )
 
-    def within(self, wave: WaveProgress | None) -> Cause:
+    def within(self, wave: WaveProgress | None) -> CauseRow:
         """With what it shares with others, as the record of its rollout tells that of their wave."""
         position = self.details.get("position")
         if wave is None or position is None or "limit" in position:  # of items of its own, it says all itself
@@ -162,7 +164,7 @@ class Cause:
         return replace(
             self,
             until=wave.ahead.start(position["place"]),
-            because=tuple(Because("Instance", one.name, _reason(one.reason), until=one.until) for one in others),
+            because=tuple(CauseRef("Instance", one.name, _reason(one.reason), until=one.until) for one in others),
             details={
                 **self.details,
                 "position": {**position, "limit": wave.limit, "moved": wave.moved, "then": wave.then},

@@ -12,20 +12,20 @@ from applier.causes import Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.state.observed import annotation, is_terminating
-from gitops.records.cause_rows import Cause
+from gitops.records.cause_rows import CauseRow
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import Asked, moment
-from gitops.rollouts.state import State as Rollout
+from gitops.rollouts.directives import Directives, moment
+from gitops.rollouts.state import RolloutState as Rollout
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 
 _NONE: Final[Mapping[str, Rollout]] = {}
 
 
-class State(StrEnum):
+class DisplayState(StrEnum):
     """One word for a source, a rollout or an instance, the worst first. Held: only gates, people and the calendar stand in the way; waiting: for
     readiness or data.
     """
@@ -39,45 +39,45 @@ class State(StrEnum):
     SETTLED = "Settled"
 
     @classmethod
-    def of(cls, reasons: Iterable[Reason]) -> State:
+    def of(cls, reasons: Iterable[Reason]) -> DisplayState:
         """The worst of these; nothing at all is settled."""
         return cls.worst(map(_state, reasons))
 
     @classmethod
-    def worst(cls, states: Iterable[State]) -> State:
+    def worst(cls, states: Iterable[DisplayState]) -> DisplayState:
         return min(states, key=list(cls).index, default=cls.SETTLED)
 
 
-def _told_once(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+def _told_once(causes: Sequence[CauseRow]) -> tuple[CauseRow, ...]:
     """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
     of_nodes = {(one.reason, one.message) for one in causes if one.node and one.reason.is_failure}
     return tuple(one for one in causes if one.node or (one.reason, one.message) not in of_nodes)
 
 
-def _state(reason: Reason) -> State:
+def _state(reason: Reason) -> DisplayState:
     match reason:
         case Reason.HALTED:
-            return State.HALTED
+            return DisplayState.HALTED
         case Reason.SUSPENDED:
-            return State.SUSPENDED
+            return DisplayState.SUSPENDED
         case Reason.WAITING_FOR_DATA | Reason.DEPENDENCY_NOT_READY | Reason.DELETION_BLOCKED:
-            return State.WAITING
+            return DisplayState.WAITING
         case Reason.SETTLED:
-            return State.SETTLED
+            return DisplayState.SETTLED
     if reason.is_failure or reason is Reason.NOT_IN_GIT:
-        return State.FAILED
-    return State.HELD if reason.is_hold else State.PROGRESSING
+        return DisplayState.FAILED
+    return DisplayState.HELD if reason.is_hold else DisplayState.PROGRESSING
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RevisionAtCommit:
     """A definition revision (0: none), and the commit that it was rendered from, shortened."""
 
     revision: int = 0
     commit: str = ""
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Pair:
+    def read(cls, told: Mapping[str, Any]) -> RevisionAtCommit:
         return cls(int(told.get("revision") or 0), told.get("commit") or "")
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class InstanceState:
     """`since`: when the condition `Propagated` last changed between true and false. `deadline`: when it will have failed, while it moves.
     `kro_state` is kro's `ACTIVE` and so on, `conditions` the status of each by type. `file` is where it stands in Git, with the line, as it was
     written last.
@@ -96,9 +96,9 @@ class Standing:
     reason: Reason
     message: str = ""
     since: datetime | None = None
-    target: Pair = Pair()
-    applied: Pair = Pair()
-    settled: Pair = Pair()
+    target: RevisionAtCommit = RevisionAtCommit()
+    applied: RevisionAtCommit = RevisionAtCommit()
+    settled: RevisionAtCommit = RevisionAtCommit()
     source: str = ""
     rollout: str = ""
     wave: str = ""
@@ -107,17 +107,17 @@ class Standing:
     labels: Mapping[str, str] | None = None
     kro_state: str = ""
     conditions: Mapping[str, str] | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[CauseRow, ...] = ()
     is_leaving: bool = False
     file: str = ""
 
     @classmethod
-    def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> Standing:
+    def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> InstanceState:
         """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
-        status, ours = instance.get("status") or {}, OwnStatus.of(instance)
+        status, ours = instance.get("status") or {}, LevelgateStatus.of(instance)
         told = {one.get("type"): one for one in status.get("conditions") or ()}
         propagated = told.get("Propagated") or told.get("InstanceManaged") or {}
-        cause = Cause.read(propagated)
+        cause = CauseRow.read(propagated)
         name, wave = ours.rollout.get("name", ""), ours.rollout.get("wave", "")
         there = rollouts[name].waves if name in rollouts else ()
         shared = next((one for one in there if one.name == wave), None)
@@ -126,9 +126,9 @@ class Standing:
             reason=cause.reason,
             message=cause.message,
             since=moment(propagated.get("lastTransitionTime")),
-            target=Pair.read(ours.target),
-            applied=Pair.read(ours.applied),
-            settled=Pair.read(ours.settled),
+            target=RevisionAtCommit.read(ours.target),
+            applied=RevisionAtCommit.read(ours.applied),
+            settled=RevisionAtCommit.read(ours.settled),
             source=ours.source,
             rollout=name,
             wave=wave,
@@ -137,7 +137,7 @@ class Standing:
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),
             conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
-            causes=_told_once([Cause.read(row).within(shared) for row in ours.blocked]),
+            causes=_told_once([CauseRow.read(row).within(shared) for row in ours.blocked]),
             is_leaving=is_terminating(instance),
             file=annotation(instance, well_known.FILE),
         )
@@ -147,35 +147,35 @@ class Standing:
         return self.reason is Reason.SETTLED
 
     @property
-    def reasons(self) -> tuple[Cause, ...]:
+    def reasons(self) -> tuple[CauseRow, ...]:
         """Its causes, the worst first; of one that waits for nothing in particular, how it is; none of one that has settled."""
         if self.is_settled:
             return ()
-        return self.causes or (Cause(self.reason, self.message, since=self.since),)
+        return self.causes or (CauseRow(self.reason, self.message, since=self.since),)
 
     @property
-    def state(self) -> State:
-        return State.of(cause.reason for cause in self.reasons)
+    def state(self) -> DisplayState:
+        return DisplayState.of(cause.reason for cause in self.reasons)
 
 
-async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[Standing]:
+async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[InstanceState]:
     """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
     try:
         found = await cluster.list(kind, selector=well_known.PARENT_ID)
     except KindNotServed:
         return []
-    return sorted((Standing.of(one, rollouts) for one in found), key=lambda one: one.key)
+    return sorted((InstanceState.of(one, rollouts) for one in found), key=lambda one: one.key)
 
 
 async def everything_suspended(cluster: Cluster, now: datetime) -> str:
     """The word that nothing at all is written; then statuses are as they were before. Empty where nobody said so. Raises ClusterError."""
-    wait = Asked.of(None, await cluster.get(INSTALLATION)).suspended(now, "Everything is")
+    wait = Directives.of(None, await cluster.get(INSTALLATION)).suspended(now, "Everything is")
     return f"{wait.message}. What follows is as it was before." if wait else ""
 
 
 async def all_instances(
     cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NONE
-) -> list[Standing]:
+) -> list[InstanceState]:
     """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
     kinds = sorted({key.group_kind for record in records for key in record.scopes})
     return [

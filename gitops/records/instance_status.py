@@ -8,31 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
-from applier.plan.model import NodePlan, SetPlan
-from applier.plan.prune import standing
+from applier.plan.model import ApplySetPlan, NodePlan
+from applier.plan.prune import protected_keys
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows
 from gitops.records.cause_rows import MAX_MESSAGE, Row, blocked_rows
 from renderer.definition.custom_conditions import OURS
 from renderer.identity import digest
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 
 
 def instance_status(
-    plan: SetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None, synced: str = ""
+    plan: ApplySetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
     """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`, with what it has to
     remember of its rollout. `synced` is a request to look now that is answered by that; without one the last answer stays.
     """
     assert plan.parent is not None
     before: Mapping[str, Any] = plan.parent.get("status") or {}
-    own = OwnStatus.read(before)
+    own = LevelgateStatus.read(before)
     blocked = blocked_rows(plan)
     conditions, wrong = _authored(plan, _conditions(plan, blocked), before)
     if wrong:
-        blocked = [("", Blocked(Reason.RENDER_FAILED, wrong), ()), *blocked]
+        blocked = [("", Cause(Reason.RENDER_FAILED, wrong), ()), *blocked]
     return {
         **(plan.rendered.status if plan.nodes or not plan.error else _own_fields(before)),
         "state": _state(plan, blocked),
@@ -52,13 +52,13 @@ def not_in_git(stray: Object, *, now: str) -> dict[str, Any]:
     return {"conditions": _with_times([managed], [], stray, now)}
 
 
-def is_told(stray: Object) -> bool:
+def says_not_in_git(stray: Object) -> bool:
     """Does its status say already that it is not in Git?"""
     conditions = (stray.get("status") or {}).get("conditions") or []
     return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
 
 
-def is_waiting(plan: SetPlan) -> bool:
+def is_waiting(plan: ApplySetPlan) -> bool:
     """Is anything of this set still to come? What only waits for a held node is held as that one is."""
     held = set[str]()
     for node in plan.nodes:
@@ -69,16 +69,16 @@ def is_waiting(plan: SetPlan) -> bool:
             held.add(node.node.id)
         elif not (node.is_current and node.healthy) and not node.node.external:
             return True
-    stays = standing(plan.orphans)
+    stays = protected_keys(plan.orphans)
     return (
         any(orphan.member.key not in stays for orphan in plan.leaving)
         or plan.detach
         or plan.finish
-        or (plan.stays is not None and not plan.stays.reason.is_hold)
+        or (plan.not_moved is not None and not plan.not_moved.reason.is_hold)
     )
 
 
-def _state(plan: SetPlan, blocked: Iterable[Row]) -> str:
+def _state(plan: ApplySetPlan, blocked: Iterable[Row]) -> str:
     assert plan.parent is not None
     if is_terminating(plan.parent):
         return "DELETING"
@@ -91,7 +91,7 @@ def _is_ready(node: NodePlan) -> bool:
     return node.exists and node.ready
 
 
-def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
+def _conditions(plan: ApplySetPlan, blocked: list[Row]) -> list[dict[str, str]]:
     assert plan.parent is not None
     unready = next((node for node in plan.nodes if not _is_ready(node)), None)
     sick = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
@@ -114,7 +114,7 @@ def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
         why = f"{unready.node.id}: {unready.blocked.message if unready.blocked else 'not ready'}" if unready else ""
         resources = _condition(
             "ResourcesReady",
-            ok=unready is None and (plan.error is None or bool(plan.rendered.held)),
+            ok=unready is None and (plan.error is None or bool(plan.rendered.held_reason)),
             good="AllResourcesReady",
             bad="NotReady",
             why=why,
@@ -146,7 +146,7 @@ def _conditions(plan: SetPlan, blocked: list[Row]) -> list[dict[str, str]]:
 
 
 def _authored(
-    plan: SetPlan, built_in: list[dict[str, str]], before: Mapping[str, Any]
+    plan: ApplySetPlan, built_in: list[dict[str, str]], before: Mapping[str, Any]
 ) -> tuple[list[dict[str, str]], str]:
     """The conditions of the status, and what is wrong with the author's. The author's replace kro's, ours stay (kro, "Custom conditions")."""
     if plan.rendered.conditions is None:
@@ -187,9 +187,9 @@ def _with_times(
 
 
 def _levelgate(
-    plan: SetPlan,
+    plan: ApplySetPlan,
     blocked: list[Row],
-    before: OwnStatus,
+    before: LevelgateStatus,
     *,
     revision: str,
     now: str,
@@ -201,9 +201,9 @@ def _levelgate(
         found |= {name: pair for name, pair in pairs.items() if pair}
     elif plan.rendered.source:
         here = _target(plan, before, revision)
-        aim = plan.rendered.aim
+        aim = plan.rendered.target_revision
         found["target"] = here if aim == plan.rendered.revision else _aim(aim, before.target, revision)
-        settled = not is_waiting(plan) and plan.stays is None
+        settled = not is_waiting(plan) and plan.not_moved is None
         applied = all(node.is_current for node in mine)
         for name, reached, told in (("applied", applied, before.applied), ("settled", settled, before.settled)):
             if reached or told:
@@ -220,7 +220,7 @@ def _levelgate(
     return found
 
 
-def _target(plan: SetPlan, before: OwnStatus, revision: str) -> dict[str, Any]:
+def _target(plan: ApplySetPlan, before: LevelgateStatus, revision: str) -> dict[str, Any]:
     """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     target = {"revision": plan.rendered.revision, "content": content}

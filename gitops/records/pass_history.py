@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from applier.causes import Blocked
+from applier.causes import Cause
 from applier.execute.results import Result
 from gitops.records.cause_rows import MAX_MESSAGE, timestamp
-from gitops.rollouts.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, Entry, State
+from gitops.rollouts.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, DecisionRecord, RolloutState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -30,7 +30,7 @@ MOST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class RecordedAction:
     """What was done to an object of a set, or with an `error` could not be. `level` is None for parents of sets."""
 
     set: str
@@ -42,7 +42,7 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class RecordedObstacle:
     """A closed gate, or a person's word, in the way of a set, or of one of its nodes."""
 
     set: str
@@ -52,7 +52,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassRecord:
     """One pass: when it was, at which commit, the state of the source after it. `more` deeds are not listed. `words` are what people ordered, and
     what was done past a window.
     """
@@ -60,36 +60,36 @@ class Passed:
     at: datetime
     commit: str = ""
     state: str = ""
-    deeds: tuple[Deed, ...] = ()
+    deeds: tuple[RecordedAction, ...] = ()
     more: int = 0
-    met: tuple[Met, ...] = ()
-    words: tuple[Entry, ...] = ()
+    met: tuple[RecordedObstacle, ...] = ()
+    words: tuple[DecisionRecord, ...] = ()
 
 
-Hold = tuple[ObjectKey, str, Blocked]
+Hold = tuple[ObjectKey, str, Cause]
 """A set, one of its nodes (empty: the set itself), and what holds it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class PassActivity:
     """What a pass did and met, of all sources; `mine` tells whether the set of this parent belongs to the source in question."""
 
     results: Sequence[Result]
     mine: Callable[[ObjectKey], bool]
     holds: Sequence[Hold] = ()
-    words: Sequence[Entry] = ()
-    states: Mapping[str, State] = field(default_factory=dict)
+    words: Sequence[DecisionRecord] = ()
+    states: Mapping[str, RolloutState] = field(default_factory=dict)
 
 
-def read(text: str) -> tuple[Passed, ...]:
+def read(text: str) -> tuple[PassRecord, ...]:
     """The oldest first. What cannot be read counts as nothing: it only tells."""
     try:
-        return msgspec.json.decode(text, type=tuple[Passed, ...]) if text else ()
+        return msgspec.json.decode(text, type=tuple[PassRecord, ...]) if text else ()
     except msgspec.DecodeError:
         return ()
 
 
-def noted(text: str, happened: Happened, *, commit: str, state: str, now: datetime, room: int = LARGEST) -> str:
+def noted(text: str, happened: PassActivity, *, commit: str, state: str, now: datetime, room: int = LARGEST) -> str:
     """The passes with this one, if it is worth to be told: bounded in number and size, to `room` bytes where the record has no more. What stands in
     passes that are dropped for it, it tells itself: or the next pass would take that for new, and so on for ever.
     """
@@ -112,19 +112,25 @@ def noted(text: str, happened: Happened, *, commit: str, state: str, now: dateti
 
 
 def _pass(
-    happened: Happened, known: Sequence[Passed], kept: Sequence[Passed], *, commit: str, state: str, now: datetime
-) -> Passed:
+    happened: PassActivity,
+    known: Sequence[PassRecord],
+    kept: Sequence[PassRecord],
+    *,
+    commit: str,
+    state: str,
+    now: datetime,
+) -> PassRecord:
     """What this pass has to tell beyond those that are `kept` of the `known` ones."""
     same = [one for one in kept if one.commit == commit]
     deeds = list(_deeds(happened, known, same))
     told = {(one.set, one.node, one.reason) for passed in same for one in passed.met}
     crowded = any(len(one.met) == MOST for one in same)
     met = [
-        Met(str(key), str(cause.reason), cause.message[:MAX_MESSAGE], node)
+        RecordedObstacle(str(key), str(cause.reason), cause.message[:MAX_MESSAGE], node)
         for key, node, cause in happened.holds
         if not crowded and not cause.reason.is_turn and (str(key), node, str(cause.reason)) not in told
     ]
-    return Passed(
+    return PassRecord(
         now.replace(microsecond=0),
         commit,
         state,
@@ -135,7 +141,7 @@ def _pass(
     )
 
 
-def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Deed]:
+def _deeds(happened: PassActivity, known: Sequence[PassRecord], same: Sequence[PassRecord]) -> Iterator[RecordedAction]:
     """Of this source; what fails as it failed before is not told again. What belongs to an instance that it deletes is the source's as well."""
     going: set[str] = set()
     if not all(happened.mine(one.set) for one in happened.results):
@@ -145,14 +151,14 @@ def _deeds(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
         if one.is_bookkeeping or not (str(one.set) in going or happened.mine(one.set)):
             continue
         error = str(one.error)[:MAX_MESSAGE] if one.error else ""
-        deed = Deed(str(one.set), str(one.key), one.action, one.level, one.node, error)
+        deed = RecordedAction(str(one.set), str(one.key), one.action, one.level, one.node, error)
         if one.action == "deleted":
             going.add(deed.object)
         if not error or (deed.object, deed.action, deed.error) not in failed:
             yield deed
 
 
-def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) -> Iterator[Entry]:
+def _words(happened: PassActivity, known: Sequence[PassRecord], same: Sequence[PassRecord]) -> Iterator[DecisionRecord]:
     """What people said, what halted and what was proposed of it, and what was done past a window, since the last pass that is kept; each once."""
     told = {(one.what, one.subject, one.by, one.why) for passed in same for one in passed.words}
     since = known[-1].at if known else None
@@ -168,7 +174,7 @@ def _words(happened: Happened, known: Sequence[Passed], same: Sequence[Passed]) 
     yield from (one for one in happened.words if (one.what, one.subject) not in heard)
 
 
-def _text(one: Passed) -> str:
+def _text(one: PassRecord) -> str:
     found = asdict(one, dict_factory=_told)
     return orjson.dumps(
         found, default=timestamp, option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME

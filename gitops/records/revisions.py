@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any
 
 from applier.cluster import Object, Reader
-from applier.plan.model import Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import annotation, is_terminating, label, number
 from renderer import well_known
 from renderer.definition.compile import Definition, DefinitionErrors
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, digest, key_hash
-from renderer.render.model import Issued, RenderedSet
-from renderer.render.revisions import AppliedPair, Revision, Stored, definition_of
+from renderer.render.model import NewRevision, RenderedApplySet
+from renderer.render.revisions import AppliedSnapshot, DefinitionRevision, StoredRevisions, definition_of
 
 KIND = GroupKind("apps", "ControllerRevision")
 DEFINITION, APPLIED, RULES = "definition", "applied", "rules"
@@ -32,28 +32,28 @@ KEPT = 5
 
 
 @dataclass(frozen=True)
-class Archive:
+class RevisionArchive:
     """Stored records by name, with or without their content; `refused` are kinds whose newest revision could not be written."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
     refused: Mapping[GroupKind, str] = field(default_factory=dict)
 
     @classmethod
-    async def observe(cls, cluster: Reader, before: Archive | None = None) -> Archive:
+    async def observe(cls, cluster: Reader, before: RevisionArchive | None = None) -> RevisionArchive:
         """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
         found = await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD, metadata_only=True)
         known = {obj["metadata"].get("uid"): obj for obj in before.records.values() if "data" in obj} if before else {}
         live = [obj for obj in found if not is_terminating(obj)]
         return cls({obj["metadata"]["name"]: known.get(obj["metadata"]["uid"], obj) for obj in live})
 
-    async def read(self, cluster: Reader, names: Iterable[str]) -> Archive:
+    async def read(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
         """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
         wanted = sorted(names)
         found = await asyncio.gather(*(cluster.get(_key(name)) for name in wanted))
         kept = {name: obj for name, obj in self.records.items() if name not in wanted}
         return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
 
-    async def read_rules(self, cluster: Reader, sources: Iterable[str]) -> Archive:
+    async def read_rules(self, cluster: Reader, sources: Iterable[str]) -> RevisionArchive:
         """The same with the contents of the accepted rules of these sources. Raises ClusterError."""
         unread = [obj for source in sources for obj in self._rules(source) if "data" not in obj]
         return await self.read(cluster, [obj["metadata"]["name"] for obj in unread])
@@ -67,29 +67,29 @@ class Archive:
         found = [obj for obj in self.records.values() if label(obj, well_known.RECORD) == RULES]
         return sorted((obj for obj in found if annotation(obj, well_known.RECORD_SOURCE) == source), key=_sequence)
 
-    def foreseen(self, issued: Iterable[Issued]) -> Archive:
+    def foreseen(self, issued: Iterable[NewRevision]) -> RevisionArchive:
         """As if these revisions were stored."""
         bodies = [definition_body(one, "") for one in issued]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredRevisions:
         """As the renderer takes it. A record that does not say what it is counts as absent."""
-        revisions: dict[GroupKind, list[Revision]] = {}
-        applied: dict[ObjectKey, AppliedPair] = {}
+        revisions: dict[GroupKind, list[DefinitionRevision]] = {}
+        applied: dict[ObjectKey, AppliedSnapshot] = {}
         for obj in sorted(self.records.values(), key=_sequence):
             of, data = annotation(obj, well_known.RECORD_OF).split("/"), obj.get("data")
             name, content = obj["metadata"]["name"], annotation(obj, well_known.HASH)
             sequence = number(annotation(obj, well_known.REVISION)) or 0
             match label(obj, well_known.RECORD), of:
                 case "definition", [group, kind]:
-                    revision = Revision(sequence, content, name, data, annotation(obj, well_known.COMMIT))
+                    revision = DefinitionRevision(sequence, content, name, data, annotation(obj, well_known.COMMIT))
                     revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
-                    pair = AppliedPair(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
+                    pair = AppliedSnapshot(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
                     applied[ObjectKey(*of)] = pair
         ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
-        return Stored(ordered, applied, self.refused)
+        return StoredRevisions(ordered, applied, self.refused)
 
     async def newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
         """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
@@ -104,7 +104,7 @@ class Archive:
                     found[definition.name] = definition
         return found
 
-    def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> Archive:
+    def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> RevisionArchive:
         """What is stored of definitions and rules, and the applied pairs of these instances; the `newer` ones take their place."""
         applied = self.stored.applied
         names = [pair.record for key in instances if key not in newer and (pair := applied.get(key))]
@@ -131,7 +131,7 @@ class Archive:
                     before = _sequence(self.records[pair.record]) if pair else 0
                     yield applied_body(one.rendered, before + 1)
 
-    def storing(self, objects: Iterable[Object]) -> Archive:
+    def storing(self, objects: Iterable[Object]) -> RevisionArchive:
         """With those of these objects that are records, as they were stored."""
         new = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
         return replace(self, records={**self.records, **new}) if new else self
@@ -156,9 +156,9 @@ class Archive:
         return [self.records[name] for name in sorted(old)]
 
 
-def _is_applied(one: SetPlan) -> bool:
+def _is_applied(one: ApplySetPlan) -> bool:
     """Do all nodes of this instance carry what its target wants? Not while one that is to go waits at the gate that only the pair before knows."""
-    if one.rendered.is_source or one.error or one.untouched or one.parent is None or not one.rendered.revision:
+    if one.rendered.is_source or one.error or one.is_unknown or one.parent is None or not one.rendered.revision:
         return False
     if any(orphan.blocked and "gates" in orphan.blocked.details for orphan in one.orphans):
         return False
@@ -174,7 +174,7 @@ def _sequence(obj: Object) -> int:
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
-def definition_body(one: Issued, commit: str) -> Object:
+def definition_body(one: NewRevision, commit: str) -> Object:
     """The record of a new revision."""
     name = f"{one.kind.kind.lower()}.{one.kind.group}-r{one.number}"
     annotations = {
@@ -187,7 +187,7 @@ def definition_body(one: Issued, commit: str) -> Object:
     return _body(name, DEFINITION, annotations, one.number, one.manifest)
 
 
-def applied_body(rendered: RenderedSet, sequence: int = 1) -> Object:
+def applied_body(rendered: RenderedApplySet, sequence: int = 1) -> Object:
     """The record that an instance was brought to what is rendered of it."""
     annotations = {
         well_known.RECORD_OF: "/".join(rendered.parent),
@@ -199,7 +199,7 @@ def applied_body(rendered: RenderedSet, sequence: int = 1) -> Object:
     return _body(name, APPLIED, annotations, sequence, rendered.manifest)
 
 
-def _pair_digest(rendered: RenderedSet) -> str:
+def _pair_digest(rendered: RenderedApplySet) -> str:
     return digest([rendered.revision, rendered.manifest])
 
 

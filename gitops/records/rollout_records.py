@@ -14,8 +14,8 @@ from typing import Final
 from applier.cluster import PARENT, Cluster, Object
 from applier.errors import StaleWrite
 from applier.state.observed import label
-from gitops.rollouts.requests import REQUEST_KEYS, Request, requests
-from gitops.rollouts.state import TOLD, State
+from gitops.rollouts.requests import REQUEST_KEYS, RolloutRequest, requests
+from gitops.rollouts.state import TOLD, RolloutState
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -51,11 +51,11 @@ class Rollouts:
         found = [obj for obj in records if label(obj, well_known.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in found})
 
-    def states(self, now: datetime) -> dict[str, State]:
-        return {name: State.read(obj.get("data") or {}, now=now) for name, obj in self.records.items()}
+    def states(self, now: datetime) -> dict[str, RolloutState]:
+        return {name: RolloutState.read(obj.get("data") or {}, now=now) for name, obj in self.records.items()}
 
     @property
-    def requests(self) -> dict[str, tuple[Request, ...]]:
+    def requests(self) -> dict[str, tuple[RolloutRequest, ...]]:
         """What people ask of each rollout; those of which nothing is asked are left out."""
         return {name: asked for name, obj in self.records.items() if (asked := requests(obj))}
 
@@ -63,7 +63,7 @@ class Rollouts:
         """With those of these objects that are records of rollouts, as they were stored."""
         return Rollouts({**self.records, **Rollouts.of(objects).records})
 
-    def due(self, states: Mapping[str, State], *, is_told: bool = True) -> list[str]:
+    def due(self, states: Mapping[str, RolloutState], *, is_told: bool = True) -> list[str]:
         """Names of the records that these states change or answer; of what is only told (`TOLD`) where it `is_told` now."""
         asked, ignored = self.requests, frozenset() if is_told else TOLD
         return [
@@ -73,7 +73,7 @@ class Rollouts:
             or _without(ignored, state.data()) != _without(ignored, self.records.get(name, {}).get("data") or {})
         ]
 
-    async def write(self, cluster: Cluster, *, name: str, state: State) -> Object:
+    async def write(self, cluster: Cluster, *, name: str, state: RolloutState) -> Object:
         """Write one, and take away the requests that it answers. Raises ClusterError; StaleWrite where somebody else has written since."""
         key, data = rollout_key(name), state.data()
         if (known := self.records.get(name)) is None:
@@ -93,7 +93,7 @@ class Rollouts:
         return stored
 
 
-def rollout_body(name: str, state: State) -> Object:
+def rollout_body(name: str, state: RolloutState) -> Object:
     """The record as it is made."""
     key = rollout_key(name)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: ROLLOUT}}

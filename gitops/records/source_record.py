@@ -40,7 +40,7 @@ _TOO_MANY: Final = (
 )
 
 
-class Unreadable(NamedTuple):
+class UnreadableSource(NamedTuple):
     """A source that cannot be read from Git: since when (RFC 3339), and what Git said last. It stands in an annotation of the record, since it is
     told where no pass is run."""
 
@@ -48,7 +48,7 @@ class Unreadable(NamedTuple):
     why: str
 
     @classmethod
-    def of(cls, parent: Object) -> Unreadable | None:
+    def of(cls, parent: Object) -> UnreadableSource | None:
         """As the record tells it; None where the source can be read."""
         found = _mapping(annotation(parent, well_known.UNREADABLE))
         return cls(str(found.get("since", "")), str(found["why"])) if found.get("why") else None
@@ -58,7 +58,7 @@ class Unreadable(NamedTuple):
         return _dumps(self._asdict())
 
 
-class Scopes(Mapping[ObjectKey, Scope]):
+class InstanceScopes(Mapping[ObjectKey, Scope]):
     """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form.
 
     Nearly all instances of a kind have the same one, so the text tells each scope once, with the names of those that have it:
@@ -122,7 +122,7 @@ class SourceRecord:
     state: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     causes: tuple[Mapping[str, Any], ...] = ()
-    scopes: Scopes = field(default_factory=Scopes)
+    scopes: InstanceScopes = field(default_factory=InstanceScopes)
     passes: str = ""
     claims: tuple[ObjectKey, ...] = ()
     leaves: tuple[ObjectKey, ...] = ()
@@ -130,7 +130,7 @@ class SourceRecord:
     unpinned: str = ""
     version: str = ""
     keeps: bool = False
-    unreadable: Unreadable | None = None
+    unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
 
     @classmethod
@@ -148,7 +148,7 @@ class SourceRecord:
             state=data.get("state", ""),
             counts=_mapping(data.get("counts", "")),
             causes=causes_of(parent),
-            scopes=Scopes(data.get("instances", "")),
+            scopes=InstanceScopes(data.get("instances", "")),
             passes=data.get("passes", ""),
             claims=_keys(data.get("claims", "")),
             leaves=_keys(data.get("leaves", "")),
@@ -156,7 +156,7 @@ class SourceRecord:
             unpinned=data.get("unpinned", ""),
             version=data.get("version", ""),
             keeps=bool(data.get("keeps")),
-            unreadable=Unreadable.of(parent),
+            unreadable=UnreadableSource.of(parent),
             kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
         )
 

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.state.observed import annotation
 from gitops.records.cause_rows import timestamp
@@ -32,9 +32,9 @@ class Pin:
     by: str
 
     @property
-    def blocked(self) -> Blocked:
+    def blocked(self) -> Cause:
         """What the source says of itself meanwhile."""
-        return Blocked(Reason.HELD, str(self), until=self.until)
+        return Cause(Reason.HELD, str(self), until=self.until)
 
     def __str__(self) -> str:
         lasts = f" until {timestamp(self.until)}" if self.until else ""

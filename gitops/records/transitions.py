@@ -11,17 +11,17 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
-from applier.causes import Happening, Reason
+from applier.causes import EventReason, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
 from gitops.records import pass_history
-from gitops.records.cause_rows import Cause
-from gitops.records.instance_state import State
+from gitops.records.cause_rows import CauseRow
+from gitops.records.instance_state import DisplayState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import HALTED, OVERRIDDEN, PROPOSED
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import listed
 
 MOST: Final = 100
@@ -46,13 +46,13 @@ _WRONG: Final = frozenset(
 """Beside failures: somebody has to act."""
 
 _DONE: Final = {
-    "created": Happening.UPDATED,
-    "updated": Happening.UPDATED,
-    "healed": Happening.HEALED,
-    "deleted": Happening.PRUNED,
-    "released": Happening.PRUNED,
-    "adopted": Happening.ADOPTED,
-    "taken over": Happening.ADOPTED,
+    "created": EventReason.UPDATED,
+    "updated": EventReason.UPDATED,
+    "healed": EventReason.HEALED,
+    "deleted": EventReason.PRUNED,
+    "released": EventReason.PRUNED,
+    "adopted": EventReason.ADOPTED,
+    "taken over": EventReason.ADOPTED,
 }
 _LISTED: Final = 3
 
@@ -64,7 +64,7 @@ class Transition:
     `others` counts those for which this one speaks, too.
     """
 
-    word: Happening | Reason
+    word: EventReason | Reason
     message: str
     key: ObjectKey
     version: str
@@ -81,11 +81,11 @@ class Transition:
 
     @property
     def is_warning(self) -> bool:
-        return isinstance(self.word, Reason) or self.word is Happening.BREAK_GLASS_USED
+        return isinstance(self.word, Reason) or self.word is EventReason.BREAK_GLASS_USED
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class TransitionSubject:
     """Whom transitions are about: an instance, or the record of a source."""
 
     parent: Object
@@ -93,40 +93,40 @@ class About:
     commit: str
     state: str = ""
 
-    def __call__(self, word: Happening | Reason, message: str, reason: Reason | None = None) -> Transition:
+    def __call__(self, word: EventReason | Reason, message: str, reason: Reason | None = None) -> Transition:
         key, metadata = ObjectKey.of(self.parent), self.parent["metadata"]
         version, uid = self.parent["apiVersion"], metadata.get("uid", "")
         return Transition(word, message, key, version, uid, self.source, self.commit, reason, self.state)
 
 
 def of_instance(
-    about: About, before: Mapping[str, Any], after: Mapping[str, Any], results: Sequence[Result]
+    about: TransitionSubject, before: Mapping[str, Any], after: Mapping[str, Any], results: Sequence[Result]
 ) -> Iterator[Transition]:
     """`before` and `after` are statuses, `results` what was done in its set."""
     yield from _done(about, results)
-    old, new = OwnStatus.read(before).blocked, OwnStatus.read(after).blocked
+    old, new = LevelgateStatus.read(before).blocked, LevelgateStatus.read(after).blocked
     yield from _blocked(about, old, new)
     if _propagated(after) == Reason.SETTLED != _propagated(before):
-        yield about(Happening.SETTLED, "it is as Git says, and healthy")
+        yield about(EventReason.SETTLED, "it is as Git says, and healthy")
     if _propagated(after) == Reason.NOT_IN_GIT != _propagated(before):
         yield about(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
 
 
 def of_source(
-    about: About, before: SourceRecord, after: SourceRecord, results: Sequence[Result]
+    about: TransitionSubject, before: SourceRecord, after: SourceRecord, results: Sequence[Result]
 ) -> Iterator[Transition]:
     """`results` is what was done in the source's own set."""
     if after.target != before.target:
-        yield about(Happening.UPDATED, f"goes to commit {after.target[:12]}")
+        yield about(EventReason.UPDATED, f"goes to commit {after.target[:12]}")
     yield from _done(about, results)
     yield from _blocked(about, before.causes, after.causes)
-    if after.state == State.SETTLED and (before.state, before.target) != (after.state, after.target):
-        yield about(Happening.SETTLED, f"all of commit {after.target[:12]} is as Git says, and healthy")
+    if after.state == DisplayState.SETTLED and (before.state, before.target) != (after.state, after.target):
+        yield about(EventReason.SETTLED, f"all of commit {after.target[:12]} is as Git says, and healthy")
     if after.passes != before.passes:
         for word in pass_history.read(after.passes)[-1].words:
             told = f"{word.subject}, by {word.by}: {word.why or 'no reason given'}"
             if word.what == OVERRIDDEN:
-                yield about(Happening.BREAK_GLASS_USED, told)
+                yield about(EventReason.BREAK_GLASS_USED, told)
             elif word.what == HALTED:
                 yield about(Reason.HALTED, told)
             elif word.what == PROPOSED:
@@ -151,9 +151,9 @@ def _source(one: Transition) -> str:
     return one.source
 
 
-def _done(about: About, results: Sequence[Result]) -> Iterator[Transition]:
+def _done(about: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
     """One for each kind of thing that was done, however many objects it was done to."""
-    found: dict[Happening, list[str]] = {}
+    found: dict[EventReason, list[str]] = {}
     for one in results:
         if one.error is None and one.action in _DONE:
             why = f" ({one.lost[0]})" if one.lost else ""
@@ -163,19 +163,19 @@ def _done(about: About, results: Sequence[Result]) -> Iterator[Transition]:
 
 
 def _blocked(
-    about: About, before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+    about: TransitionSubject, before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
 ) -> Iterator[Transition]:
     """What stands in the way now and did not before; and that nothing does any more."""
-    old = {(one.node, one.reason) for one in map(Cause.read, before) if one.reason not in _UNTOLD}
-    new = [one for one in map(Cause.read, after) if one.reason not in _UNTOLD]
+    old = {(one.node, one.reason) for one in map(CauseRow.read, before) if one.reason not in _UNTOLD}
+    new = [one for one in map(CauseRow.read, after) if one.reason not in _UNTOLD]
     for one in new:
         if (one.node, one.reason) not in old:
             node = f"node {one.node}: " if one.node else ""
             is_wrong = one.reason.is_failure or one.reason in _WRONG
-            word = one.reason if is_wrong else Happening.BLOCKED
+            word = one.reason if is_wrong else EventReason.BLOCKED
             yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}", one.reason)
     if old and not new:
-        yield about(Happening.UNBLOCKED, "nothing stands in its way any more")
+        yield about(EventReason.UNBLOCKED, "nothing stands in its way any more")
 
 
 def _propagated(status: Mapping[str, Any]) -> str:

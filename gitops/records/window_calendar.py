@@ -19,7 +19,7 @@ from applier.errors import KindNotServed
 from applier.state.observed import annotation, label
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, Stored, restored
-from gitops.windows.window import Target
+from gitops.windows.window import WindowTarget
 from renderer import documents, well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, RULES, WINDOW
@@ -59,7 +59,7 @@ def of(records: Iterable[Object]) -> Object | None:
     return next((obj for obj in records if ObjectKey.of(obj) == KEY), None)
 
 
-def due(rules: Mapping[str, Stored], live: Object | None) -> Object | None:
+def updated_configmap(rules: Mapping[str, Stored], live: Object | None) -> Object | None:
     """The ConfigMap that is to be applied, None where it says so already. What it says of sources that this pass has not read stays."""
     told = (live or {}).get("data") or {}
     ours = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
@@ -98,7 +98,7 @@ def _rule(manifest: Manifest) -> dict[str, Any]:
 
 async def targets(
     cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
-) -> dict[str, list[Target]]:
+) -> dict[str, list[WindowTarget]]:
     """What is live of each source, as windows select it. One list of metadata for each kind. Raises ClusterError."""
     discovery = await cluster.discover()
     parents = await asyncio.gather(*(cluster.get(source_parent(name), metadata_only=True) for name, _ in records))
@@ -117,7 +117,7 @@ async def targets(
     for source, record in records:
         owners[applyset_id(source_parent(source))] = source, None
         owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
-    found: dict[str, list[Target]] = {source: [] for source, _ in records}
+    found: dict[str, list[WindowTarget]] = {source: [] for source, _ in records}
     for key, obj in members.items():
         if owner := owners.get(label(obj, well_known.PART_OF)):
             source, instance = owner
@@ -132,15 +132,17 @@ def _target(
     members: Mapping[ObjectKey, Object],
     definitions: Mapping[GroupKind, str],
     cluster_name: str,
-) -> Target:
+) -> WindowTarget:
     kind = key.group_kind
     selected = instance or (key if kind in definitions else None)
     if selected:
         labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
         node = id_in_definition(annotation(obj, well_known.NODE_ID)) if instance else ""
         rgd = definitions.get(selected.group_kind, "")
-        return Target(kind, key.namespace, cluster_name, rgd, node, labels)
-    return Target(kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else "")
+        return WindowTarget(kind, key.namespace, cluster_name, rgd, node, labels)
+    return WindowTarget(
+        kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else ""
+    )
 
 
 async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:

@@ -13,24 +13,24 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier.causes import Reason
-from gitops.rollouts.collection import Collection, Counters, Item, Place
-from gitops.rollouts.item_progress import Progress
-from gitops.rollouts.policy import ApprovalPoint, Governs, Mode, NewInstances, OnHalt, Policy, Wave
+from gitops.rollouts.collection import Counters, Place, RolloutCollection, RolloutItem
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.policy import ApprovalPoint, Mode, NewInstances, OnHalt, Policy, PolicyScope, Wave
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import frontier
-from gitops.rollouts.state import HALTED, OURSELVES, Entry, Halt, Revert, State, Target
+from gitops.rollouts.state import HALTED, OURSELVES, DecisionRecord, Halt, Revert, RolloutState, TargetRevision
 from gitops.rollouts.targets import shape_of
 from renderer.frozen import dataclass
 from renderer.phrasing import listed
 
-Pace = Callable[[Item, Counters], bool]
+Pace = Callable[[RolloutItem, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""
 Gate = Callable[[str], Wait | None]
 """What keeps this item where it is besides its pace. Asked in order of those whose turn it is: one that is kept makes room for the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RolloutStep:
     """`grants`: revision by key of what may move now, in order. `starts`: new items that begin at an older, completed revision and wait there.
 
     `state` is to be stored. `wake_at`: when to ask again although nothing happened; None: time alone changes nothing.
@@ -38,20 +38,20 @@ class Decision:
 
     grants: Mapping[str, int]
     starts: Mapping[str, int]
-    state: State
+    state: RolloutState
     wake_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RolloutSnapshot:
     """A rollout at one moment. `closed`: waves whose own windows are closed, and why."""
 
     policy: Policy
-    collection: Collection
-    state: State
+    collection: RolloutCollection
+    state: RolloutState
     closed: Mapping[str, Wait]
 
-    def target(self, wave: Wave) -> Target:
+    def target(self, wave: Wave) -> TargetRevision:
         return self.state.targets[wave.name]
 
     def counters(self, wave: Wave) -> Counters:
@@ -92,7 +92,7 @@ class Situation:
         if wave.name in self.closed:
             yield self.closed[wave.name]
 
-    def room(self, target: Target) -> int | None:
+    def room(self, target: TargetRevision) -> int | None:
         """How many more may move before the next approval by count; None: any number."""
         points = [
             point.after_settled for point in approvals_missing(self.policy, self.state, target) if point.after_settled
@@ -103,13 +103,13 @@ class Situation:
         waves = self.policy.all_waves
         return waves[: waves.index(wave)]
 
-    def _moved_to(self, target: Target) -> int:
+    def _moved_to(self, target: TargetRevision) -> int:
         """Items of all waves with this target that are at it or were let move there."""
         there = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
         return sum(counters.updated + counters.paused for counters in there)
 
 
-def approvals_missing(policy: Policy, state: State, target: Target) -> Sequence[ApprovalPoint]:
+def approvals_missing(policy: Policy, state: RolloutState, target: TargetRevision) -> Sequence[ApprovalPoint]:
     """Where somebody has to agree, and has not yet; nowhere in a rollback that needs none."""
     if target.is_rollback and policy.rollback.ignore_approvals:
         return ()
@@ -123,62 +123,62 @@ def is_complete(counters: Counters) -> bool:
 
 def decide(
     policy: Policy,
-    collection: Collection,
-    state: State,
+    collection: RolloutCollection,
+    state: RolloutState,
     *,
     now: datetime,
     closed: Mapping[str, Wait] | None = None,
     pace: Pace | None = None,
     gate: Gate = lambda _: None,
-) -> Decision:
+) -> RolloutStep:
     """Which items may move now. `closed`: waves whose own windows are closed, and why. `pace` takes the place of the policy's shapes.
 
     The collection must hold the items as they stand to the targets of `state`. The caller stores each grant on its item before it acts on it, and
     counts it at once (`reserve`).
     """
-    collection.advance(now)
+    collection.advance_to(now)
     concluded = _concluded(policy, collection, state, now)
-    situation = Situation(policy, collection, concluded, closed or {})
+    situation = RolloutSnapshot(policy, collection, concluded, closed or {})
     grants: dict[str, int] = {}
     starts: dict[str, int] = {}
-    entries: list[Entry] = []
+    entries: list[DecisionRecord] = []
     for wave in policy.all_waves:
         target = situation.target(wave)
         joining, waiting = _newcomers(situation, wave, gate, is_paced=policy.is_explicit or pace is not None)
         granted = (*joining, *_moving(situation, wave, joining, pace or _shaped(situation, wave), gate))
         if granted:
-            entries.append(Entry(now, "granted", f"{target}, wave {wave.name}: {listed(granted)}"))
+            entries.append(DecisionRecord(now, "granted", f"{target}, wave {wave.name}: {listed(granted)}"))
         grants |= dict.fromkeys(granted, target.revision)
         if concluded.completed:
             starts |= {key: concluded.completed.revision for key in waiting if key not in grants}
     wake_at = collection.now if _turns(state, concluded) else _next_moment(situation)
-    return Decision(grants, starts, concluded.noted(*entries), wake_at)
+    return RolloutStep(grants, starts, concluded.with_decision(*entries), wake_at)
 
 
-def _turns(before: State, after: State) -> bool:
+def _turns(before: RolloutState, after: RolloutState) -> bool:
     """May there be another target now?"""
     return (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed)
 
 
-def _next_moment(situation: Situation) -> datetime | None:
+def _next_moment(situation: RolloutSnapshot) -> datetime | None:
     moments = [situation.collection.next_change, *(wait.not_before for wait in situation.closed.values())]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def reserve(collection: Collection, decision: Decision, *, now: datetime) -> None:
+def reserve(collection: RolloutCollection, decision: RolloutStep, *, now: datetime) -> None:
     """Count what was granted, before anything of it has been written; new items that start elsewhere are new no more."""
     for key in decision.grants:
-        collection.put(replace(collection[key], granted=True, progress=Progress.begun(now)))
+        collection.set_item(replace(collection[key], granted=True, progress=ItemProgress.begun(now)))
     for key in decision.starts:
-        collection.put(replace(collection[key], is_new=False, healthy=False))
+        collection.set_item(replace(collection[key], is_new=False, healthy=False))
 
 
-def _moving(situation: Situation, wave: Wave, joined: Sequence[str], pace: Pace, gate: Gate) -> Iterator[str]:
+def _moving(situation: RolloutSnapshot, wave: Wave, joined: Sequence[str], pace: Pace, gate: Gate) -> Iterator[str]:
     """Items of one wave that may move, in order, once those that `joined` are counted."""
     items = situation.collection.waves[wave.name]
     hindrances = list(situation.obstacles(wave))
     taken = set(joined)
-    if situation.policy.governs is Governs.ALL and all(one.reason is Reason.WAVE_NOT_REACHED for one in hindrances):
+    if situation.policy.governs is PolicyScope.ALL and all(one.reason is Reason.WAVE_NOT_REACHED for one in hindrances):
         for key in _keys(items.repairs, taken):
             if not situation.collection[key].is_new and not gate(key):
                 taken.add(key)
@@ -200,11 +200,11 @@ def _keys(places: Iterable[Place], taken: Container[str]) -> Iterator[str]:
     return (place[-1] for place in places if place[-1] not in taken)
 
 
-def _shaped(situation: Situation, wave: Wave) -> Pace:
+def _shaped(situation: RolloutSnapshot, wave: Wave) -> Pace:
     return lambda _, counters: counters.updated < situation.limit(wave, counters)
 
 
-def _newcomers(situation: Situation, wave: Wave, gate: Gate, *, is_paced: bool) -> tuple[list[str], list[str]]:
+def _newcomers(situation: RolloutSnapshot, wave: Wave, gate: Gate, *, is_paced: bool) -> tuple[list[str], list[str]]:
     """New items that join the target at once, and those that start at the last completed revision unless they may move.
 
     An item that runs nothing is no change of a definition, so it is not paced. Where nothing has completed there is nothing else to start at: then a
@@ -223,7 +223,7 @@ def _newcomers(situation: Situation, wave: Wave, gate: Gate, *, is_paced: bool) 
     return [key for key in new if situation.collection.standing_of(key).eligible and not gate(key)], new
 
 
-def _concluded(policy: Policy, collection: Collection, state: State, now: datetime) -> State:
+def _concluded(policy: Policy, collection: RolloutCollection, state: RolloutState, now: datetime) -> RolloutState:
     """With the halts, passed waves and completion that the counters show. What fails after all was completed is no matter of the rollout."""
     is_over = state.is_over
     for wave in policy.all_waves:
@@ -233,10 +233,12 @@ def _concluded(policy: Policy, collection: Collection, state: State, now: dateti
             why = f"{counters.failed} of {counters.total} failed in wave {wave.name}, {allowed} may"
             revert = Revert() if policy.on_halt is OnHalt.PROPOSE_REVERT else None
             halt = Halt(target.revision, now, OURSELVES, why, revert)
-            state = replace(state, halts=(*state.halts, halt)).noted(Entry(now, HALTED, str(target), why=why))
+            state = replace(state, halts=(*state.halts, halt)).with_decision(
+                DecisionRecord(now, HALTED, str(target), why=why)
+            )
         if is_complete(counters) and not state.halt_of(target) and state.passed.get(wave.name) != target:
             state = replace(state, passed={**state.passed, wave.name: target})
     total, targets = collection.counters, set(state.targets.values())
     if len(targets) == 1 and total.settled == total.total > 0 and (target := targets.pop()) != state.completed:
-        state = replace(state, completed=target).noted(Entry(now, "completed", str(target)))
+        state = replace(state, completed=target).with_decision(DecisionRecord(now, "completed", str(target)))
     return state

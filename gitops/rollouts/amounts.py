@@ -11,14 +11,14 @@ _PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class CountOrPercent:
     """A number of items, or a percentage of all of them."""
 
     value: int
     is_percent: bool = False
 
     @classmethod
-    def read(cls, written: int | str) -> Amount:
+    def read(cls, written: int | str) -> CountOrPercent:
         """`3` or `25%`. Raises ValueError for another text, a negative number or more than 100 %."""
         if isinstance(written, str):
             match = _PERCENT.fullmatch(written)
@@ -41,6 +41,6 @@ class Amount:
         return f"{self.value}%" if self.is_percent else str(self.value)
 
 
-ALL_OF_THEM: Final = Amount(100, is_percent=True)
-NONE: Final = Amount(0)
-ONE: Final = Amount(1)
+ALL_OF_THEM: Final = CountOrPercent(100, is_percent=True)
+NONE: Final = CountOrPercent(0)
+ONE: Final = CountOrPercent(1)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from applier.causes import Because, Blocked, Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.windows.verdict import Closing, Verdict, not_startable, startable
-from gitops.windows.window import Kind, Window
+from gitops.windows.verdict import ClosedWindow, WindowVerdict, not_startable, startable
+from gitops.windows.window import Window, WindowKind
 
 
-def blocked(verdict: Verdict) -> Blocked:
+def closed_window_cause(verdict: WindowVerdict) -> Cause:
     """A verdict that is closed, as a cause of waiting."""
     assert verdict.reason
-    return Blocked(
-        verdict.reason, _message(verdict), until=verdict.until, because=tuple(map(because, verdict.closings))
-    )
+    return Cause(verdict.reason, _message(verdict), until=verdict.until, because=tuple(map(because, verdict.closings)))
 
 
 def waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Wait]]:
@@ -33,21 +31,21 @@ def waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Itera
                 yield wave.name, Wait(closing.reason, told, closing.until, because=(because(closing),))
 
 
-def because(closing: Closing) -> Because:
-    return Because("Window", closing.window.name, closing.reason, closing.since, closing.until)
+def because(closing: ClosedWindow) -> CauseRef:
+    return CauseRef("Window", closing.window.name, closing.reason, closing.since, closing.until)
 
 
 def named(window: Window) -> str:
     return f"window {window.name} ({window.ticket})" if window.ticket else f"window {window.name}"
 
 
-def _message(verdict: Verdict) -> str:
+def _message(verdict: WindowVerdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
         return "the clock went back by more than five minutes, or is more than 30 seconds from the API server's; no Allow counts until that is over"
     return message(verdict.closings, verdict.until) if verdict.closings else "no window allows it"
 
 
-def message(closings: Sequence[Closing], until: datetime | None) -> str:
+def message(closings: Sequence[ClosedWindow], until: datetime | None) -> str:
     """`waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`"""
     words = " and ".join(dict.fromkeys(map(_words, closings)))
     if until is None:
@@ -56,11 +54,11 @@ def message(closings: Sequence[Closing], until: datetime | None) -> str:
     return f"{words}, opens {until:%Y-%m-%dT%H:%MZ} ({until.astimezone(zone):%a %H:%M} {zone.key})"
 
 
-def _words(closing: Closing) -> str:
+def _words(closing: ClosedWindow) -> str:
     if closing.reason is Reason.NEVER_OPENS:
         return f"{named(closing.window)} never opens again"
     return (
         f"{named(closing.window)} is closed"
-        if closing.window.kind is Kind.DENY
+        if closing.window.kind is WindowKind.DENY
         else f"waits for {named(closing.window)}"
     )

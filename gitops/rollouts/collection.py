@@ -15,9 +15,9 @@ from operator import add, sub
 from typing import Final, NamedTuple
 
 from applier.causes import Reason
-from gitops.rollouts.item_progress import Progress
-from gitops.rollouts.ordered import Ordered
-from gitops.rollouts.policy import Order, Policy
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.ordered import SortedKeys
+from gitops.rollouts.policy import ItemOrder, Policy
 from gitops.rollouts.queue_position import Wait
 from renderer.frozen import dataclass
 
@@ -26,7 +26,7 @@ _OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RolloutItem:
     """One instance (or item of a collection, or cluster) as a rollout sees it. Everything speaks of the target of its wave.
 
     `updated`: runs the target, or renders the same there. `granted`: was let move
@@ -44,7 +44,7 @@ class Item:
     healthy: bool = True
     is_new: bool = False
     alone: bool = False
-    progress: Progress = field(default_factory=Progress)
+    progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
     held: Wait | None = None
     blocked: Wait | None = None
@@ -84,7 +84,7 @@ class Counters(NamedTuple):
         return Counters._make(map(sub, self, other))
 
 
-class Standing(NamedTuple):
+class ItemState(NamedTuple):
     """What an item counts as now, and when that changes by time alone. `passed`: the others do not wait for it, whatever becomes of it."""
 
     settled: bool
@@ -94,7 +94,7 @@ class Standing(NamedTuple):
     due: datetime | None
 
 
-def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> Standing:
+def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
     """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere; what is
     alone is passed then.
     """
@@ -113,10 +113,10 @@ def standing(item: Item, now: datetime, *, bake: timedelta, policy: Policy) -> S
     elif overdue is not None and not late:
         due = overdue + datetime.resolution
     passed = not settled and ((item.passed and not failed) or (item.alone and failed))
-    return Standing(settled, failed and not passed, passed, eligible, due)
+    return ItemState(settled, failed and not passed, passed, eligible, due)
 
 
-def _counted(item: Item, found: Standing) -> Counters:
+def _counted(item: RolloutItem, found: ItemState) -> Counters:
     paused = found.passed and item.moved
     return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, found.passed, paused)
 
@@ -136,11 +136,11 @@ class WaveItems:
         self.name = name
         self.bake = bake
         self.counters = Counters()
-        self.eligible = Ordered[Place]()
-        self.repairs = Ordered[Place]()
-        self.newcomers = Ordered[Place]()
+        self.eligible = SortedKeys[Place]()
+        self.repairs = SortedKeys[Place]()
+        self.newcomers = SortedKeys[Place]()
 
-    def add(self, item: Item, found: Standing, place: Place) -> None:
+    def add(self, item: RolloutItem, found: ItemState, place: Place) -> None:
         self.counters = self.counters.plus(_counted(item, found))
         for pending, belongs in (
             (self.eligible, found.eligible),
@@ -150,19 +150,19 @@ class WaveItems:
             if belongs:
                 pending.add(place)
 
-    def remove(self, item: Item, found: Standing) -> None:
+    def remove(self, item: RolloutItem, found: ItemState) -> None:
         self.counters = self.counters.minus(_counted(item, found))
         for pending in (self.eligible, self.repairs, self.newcomers):
             pending.discard(item.key)
 
 
 class _Member(NamedTuple):
-    item: Item
-    standing: Standing
+    item: RolloutItem
+    item_state: ItemState
     wave: WaveItems
 
 
-class Collection:
+class RolloutCollection:
     """All items of one definition under one policy. `bakes` says how long each wave bakes, by name, for all waves of the policy in order;
     `salt` is what a shuffled order depends on: the target.
     """
@@ -171,19 +171,19 @@ class Collection:
         self.policy = policy
         self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
         self.now = _BEGINNING
-        self._salt = salt if policy.order is Order.SHUFFLE_PER_REVISION else None
+        self._salt = salt if policy.order is ItemOrder.SHUFFLE_PER_REVISION else None
         self._members: dict[str, _Member] = {}
-        self._moments = Ordered[tuple[datetime, str]]()
+        self._moments = SortedKeys[tuple[datetime, str]]()
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[RolloutItem]:
         """In order, wave by wave; sorts all of them."""
         for wave in self.waves.values():
             yield from sorted((one.item for one in self._members.values() if one.wave is wave), key=self.place_of)
 
-    def __getitem__(self, key: str) -> Item:
+    def __getitem__(self, key: str) -> RolloutItem:
         return self._members[key].item
 
     @property
@@ -197,23 +197,23 @@ class Collection:
     def counted(self, key: str) -> Counters:
         """What one item counts as."""
         member = self._members[key]
-        return _counted(member.item, member.standing)
+        return _counted(member.item, member.item_state)
 
     def wave_of(self, key: str) -> WaveItems:
         return self._members[key].wave
 
-    def standing_of(self, key: str) -> Standing:
-        return self._members[key].standing
+    def standing_of(self, key: str) -> ItemState:
+        return self._members[key].item_state
 
-    def place_of(self, item: Item) -> Place:
+    def place_of(self, item: RolloutItem) -> Place:
         shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
         return -item.priority, shuffled, item.key
 
-    def put(self, item: Item) -> None:
+    def set_item(self, item: RolloutItem) -> None:
         """Add an item, or replace what was known of it."""
         self.remove(item.key)
         wave = self.waves[self.policy.wave_of(item.labels)]
-        found = standing(item, self.now, bake=wave.bake, policy=self.policy)
+        found = item_state(item, self.now, bake=wave.bake, policy=self.policy)
         self._members[item.key] = _Member(item, found, wave)
         wave.add(item, found, self.place_of(item))
         if found.due is not None:
@@ -223,10 +223,10 @@ class Collection:
         """Forget an item; nothing happens if it is not there."""
         member = self._members.pop(key, None)
         if member is not None:
-            member.wave.remove(member.item, member.standing)
+            member.wave.remove(member.item, member.item_state)
             self._moments.discard(key)
 
-    def advance(self, now: datetime) -> Sequence[str]:
+    def advance_to(self, now: datetime) -> Sequence[str]:
         """Let time pass. An earlier time than the last one counts as the last one, so that a clock stepping back changes nothing. Answers the items
         whose moment has come.
         """
@@ -234,7 +234,7 @@ class Collection:
         due: list[str] = []
         while (moment := self.next_change) and moment <= self.now:
             due.append(next(iter(self._moments))[1])
-            self.put(self[due[-1]])
+            self.set_item(self[due[-1]])
         return due
 
     @property
@@ -244,23 +244,25 @@ class Collection:
 
     def recount(self) -> bool:
         """Count from scratch and go on with that; False where the running count was wrong, which is a fault of this program."""
-        fresh = Collection(self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or "")
+        fresh = RolloutCollection(
+            self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
+        )
         fresh.now = self.now
         for member in self._members.values():
-            fresh.put(member.item)
+            fresh.set_item(member.item)
         is_right = all(_same(self.waves[name], fresh.waves[name]) for name in self.waves)
         self.waves, self._members, self._moments = fresh.waves, fresh._members, fresh._moments
         return is_right
 
 
 def collected(
-    policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[Item], *, now: datetime, salt: str = ""
-) -> Collection:
+    policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
+) -> RolloutCollection:
     """The collection of these items at this time."""
-    found = Collection(policy, bakes, salt=salt)
-    found.advance(now)
+    found = RolloutCollection(policy, bakes, salt=salt)
+    found.advance_to(now)
     for item in items:
-        found.put(item)
+        found.set_item(item)
     return found
 
 

@@ -21,10 +21,10 @@ from renderer import well_known
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import Manifest
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 
 if TYPE_CHECKING:
-    from renderer.catalog.file_content import Declared
+    from renderer.catalog.file_content import DeclaredObject
 
 _WORDS: Final = frozenset(
     {
@@ -47,7 +47,7 @@ _SOMEBODY: Final = "somebody"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Directives:
     """What people say of one thing. `glass` is a break-glass: why windows are to be passed."""
 
     hold: str = ""
@@ -60,7 +60,7 @@ class Asked:
     priority: int = 0
 
     @classmethod
-    def of(cls, manifest: Manifest | None, live: Object | None) -> Asked:
+    def of(cls, manifest: Manifest | None, live: Object | None) -> Directives:
         """Git's word first, else that on the live object. There, what only we have written was Git's word once, and counts no more."""
         if _WORDS.isdisjoint(_annotations(manifest)) and _WORDS.isdisjoint(_annotations(live)):
             return NOBODY
@@ -88,7 +88,7 @@ class Asked:
             priority=_whole(said(well_known.PRIORITY)),
         )
 
-    def or_glass_of(self, wider: Asked | None) -> Asked:
+    def or_glass_of(self, wider: Directives | None) -> Directives:
         """With the break-glass of something wider, where it has none of its own."""
         return (
             self
@@ -131,10 +131,10 @@ class Asked:
         return f"over since {self.glass_until:{_MINUTE}}" if now >= self.glass_until else ""
 
 
-NOBODY: Final = Asked()
+NOBODY: Final = Directives()
 
 
-def glass_beyond(written: Iterable[Declared], now: datetime) -> Iterator[tuple[Problem, bool]]:
+def glass_beyond(written: Iterable[DeclaredObject], now: datetime) -> Iterator[tuple[Problem, bool]]:
     """A break-glass in Git that opens nothing now because of its end, and whether that is over; else it is further ahead than it may be."""
     path = f"metadata.annotations[{well_known.GLASS_UNTIL}]"
     for one in written:
@@ -162,7 +162,7 @@ def moment(text: Any) -> datetime | None:
 
 def first_seen(instance: Object | None, name: str, word: str) -> datetime | None:
     """When this word of somebody was first seen, as the status of the instance remembers it."""
-    found = OwnStatus.of(instance).asked.get(name) or {}
+    found = LevelgateStatus.of(instance).asked.get(name) or {}
     return moment(found.get("since")) if found.get("said") == word else None
 
 

@@ -26,7 +26,7 @@ _STORED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ItemProgress:
     """Since the grant at one target. `ready_since` begins the healthy period that still lasts. The clock shows `spent`, and runs since
     `running_since` unless that is None. `levels`: how many levels have become ready.
     """
@@ -38,12 +38,12 @@ class Progress:
     levels: int = 0
 
     @classmethod
-    def begun(cls, now: datetime) -> Progress:
+    def begun(cls, now: datetime) -> ItemProgress:
         """At the moment of the grant."""
         return cls(running_since=now)
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], now: datetime) -> Progress:
+    def read(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
         """Inverse of `stored`. What cannot be read counts as begun now: it has neither settled nor failed."""
         try:
             return msgspec.convert({name: stored[key] for key, name in _STORED.items() if key in stored}, cls)
@@ -57,7 +57,7 @@ class Progress:
 
     def observed(
         self, now: datetime, *, healthy: bool, levels: int = 0, waiting: bool = False, bake: timedelta = timedelta()
-    ) -> Progress:
+    ) -> ItemProgress:
         """After an observation. `waiting`: for a window, a hold or an approval; `bake`: how long it has to stay healthy here."""
         if healthy:
             return replace(
@@ -68,7 +68,7 @@ class Progress:
         lost = self.ready_since is not None
         flapped = self.ready_since is not None and now - self.ready_since < bake
         spent = timedelta() if lost or levels > self.levels else self.shown(now)
-        return Progress(
+        return ItemProgress(
             flaps=self.flaps + flapped,
             spent=spent,
             running_since=None if waiting else now,

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from applier.causes import Reason
-from applier.plan.model import NodePlan, SetPlan
-from gitops.rollouts.collection import Item
-from gitops.rollouts.item_progress import Progress
+from applier.plan.model import ApplySetPlan, NodePlan
+from gitops.rollouts.collection import RolloutItem
+from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.state import Target
+from gitops.rollouts.state import TargetRevision
 from renderer.identity import ObjectKey
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 
 
 def name_of(key: ObjectKey) -> str:
@@ -24,8 +24,8 @@ def name_of(key: ObjectKey) -> str:
 
 
 def item(
-    plan: SetPlan,
-    target: Target,
+    plan: ApplySetPlan,
+    target: TargetRevision,
     *,
     now: datetime,
     bake: timedelta,
@@ -35,7 +35,7 @@ def item(
     blocked: Wait | None = None,
     granted: bool = False,
     paced: bool = True,
-) -> Item:
+) -> RolloutItem:
     """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well. Where creation is not
     `paced`, one that never ran anything is nobody's concern but its own. One whose object somebody deleted is as what it is made of: the object comes
     again by itself, and no move would mend it. How long it has been healthy went with it, so it begins to bake anew.
@@ -52,7 +52,7 @@ def item(
     gated = next((cause for cause in causes if cause.reason.is_gate), None)
     failure = next((cause for cause in causes if cause.reason.is_failure), None)
     is_there = at_target and all(node.is_current for node in mine)  # what closes then holds nothing of it
-    found = Item(
+    found = RolloutItem(
         name_of(rendered.parent),
         labels=labels,
         priority=priority,
@@ -69,28 +69,28 @@ def item(
     return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=waiting)
 
 
-def _unfit(plan: SetPlan, target: Target) -> Wait | None:
+def _unfit(plan: ApplySetPlan, target: TargetRevision) -> Wait | None:
     """What Git wants of the instance does not fit the target: it stays where it is until somebody changes one of the two."""
-    unfit = plan.rendered.unfit
+    unfit = plan.rendered.incompatible_reason
     return Wait(Reason.RENDER_FAILED, f"does not fit {target}: {unfit}") if unfit else None
 
 
 def _with_progress(
-    found: Item, plan: SetPlan, target: Target, *, now: datetime, bake: timedelta, waiting: bool
-) -> Item:
+    found: RolloutItem, plan: ApplySetPlan, target: TargetRevision, *, now: datetime, bake: timedelta, waiting: bool
+) -> RolloutItem:
     before = remembered(plan, target, now)
     levels = _levels_ready(plan.nodes)
     progress = before.observed(now, healthy=found.healthy and found.updated, levels=levels, waiting=waiting, bake=bake)
     return replace(found, progress=progress)
 
 
-def remembered(plan: SetPlan, target: Target, now: datetime) -> Progress:
+def remembered(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> ItemProgress:
     """What the instance's status says of the way to this target; begun now where it says nothing."""
-    stored = OwnStatus.of(plan.parent).progress
-    return Progress.read(stored, now) if stored.get("revision") == target.revision else Progress.begun(now)
+    stored = LevelgateStatus.of(plan.parent).progress
+    return ItemProgress.read(stored, now) if stored.get("revision") == target.revision else ItemProgress.begun(now)
 
 
-def stored_progress(found: Item, target: Target, policy: Policy) -> dict[str, Any]:
+def stored_progress(found: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """For the instance's status; `deadline` is when it will have failed, while that clock runs."""
     ends = found.progress.overdue_after(policy.progress_deadline)
     deadline = {"deadline": ends.strftime("%Y-%m-%dT%H:%M:%SZ")} if ends else {}

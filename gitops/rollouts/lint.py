@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.rollouts.policy import Availability
 from gitops.rollouts.source_rules import SourceRules
-from gitops.windows.verdict import Reading, judge
-from gitops.windows.window import Target
+from gitops.windows.verdict import TrustedTime, judge
+from gitops.windows.window import WindowTarget
 from renderer.frozen import dataclass
 
 AHEAD: Final = timedelta(days=366)
@@ -32,14 +32,14 @@ class Shortage:
     open_for: timedelta
 
 
-def shortages(rules: SourceRules, targets: Iterable[Target], now: datetime) -> Iterator[Shortage]:
+def shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
     """The worst period of each set of windows that governs some target, if that is too little; nothing where the policy asks for nothing."""
     wanted = rules.default_policy.windows.availability
     if wanted is None:
         return
-    alike: dict[tuple[str, ...], Target] = {}
+    alike: dict[tuple[str, ...], WindowTarget] = {}
     for target in targets:
-        names = tuple(window.name for window in rules.windows.values() if window.governs(target, Effect.UPDATE))
+        names = tuple(window.name for window in rules.windows.values() if window.governs(target, Operation.UPDATE))
         alike.setdefault(names, target)
     for names, target in sorted(alike.items()):
         begins, found = least(list(_pieces(rules, target, now, now + AHEAD)), wanted, now, now + AHEAD)
@@ -64,12 +64,12 @@ def _within(pieces: Sequence[Piece], wanted: Availability, begins: datetime) -> 
     return sum((length for length in lengths if length >= wanted.contiguous), timedelta())
 
 
-def _pieces(rules: SourceRules, target: Target, now: datetime, until: datetime) -> Iterator[Piece]:
+def _pieces(rules: SourceRules, target: WindowTarget, now: datetime, until: datetime) -> Iterator[Piece]:
     """When something of this target may be started."""
     moment = now
     windows = [rules.for_windows(None)]
     while moment < until:
-        verdict = judge(windows, target, Effect.UPDATE, Reading(moment))
+        verdict = judge(windows, target, Operation.UPDATE, TrustedTime(moment))
         following = min(verdict.until or until, until)
         if verdict.open:
             yield moment, following

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 _P = TypeVar("_P", bound=tuple[Any, ...])
 
 
-class Ordered(Generic[_P]):
+class SortedKeys(Generic[_P]):
     """A set of keys, each with a place whose last part is the key, in the order of the places. Adding and removing cost a logarithm, reading the
     first k costs k logarithms. A removed place stays in the heap until it comes to the top; no place is in it twice.
     """

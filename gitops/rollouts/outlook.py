@@ -10,34 +10,43 @@ from itertools import islice
 
 from applier.causes import Reason
 from gitops.durations import LONGEST
-from gitops.rollouts.advance import Situation
-from gitops.rollouts.collection import Collection, Item, WaveItems
+from gitops.rollouts.advance import RolloutSnapshot
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, WaveItems
 from gitops.rollouts.policy import Policy, Wave
-from gitops.rollouts.queue_position import MOST, MOST_STARTS, Ahead, Other, Position, Start, Wait, ordinal
-from gitops.rollouts.state import State, WaveProgress
+from gitops.rollouts.queue_position import (
+    MOST,
+    MOST_STARTS,
+    BlockingItem,
+    QueuePosition,
+    StartForecast,
+    Wait,
+    WaveForecast,
+    ordinal,
+)
+from gitops.rollouts.state import RolloutState, WaveProgress
 from gitops.rollouts.targets import shape_of
 from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class RolloutOutlook:
     """`waits` by key, in order; `ahead`, by wave, is what those have in common that have not moved."""
 
     waits: Mapping[str, Wait]
-    ahead: Mapping[str, Ahead]
+    ahead: Mapping[str, WaveForecast]
 
 
 def outlook(
     policy: Policy,
-    collection: Collection,
-    state: State,
+    collection: RolloutCollection,
+    state: RolloutState,
     *,
     now: datetime,
     closed: Mapping[str, Wait] | None = None,
-) -> Outlook:
+) -> RolloutOutlook:
     """Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
-    collection.advance(now)
-    situation = Situation(policy, collection, state, closed or {})
+    collection.advance_to(now)
+    situation = RolloutSnapshot(policy, collection, state, closed or {})
     found: dict[str, Wait] = {}
     views: list[_WaveView] = []
     opens = collection.now
@@ -50,13 +59,13 @@ def outlook(
         found |= view.waits(items, starts)
         late = (*late, *(item.key for item in items if not view.is_passed(item)))
         views.append(view)
-    return Outlook(found, {view.wave.name: view.ahead(found) for view in views})
+    return RolloutOutlook(found, {view.wave.name: view.ahead(found) for view in views})
 
 
-def progress_of(policy: Policy, collection: Collection, state: State) -> tuple[WaveProgress, ...]:
+def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
     """How far each wave is, in order. What is ahead of those that wait takes a look at all: it is as the state says."""
     ahead = {wave.name: wave.ahead for wave in state.waves}
-    situation = Situation(policy, collection, state, {})
+    situation = RolloutSnapshot(policy, collection, state, {})
     found = []
     for wave in policy.all_waves:
         counters = collection.waves[wave.name].counters
@@ -65,14 +74,14 @@ def progress_of(policy: Policy, collection: Collection, state: State) -> tuple[W
         shape = str(shape_of(policy, wave, target))
         counts = (counters.total, counters.settled, moving, counters.held, counters.failed)
         limits = situation.limits(wave)
-        found.append(WaveProgress(wave.name, shape, *counts, *limits).facing(ahead.get(wave.name, Ahead())))
+        found.append(WaveProgress(wave.name, shape, *counts, *limits).facing(ahead.get(wave.name, WaveForecast())))
     return tuple(found)
 
 
 class _WaveView:
     """One wave, as its items see it. `late` are the items of earlier waves that it waits for."""
 
-    def __init__(self, situation: Situation, wave: Wave, late: tuple[str, ...]) -> None:
+    def __init__(self, situation: RolloutSnapshot, wave: Wave, late: tuple[str, ...]) -> None:
         self.late = late
         self.situation = situation
         self.policy = situation.policy
@@ -84,18 +93,20 @@ class _WaveView:
         self.shape = str(shape_of(self.policy, wave, self.target))
         self.hindrance = next(situation.obstacles(wave), None)
         self.unsettled: tuple[str, ...] = ()
-        self.starts: list[Start] = []
+        self.starts: list[StartForecast] = []
 
-    def ahead(self, waits: Mapping[str, Wait]) -> Ahead:
+    def ahead(self, waits: Mapping[str, Wait]) -> WaveForecast:
         names = self.late if self.hindrance and self.hindrance.reason is Reason.WAVE_NOT_REACHED else self.unsettled
         others = ((name, waits.get(name)) for name in names[:MOST])
         told = (
-            Other(name, str(wait.reason), wait.not_before) if wait else Other(name, str(Reason.PROGRESSING))
+            BlockingItem(name, str(wait.reason), wait.not_before)
+            if wait
+            else BlockingItem(name, str(Reason.PROGRESSING))
             for name, wait in others
         )
-        return Ahead(tuple(told), tuple(self.starts))
+        return WaveForecast(tuple(told), tuple(self.starts))
 
-    def waits(self, items: Sequence[Item], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
+    def waits(self, items: Sequence[RolloutItem], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
         self.unsettled = tuple(item.key for item in items if item.moved and not self.is_passed(item))
         lacking = self._lacking() if self.situation.lacks_availability else None
         rank = 0
@@ -114,12 +125,12 @@ class _WaveView:
                     self._starts(position.place, start)
                     rank += 1
 
-    def is_passed(self, item: Item) -> bool:
+    def is_passed(self, item: RolloutItem) -> bool:
         """Does the next wave not wait for it?"""
         found = self.collection.standing_of(item.key)
         return found.settled or found.failed or found.passed
 
-    def _on_its_way(self, item: Item) -> Wait | None:
+    def _on_its_way(self, item: RolloutItem) -> Wait | None:
         found = self.collection.standing_of(item.key)
         if found.settled or (found.passed and not item.passed):  # what is wrong with one that is alone, its nodes say
             return None
@@ -137,12 +148,12 @@ class _WaveView:
             return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=found.due)
         return Wait(Reason.PROGRESSING, f"moving to {self.target}")
 
-    def _paced(self, position: Position, start: datetime | None) -> Wait:
+    def _paced(self, position: QueuePosition, start: datetime | None) -> Wait:
         wave = f" in wave {self.wave.name}" if self.policy.waves else ""
         told = f"{ordinal(position.place)} of {position.total}{wave}, {self.shape}"
         return Wait(Reason.PACE_REACHED, told, start, self.unsettled, position, shared=True)
 
-    def _hindered(self, item: Item, position: Position, start: datetime | None) -> Wait | None:
+    def _hindered(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Wait | None:
         wait = item.held or self._of_person() or item.blocked or self.hindrance
         if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
             return wait
@@ -151,21 +162,21 @@ class _WaveView:
     def _starts(self, place: int, at: datetime | None) -> None:
         """Remember from which place on others start later."""
         if at and len(self.starts) < MOST_STARTS and not (self.starts and self.starts[-1].at == at):
-            self.starts.append(Start(place, at))
+            self.starts.append(StartForecast(place, at))
 
     def _lacking(self) -> Wait:
         total = self.collection.counters
         needed = self.policy.min_available.at_least(total.total)
         return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
 
-    def _position(self, place: int) -> Position:
+    def _position(self, place: int) -> QueuePosition:
         counters = self.own.counters
-        return Position(place, counters.total, self.limit, counters.updated, self.then, self.wave.name, self.shape)
+        return QueuePosition(place, counters.total, self.limit, counters.updated, self.then, self.wave.name, self.shape)
 
     def _of_person(self) -> Wait | None:
         return self.hindrance if self.hindrance and self.hindrance.reason is Reason.HALTED else None
 
-    def forecast(self, items: Sequence[Item], opens: datetime) -> tuple[dict[str, datetime], datetime]:
+    def forecast(self, items: Sequence[RolloutItem], opens: datetime) -> tuple[dict[str, datetime], datetime]:
         """The earliest start of each eligible item, and the earliest end of the wave, if all goes well from now on and the wave opens then.
 
         Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy. Nothing is reckoned
@@ -198,7 +209,7 @@ class _WaveView:
                 return starts, moment
             counters = counters._replace(settled=counters.settled + 1)
 
-    def _earliest_end(self, item: Item) -> datetime:
+    def _earliest_end(self, item: RolloutItem) -> datetime:
         now = self.collection.now
         if item.updated and item.healthy:
             return self.collection.standing_of(item.key).due or now

@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.plan.model import Barrier
-from gitops.rollouts.amounts import ALL_OF_THEM, NONE, Amount
+from gitops.rollouts.amounts import ALL_OF_THEM, NONE, CountOrPercent
 from gitops.rollouts.shapes import Exponential, Shape, Unpaced
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
-from renderer.errors import Origin, Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 
 REST: Final = "rest"
@@ -28,7 +28,7 @@ ALL: Final = "all"
 """The one wave of a policy that declares none."""
 
 
-class Governs(StrEnum):
+class PolicyScope(StrEnum):
     REVISIONS = "Revisions"
     ALL = "All"
 
@@ -44,7 +44,7 @@ class OnHalt(StrEnum):
     ROLL_BACK = "RollBack"
 
 
-class Order(StrEnum):
+class ItemOrder(StrEnum):
     STABLE = "Stable"
     SHUFFLE_PER_REVISION = "ShufflePerRevision"
 
@@ -139,19 +139,19 @@ class Policy:
     """One policy. `name` is empty for what holds where Git has none; that does not pace creation while nothing has completed."""
 
     name: str = ""
-    origin: Origin = field(default_factory=Origin)
+    origin: SourceLocation = field(default_factory=SourceLocation)
     selector: PolicySelector = field(default_factory=PolicySelector)
-    governs: Governs = Governs.REVISIONS
+    governs: PolicyScope = PolicyScope.REVISIONS
     barrier: Barrier = Barrier.PATH
     shape: Shape = field(default_factory=Exponential)
     mode: Mode = Mode.BATCH
     bake: timedelta = timedelta()
     progress_deadline: timedelta = timedelta(minutes=10)
-    max_failures: Amount = NONE
+    max_failures: CountOrPercent = NONE
     max_flaps: int = 3
     on_halt: OnHalt = OnHalt.STOP
-    min_available: Amount = NONE
-    order: Order = Order.STABLE
+    min_available: CountOrPercent = NONE
+    order: ItemOrder = ItemOrder.STABLE
     waves: tuple[Wave, ...] = ()
     approvals: tuple[ApprovalPoint, ...] = ()
     rollback: Rollback = field(default_factory=Rollback)

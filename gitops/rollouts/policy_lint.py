@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 from gitops.rollouts.policy import Policy, governing
 from renderer.errors import Problem
 from renderer.frozen import dataclass
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 
 
 @dataclass(frozen=True, slots=True)
-class Governed:
+class PolicyLintResult:
     """`problems` of policies between which nothing decides, so that their instances stay as they are; `warnings` of those that go last."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
 
-def by_instances(policies: Collection[Policy], bundle: Bundle) -> Governed:
+def by_instances(policies: Collection[Policy], bundle: Rendering) -> PolicyLintResult:
     """Hold all instances of a rendering against the policies of its commit."""
     problems: set[Problem] = set()
     under: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
@@ -32,4 +32,4 @@ def by_instances(policies: Collection[Policy], bundle: Bundle) -> Governed:
             case Policy():
                 under.setdefault(policy.name, (policy, {}))[1][str(key)] = labels
     warnings = (warning for policy, instances in under.values() for warning in policy.stragglers(instances))
-    return Governed(tuple(sorted(problems)), tuple(sorted(warnings)))
+    return PolicyLintResult(tuple(sorted(problems)), tuple(sorted(warnings)))

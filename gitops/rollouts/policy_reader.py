@@ -10,20 +10,20 @@ from typing import Any, Final, TypeVar
 
 from applier.plan.model import Barrier
 from gitops.durations import duration
-from gitops.rollouts.amounts import Amount
+from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import (
     ALL,
     REST,
     ApprovalPoint,
     Availability,
-    Governs,
+    ItemOrder,
     Mode,
     NewInstances,
     OnHalt,
     OnNewRevision,
     OnViolation,
-    Order,
     Policy,
+    PolicyScope,
     PolicySelector,
     Rollback,
     Wave,
@@ -35,8 +35,8 @@ from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import schema
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared
-from renderer.errors import Origin, Problem
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, POLICY
 
@@ -48,18 +48,18 @@ _PATTERN: Final = re.compile(r"[-a-z0-9.*]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class ParsedPolicies:
     """The policies of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
 
     policies: tuple[Policy, ...] = ()
-    broken: Mapping[str, Origin] = field(default_factory=dict)
+    broken: Mapping[str, SourceLocation] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 
-def policies_of(catalog: Catalog) -> Policies:
+def policies_of(catalog: Catalog) -> ParsedPolicies:
     """Read all policies of a catalog; of two with one name the first counts, in the order of files."""
     found: dict[str, Policy] = {}
-    broken: dict[str, Origin] = {}
+    broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
     for rule in catalog.rules:
         if rule.group_kind.kind != POLICY:
@@ -73,10 +73,10 @@ def policies_of(catalog: Catalog) -> Policies:
             case mistakes:
                 broken[rule.manifest["metadata"]["name"]] = rule.origin
                 problems += mistakes
-    return Policies(tuple(found.values()), broken, tuple(sorted(problems)))
+    return ParsedPolicies(tuple(found.values()), broken, tuple(sorted(problems)))
 
 
-def read(declared: Declared) -> Policy | list[Problem]:
+def read(declared: DeclaredObject) -> Policy | list[Problem]:
     """The policy of one manifest, or all its mistakes."""
     reader = _Reader(declared)
     policy = reader.policy()
@@ -86,7 +86,7 @@ def read(declared: Declared) -> Policy | list[Problem]:
 class _Reader:
     """Collects mistakes while it goes. Where a value is wrong the policy's default stands in, so that reading can go on."""
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: DeclaredObject) -> None:
         self.declared = declared
         self.problems: list[Problem] = []
 
@@ -116,7 +116,7 @@ class _Reader:
         return replace(
             policy,
             selector=self._selector(spec.get("selector", {})),
-            governs=Governs(spec.get("governs", policy.governs)),
+            governs=PolicyScope(spec.get("governs", policy.governs)),
             barrier=Barrier(spec.get("barrier", policy.barrier)),
             shape=self._shape("spec.shape", spec.get("shape")) or policy.shape,
             mode=Mode(spec.get("mode", policy.mode)),
@@ -124,11 +124,15 @@ class _Reader:
             progress_deadline=self._value(
                 "spec.progressDeadline", duration, spec.get("progressDeadline"), policy.progress_deadline
             ),
-            max_failures=self._value("spec.maxFailures", Amount.read, spec.get("maxFailures"), policy.max_failures),
+            max_failures=self._value(
+                "spec.maxFailures", CountOrPercent.read, spec.get("maxFailures"), policy.max_failures
+            ),
             max_flaps=int(spec.get("maxFlaps", policy.max_flaps)),
             on_halt=OnHalt(spec.get("onHalt", policy.on_halt)),
-            min_available=self._value("spec.minAvailable", Amount.read, spec.get("minAvailable"), policy.min_available),
-            order=Order(spec.get("order", policy.order)),
+            min_available=self._value(
+                "spec.minAvailable", CountOrPercent.read, spec.get("minAvailable"), policy.min_available
+            ),
+            order=ItemOrder(spec.get("order", policy.order)),
             waves=waves,
             approvals=tuple(self._approvals(spec.get("approvals", ()), [wave.name for wave in waves])),
             rollback=Rollback(
@@ -250,4 +254,4 @@ def _with_n(value: Any) -> Any:
 
 
 def _linear(n: int | str) -> Linear:
-    return Linear(Amount.read(n))
+    return Linear(CountOrPercent.read(n))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from applier.plan.model import Barrier
-from gitops.rollouts.policy import Governs, Mode, NewInstances, OnHalt, OnNewRevision, OnViolation, Order
+from gitops.rollouts.policy import ItemOrder, Mode, NewInstances, OnHalt, OnNewRevision, OnViolation, PolicyScope
 from gitops.windows.labels import LABEL_SELECTOR
 from gitops.windows.window import Openness
 from renderer.schema.form import fields, one_of
@@ -22,7 +22,7 @@ _AMOUNT: Final = {"x-kubernetes-int-or-string": True}
 _SHAPE: Final = fields(linear=fields(n=_AMOUNT), exponential=fields(factor=_whole(2)))
 SPEC: Final = fields(
     selector=fields(rgds={**_TEXTS, "minItems": 1}, instances=LABEL_SELECTOR),
-    governs=one_of(Governs),
+    governs=one_of(PolicyScope),
     barrier=one_of(Barrier),
     shape=_SHAPE,
     mode=one_of(Mode),
@@ -32,7 +32,7 @@ SPEC: Final = fields(
     maxFlaps=_whole(0),
     onHalt=one_of(OnHalt),
     minAvailable=_AMOUNT,
-    order=one_of(Order),
+    order=one_of(ItemOrder),
     waves={
         "type": "array",
         "items": fields("name", name=_TEXT, selector=LABEL_SELECTOR, shape=_SHAPE, bake=_TEXT, windows=_TEXTS),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from applier.causes import Because, Blocked, Reason
+from applier.causes import Cause, CauseRef, Reason
 from renderer.frozen import dataclass
 
 MOST = 10
@@ -19,7 +19,7 @@ MOST_STARTS: Final = 50
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class Position(NamedTuple):
+class QueuePosition(NamedTuple):
     """Where an item stands in its wave: `place` of `total`, counted from 1; `limit` may be under way or settled, `moved` are.
 
     `then` is the limit once all that moved have settled. `wave` and `shape` are those that it goes by; a collection of nodes has no waves.
@@ -44,7 +44,7 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class BlockingItem:
     """An item that others wait for, and why it waits itself; None: nobody knows until when."""
 
     name: str
@@ -53,7 +53,7 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartForecast:
     """Who has this place in a wave, or a later one, does not start before that time."""
 
     place: int
@@ -61,11 +61,11 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class WaveForecast:
     """What those of a wave that have not moved wait for: the first items that all of them wait for, and when they start if all goes well."""
 
-    others: tuple[Other, ...] = ()
-    starts: tuple[Start, ...] = ()
+    others: tuple[BlockingItem, ...] = ()
+    starts: tuple[StartForecast, ...] = ()
 
     def start(self, place: int) -> datetime | None:
         return max((one.at for one in self.starts if one.place <= place), default=None)
@@ -82,27 +82,27 @@ class Wait:
     message: str
     not_before: datetime | None = None
     by: tuple[str, ...] = ()
-    position: Position | None = None
-    because: tuple[Because, ...] = ()
+    position: QueuePosition | None = None
+    because: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     shared: bool = False
 
     @classmethod
-    def of(cls, blocked: Blocked) -> Wait:
+    def of(cls, blocked: Cause) -> Wait:
         return cls(blocked.reason, blocked.message, blocked.until, because=blocked.because, details=blocked.details)
 
-    def blocked(self, items: str, others: Mapping[str, Wait] | None = None) -> Blocked:
+    def blocked(self, items: str, others: Mapping[str, Wait] | None = None) -> Cause:
         """As a cause in a plan. `items` is what its items are called (`Instance`, `Node`), `others` tells why each of these waits itself."""
         others = others or {}
         because = (
-            Because(items, name, wait.reason, until=wait.not_before)
+            CauseRef(items, name, wait.reason, until=wait.not_before)
             if (wait := others.get(name))
-            else Because(items, name, Reason.PROGRESSING)
+            else CauseRef(items, name, Reason.PROGRESSING)
             for name in self.by[:MOST]
         )
         place = self.position and (self.position.lasting if self.shared else self.position._asdict())
         position = {"position": place} if place else {}
-        return Blocked(
+        return Cause(
             self.reason,
             self.message,
             until=self.not_before,

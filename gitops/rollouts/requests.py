@@ -15,7 +15,17 @@ from applier.cluster import Object
 from applier.state.observed import annotation
 from gitops.rollouts.directives import asked_by
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.state import HALTED, MOST_TEXT, PROPOSED, Approval, Entry, Halt, RefusedOrder, Revert, State
+from gitops.rollouts.state import (
+    HALTED,
+    MOST_TEXT,
+    PROPOSED,
+    Approval,
+    DecisionRecord,
+    Halt,
+    RequestRefused,
+    Revert,
+    RolloutState,
+)
 from renderer import well_known
 from renderer.frozen import dataclass
 
@@ -31,7 +41,7 @@ GIT: Final = "Git"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RolloutRequest:
     """One order: `key` is its annotation, `said` the value, `by` whoever gives it by his own word, else the field manager that wrote it."""
 
     key: str
@@ -44,11 +54,11 @@ class Request:
         return self.key.rpartition("/")[2]
 
 
-def requests(record: Object) -> tuple[Request, ...]:
+def requests(record: Object) -> tuple[RolloutRequest, ...]:
     """What the record of a rollout is asked to do, by its annotations; one with an empty value asks as well."""
     asked = [key for key in REQUESTS if key in (record["metadata"].get("annotations") or {})]
     return tuple(
-        Request(
+        RolloutRequest(
             key,
             said=annotation(record, key),
             by=asked_by(record, key),
@@ -58,9 +68,9 @@ def requests(record: Object) -> tuple[Request, ...]:
     )
 
 
-def carried_out(
-    state: State, asked: Iterable[Request], policy: Policy, failed: Mapping[str, int], *, now: datetime
-) -> State:
+def apply_requests(
+    state: RolloutState, asked: Iterable[RolloutRequest], policy: Policy, failed: Mapping[str, int], *, now: datetime
+) -> RolloutState:
     """The state after these requests; one that is refused is a decision as well, and changes nothing else. `failed` as `resume` takes it."""
     for request in asked:
         try:
@@ -73,37 +83,39 @@ def carried_out(
                     state = resume(state, failed, by=request.by, why=request.why, now=now)
                 case _:
                     state = approve(policy, state, request.said, by=request.by, why=request.why, now=now)
-        except RefusedOrder as refused:
+        except RequestRefused as refused:
             state = _refused(state, request, str(refused), now)
     return state
 
 
-def unanswerable(state: State, asked: Iterable[Request], *, now: datetime) -> State:
+def apply_requests_blind(state: RolloutState, asked: Iterable[RolloutRequest], *, now: datetime) -> RolloutState:
     """The state of a rollout of which nothing can be read now. It can be halted, and told of; everything else is refused."""
     for request in asked:
         if request.key in {well_known.PROPOSED, well_known.HALT}:
-            state = carried_out(state, [request], Policy(), {}, now=now)
+            state = apply_requests(state, [request], Policy(), {}, now=now)
         else:
             state = _refused(state, request, "no instance of this rollout can be read now; ask again", now)
     return state
 
 
-def _refused(state: State, request: Request, why: str, now: datetime) -> State:
-    return state.noted(Entry(now, "refused", f"{request.name} {request.said}".strip(), request.by, why))
+def _refused(state: RolloutState, request: RolloutRequest, why: str, now: datetime) -> RolloutState:
+    return state.with_decision(
+        DecisionRecord(now, "refused", f"{request.name} {request.said}".strip(), request.by, why)
+    )
 
 
-def halt(state: State, *, by: str, why: str, now: datetime) -> State:
+def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutState:
     """Stop at every target that is under way. Raises RefusedOrder without a reason, or where nothing is under way."""
     _reasoned("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
-        raise RefusedOrder("nothing is being rolled out, so there is nothing to halt")
+        raise RequestRefused("nothing is being rolled out, so there is nothing to halt")
     halts = tuple(Halt(number, now, by, why) for number, target in targets.items() if not state.halt_of(target))
     names = ", ".join(map(str, targets.values()))
-    return replace(state, halts=(*state.halts, *halts)).noted(Entry(now, HALTED, names, by, why))
+    return replace(state, halts=(*state.halts, *halts)).with_decision(DecisionRecord(now, HALTED, names, by, why))
 
 
-def heeding_git(state: State, why: str, *, now: datetime) -> State:
+def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutState:
     """With the halt that the definition asks for in Git, as long as it does (`why` is not empty), whatever it moves to."""
     others = tuple(halt for halt in state.halts if halt.by != GIT)
     targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
@@ -111,28 +123,30 @@ def heeding_git(state: State, why: str, *, now: datetime) -> State:
     halts = tuple(known.get(number) or Halt(number, now, GIT, why) for number in sorted(targets))
     halted = replace(state, halts=(*others, *halts))
     if new := ", ".join(f"r{number}" for number in sorted(targets - known.keys())):
-        return halted.noted(Entry(now, HALTED, new, GIT, why))
+        return halted.with_decision(DecisionRecord(now, HALTED, new, GIT, why))
     gone = ", ".join(f"r{halt.target}" for halt in state.halts if halt.by == GIT and not why)
-    return halted.noted(Entry(now, "resumed", gone, GIT)) if gone else halted
+    return halted.with_decision(DecisionRecord(now, "resumed", gone, GIT)) if gone else halted
 
 
-def resume(state: State, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> State:
+def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> RolloutState:
     """Go on. The failures there are now, by wave, are accepted; one more than that, and more than the policy allows, halts again.
 
     Raises RefusedOrder without a reason, where nothing is halted, or where Git alone halts it.
     """
     _reasoned("resume", why)
     if not state.halts:
-        raise RefusedOrder("this rollout is not halted, so there is nothing to resume")
+        raise RequestRefused("this rollout is not halted, so there is nothing to resume")
     own = [halt for halt in state.halts if halt.by != GIT]
     if not own:
-        raise RefusedOrder(f"Git halts this rollout; take {well_known.HALT} out of its definition")
+        raise RequestRefused(f"Git halts this rollout; take {well_known.HALT} out of its definition")
     names = ", ".join(f"r{halt.target}" if halt.target else "everything" for halt in own)
     kept = tuple(halt for halt in state.halts if halt.by == GIT)
-    return replace(state, halts=kept, forgiven=dict(failed)).noted(Entry(now, "resumed", names, by, why))
+    return replace(state, halts=kept, forgiven=dict(failed)).with_decision(
+        DecisionRecord(now, "resumed", names, by, why)
+    )
 
 
-def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now: datetime) -> State:
+def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: str, now: datetime) -> RolloutState:
     """Agree that what is being rolled out goes on after this wave, or this number. Opens nothing else: what has to be healthy still has to be.
 
     Raises RefusedOrder where the policy asks for no approval there.
@@ -143,18 +157,18 @@ def approve(policy: Policy, state: State, after: str, *, by: str, why: str, now:
         number for number in targets if not any((one.target, one.after) == (number, after) for one in state.approvals)
     ]
     approvals = tuple(Approval(number, after, now, by, why) for number in missing)
-    entries = [Entry(now, "approved", f"r{number} after {after}", by, why) for number in missing]
-    return replace(state, approvals=(*state.approvals, *approvals)).noted(*entries)
+    entries = [DecisionRecord(now, "approved", f"r{number} after {after}", by, why) for number in missing]
+    return replace(state, approvals=(*state.approvals, *approvals)).with_decision(*entries)
 
 
 def expect_point(points: Sequence[str], after: str, by: str) -> None:
     """Raises RefusedOrder where this is none of the points after which an approval is asked for, by what says so."""
     if after not in points:
         known = f"it asks after {', '.join(points)}" if points else "it asks for none"
-        raise RefusedOrder(f"{by} asks for no approval after {after!r}; {known}")
+        raise RequestRefused(f"{by} asks for no approval after {after!r}; {known}")
 
 
-def proposed(state: State, said: str, *, now: datetime) -> State:
+def proposed(state: RolloutState, said: str, *, now: datetime) -> RolloutState:
     """Know what became of the revert of a halted target: `r13 URL`, or `r13` and why there is none. Of what is halted no more nothing is kept."""
     target, _, told = said[:MOST_TEXT].partition(" ")
     revert = Revert(url=told) if told.startswith(("https://", "http://")) else Revert(why=told)
@@ -163,9 +177,9 @@ def proposed(state: State, said: str, *, now: datetime) -> State:
     )
     if halts == state.halts:
         return state
-    return replace(state, halts=halts).noted(Entry(now, PROPOSED, target, why=str(revert)))
+    return replace(state, halts=halts).with_decision(DecisionRecord(now, PROPOSED, target, why=str(revert)))
 
 
 def _reasoned(what: str, why: str) -> None:
     if not why.strip():
-        raise RefusedOrder(f"{what} needs a reason, so that others know why")
+        raise RequestRefused(f"{what} needs a reason, so that others know why")

@@ -6,7 +6,7 @@ only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would o
 
 from __future__ import annotations
 
-from gitops.rollouts.amounts import ONE, Amount
+from gitops.rollouts.amounts import ONE, CountOrPercent
 from renderer.frozen import dataclass
 
 
@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 class Linear:
     """The same number each time; a share is of N, rounded down, at least 1. Raises ValueError for less than 1."""
 
-    n: Amount = ONE
+    n: CountOrPercent = ONE
 
     def __post_init__(self) -> None:
         if self.n.value < 1:

@@ -18,11 +18,11 @@ from typing import Any, Final
 from gitops.rollouts.policy import DEFAULT, Policy
 from gitops.rollouts.policy_reader import policies_of
 from gitops.windows.reader import windows_of
-from gitops.windows.verdict import Rules as WindowRules
+from gitops.windows.verdict import WindowSet as WindowRules
 from gitops.windows.window import Window
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared, FileContent
-from renderer.errors import Origin, Problem
+from renderer.catalog.file_content import DeclaredObject, FileContent
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
@@ -124,7 +124,7 @@ def _calendars(stored: Stored, named: Collection[str]) -> dict[str, FileContent]
     }
 
 
-def _named(rules: Iterable[Declared]) -> set[str]:
+def _named(rules: Iterable[DeclaredObject]) -> set[str]:
     """The names, without folders, of the calendar files that these rules read."""
     return {name.rpartition("/")[2] for rule in rules if (name := _calendar(rule.manifest))}
 
@@ -136,17 +136,17 @@ def _hidden(catalog: Catalog, known: set[str]) -> Iterator[str]:
             yield file
 
 
-def _name(rule: Declared) -> tuple[str, str]:
+def _name(rule: DeclaredObject) -> tuple[str, str]:
     return rule.group_kind.kind, rule.manifest["metadata"]["name"]
 
 
-def _declared(stored: Stored) -> Iterator[Declared]:
+def _declared(stored: Stored) -> Iterator[DeclaredObject]:
     for one in stored.get("rules") or ():
-        origin = Origin(one["file"], one["line"])
-        yield Declared(one["manifest"], origin, partial(_line, origin))
+        origin = SourceLocation(one["file"], one["line"])
+        yield DeclaredObject(one["manifest"], origin, partial(_line, origin))
 
 
-def _line(origin: Origin, _path: str) -> int:
+def _line(origin: SourceLocation, _path: str) -> int:
     """Places inside a stored rule are not kept."""
     return origin.line
 

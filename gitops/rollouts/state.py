@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from gitops.errors import GitopsError
-from gitops.rollouts.queue_position import Ahead
+from gitops.rollouts.queue_position import WaveForecast
 from renderer.frozen import dataclass
 
 KEPT_DECISIONS: Final = 50
@@ -33,12 +33,12 @@ _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class RefusedOrder(GitopsError):
+class RequestRefused(GitopsError):
     """What a person asked of a rollout cannot be done; the text says what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetRevision:
     """A revision to move to; its number is its identity. `reverts`: the newest older revision with the same content, which makes this a rollback;
     0: there is none.
     """
@@ -95,7 +95,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DecisionRecord:
     """One decision: what was done to what, by whom and why."""
 
     at: _Moment
@@ -120,15 +120,15 @@ class WaveProgress:
     failed: int
     limit: int = 0
     then: int = 0
-    ahead: Ahead = field(default_factory=Ahead)
+    ahead: WaveForecast = field(default_factory=WaveForecast)
 
     @property
     def moved(self) -> int:
         return self.settled + self.moving + self.failed
 
-    def facing(self, ahead: Ahead) -> WaveProgress:
+    def facing(self, ahead: WaveForecast) -> WaveProgress:
         """With this ahead of those that wait; where nobody does, there is nothing to tell."""
-        return replace(self, ahead=ahead if self.waiting else Ahead())
+        return replace(self, ahead=ahead if self.waiting else WaveForecast())
 
     @property
     def waiting(self) -> int:
@@ -139,20 +139,20 @@ TOLD: Final = frozenset({"waves", "points", "externals"})
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RolloutState:
     """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
     order, tell how far it is, `points` after what its policy asks for approvals, `externals` which of the external facts that its definition asks
     for are so, and since when; nothing is decided by these (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the
     name of its policy where that selects instances; empty where nobody said.
     """
 
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    passed: Mapping[str, Target] = field(default_factory=dict)
-    completed: Target | None = None
+    targets: Mapping[str, TargetRevision] = field(default_factory=dict)
+    passed: Mapping[str, TargetRevision] = field(default_factory=dict)
+    completed: TargetRevision | None = None
     halts: tuple[Halt, ...] = ()
     forgiven: Mapping[str, int] = field(default_factory=dict)
     approvals: tuple[Approval, ...] = ()
-    decisions: tuple[Entry, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
     waves: tuple[WaveProgress, ...] = ()
     points: tuple[str, ...] = ()
     externals: Mapping[str, _Moment] = field(default_factory=dict)
@@ -163,29 +163,29 @@ class State:
         """Has every wave what completed last, and is nothing newer to come?"""
         return all(self.completed == one == self.passed.get(name) for name, one in self.targets.items())
 
-    def halt_of(self, target: Target) -> Halt | None:
+    def halt_of(self, target: TargetRevision) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 
-    def is_approved(self, target: Target, after: str) -> bool:
+    def is_approved(self, target: TargetRevision, after: str) -> bool:
         return any(one.target == target.revision and one.after == after for one in self.approvals)
 
-    def telling(
+    def with_progress(
         self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
-    ) -> State:
+    ) -> RolloutState:
         """With how far it is, the points of approval, and the external facts that are so now."""
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, points=tuple(points), externals=since)
 
-    def foreseeing(self, ahead: Mapping[str, Ahead]) -> State:
+    def with_forecast(self, ahead: Mapping[str, WaveForecast]) -> RolloutState:
         """With what those wait for that have not moved, by wave."""
         return replace(self, waves=tuple(wave.facing(ahead[wave.name]) for wave in self.waves))
 
     @property
-    def untold(self) -> State:
+    def without_report(self) -> RolloutState:
         """What decisions rest on."""
         return replace(self, waves=(), points=(), externals={})
 
-    def noted(self, *entries: Entry) -> State:
+    def with_decision(self, *entries: DecisionRecord) -> RolloutState:
         """With these decisions recorded; only the newest are kept, each bounded in length.
 
         What the program decided already, or did under a break-glass, is not recorded again: killed between this record and what it speaks of, it
@@ -212,7 +212,7 @@ class State:
         }
 
     @classmethod
-    def read(cls, data: Mapping[str, str], *, now: datetime) -> State:
+    def read(cls, data: Mapping[str, str], *, now: datetime) -> RolloutState:
         """Inverse of `data`; keys that it does not know are passed over. What cannot be read comes back halted, whatever the target."""
         try:
             known = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}

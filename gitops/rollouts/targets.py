@@ -9,18 +9,18 @@ from itertools import pairwise
 
 from gitops.rollouts.policy import OnHalt, OnNewRevision, Policy, Wave
 from gitops.rollouts.shapes import Shape
-from gitops.rollouts.state import ANY_TARGET, Entry, State, Target
-from renderer.render.revisions import Revision
+from gitops.rollouts.state import ANY_TARGET, DecisionRecord, RolloutState, TargetRevision
+from renderer.render.revisions import DefinitionRevision
 
 
-def newest(revisions: Sequence[Revision]) -> Target:
+def newest(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
     """The newest of all stored revisions of a definition, oldest first, as a target."""
     last = revisions[-1]
     same = [older.number for older in revisions[:-1] if older.digest == last.digest]
-    return Target(last.number, last.commit, reverts=max(same, default=0))
+    return TargetRevision(last.number, last.commit, reverts=max(same, default=0))
 
 
-def aim(policy: Policy, state: State, target: Target, *, now: datetime) -> State:
+def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, *, now: datetime) -> RolloutState:
     """Which revision each wave moves to, now that `target` is the newest.
 
     Superseding, all waves turn at once. Else a wave finishes what it is at (or is halted there), then takes what the wave before it has passed or is
@@ -51,10 +51,12 @@ def aim(policy: Policy, state: State, target: Target, *, now: datetime) -> State
         str(targets[name]): [one for one in targets if one in changed and targets[one] == targets[name]]
         for name in changed
     }
-    return aimed.noted(*(Entry(now, "target", f"{name}: {', '.join(waves)}") for name, waves in sorted(names.items())))
+    return aimed.with_decision(
+        *(DecisionRecord(now, "target", f"{name}: {', '.join(waves)}") for name, waves in sorted(names.items()))
+    )
 
 
-def _following(policy: Policy, state: State, newest: Target) -> dict[str, Target]:
+def _following(policy: Policy, state: RolloutState, newest: TargetRevision) -> dict[str, TargetRevision]:
     most = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
     on_the_way = {state.targets[name] for name in others if not _is_free(state, name)}
@@ -73,13 +75,13 @@ def _following(policy: Policy, state: State, newest: Target) -> dict[str, Target
     return targets
 
 
-def _is_free(state: State, wave: str) -> bool:
+def _is_free(state: RolloutState, wave: str) -> bool:
     """Has it nothing to finish?"""
     target = state.targets.get(wave)
     return target is None or state.passed.get(wave) == target or state.halt_of(target) is not None
 
 
-def bakes(policy: Policy, state: State) -> dict[str, timedelta]:
+def bakes(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
     """How long the items of each wave must stay healthy before they count; nothing in a rollback that skips it."""
     return {
         wave.name: timedelta()
@@ -89,6 +91,6 @@ def bakes(policy: Policy, state: State) -> dict[str, timedelta]:
     }
 
 
-def shape_of(policy: Policy, wave: Wave, target: Target) -> Shape:
+def shape_of(policy: Policy, wave: Wave, target: TargetRevision) -> Shape:
     shape = policy.shape_of(wave)
     return policy.rollback.shape or shape if target.is_rollback else shape

@@ -24,7 +24,7 @@ SLOWEST: Final = 10.0
 
 
 @dataclass(slots=True)
-class Bodies:
+class BodyReader:
     """What is under way: how many, and how many bytes of them have arrived."""
 
     count: int = 0

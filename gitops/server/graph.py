@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from applier.plan.model import NodePlan
-from gitops.records.instance_state import State
+from gitops.records.instance_state import DisplayState
 from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition
 
@@ -27,7 +27,7 @@ class Box:
 
     id: str
     kind: str
-    state: State
+    state: DisplayState
     level: int
     x: int
     y: int
@@ -56,17 +56,17 @@ class Graph:
     hidden: int = 0
 
 
-def state_of(node: NodePlan) -> State:
+def state_of(node: NodePlan) -> DisplayState:
     """How one node is, in the words for instances."""
     if node.node.error:
-        return State.FAILED
+        return DisplayState.FAILED
     if node.blocked:
-        return State.of([node.blocked.reason])
+        return DisplayState.of([node.blocked.reason])
     if node.node.waiting:
-        return State.WAITING
+        return DisplayState.WAITING
     if node.node.external:
-        return State.SETTLED if node.live is not None and node.ready else State.WAITING
-    return State.SETTLED if node.is_current and node.healthy else State.PROGRESSING
+        return DisplayState.SETTLED if node.live is not None and node.ready else DisplayState.WAITING
+    return DisplayState.SETTLED if node.is_current and node.healthy else DisplayState.PROGRESSING
 
 
 def graph(nodes: Sequence[NodePlan]) -> Graph:
@@ -110,7 +110,7 @@ def _placed(items: Mapping[str, list[NodePlan]], needs: Mapping[str, Iterable[st
             yield Box(
                 name,
                 group[0].node.group_kind.kind,
-                min(states, key=list(State).index),
+                min(states, key=list(DisplayState).index),
                 level,
                 _x(column),
                 TOP + row * (HEIGHT + GAP_Y),

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from gitops.config.address import Address
+from gitops.config.address import ListenAddress
 from gitops.errors import GitopsError
 from gitops.server import health, page, webhooks
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import Monitor
-from gitops.server.webhook_endpoint import PATH, Receiver
+from gitops.server.webhook_endpoint import PATH, WebhookEndpoint
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
@@ -52,7 +52,7 @@ class NotListening(GitopsError):
 
 
 @dataclass
-class Server:
+class HttpServer:
     """What is served of one daemon. `hint` asks sources soon; `sources` and `secrets` (files, by provider) are those of the configuration now."""
 
     monitor: Monitor
@@ -65,7 +65,7 @@ class Server:
 
     def app(self, *, is_local: bool) -> web.Application:
         """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
-        receiver = Receiver(self.hint, self.sources, self.secrets, self.metrics.hook, self.monitor.elapsed)
+        receiver = WebhookEndpoint(self.hint, self.sources, self.secrets, self.metrics.hook, self.monitor.elapsed)
         app = web.Application(middlewares=[_guarded(is_local=is_local)], client_max_size=webhooks.LARGEST)
         app.add_routes(
             [
@@ -96,7 +96,7 @@ class Server:
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _overview(self, request: web.Request) -> web.Response:
-        return _html(await page.overview(self.monitor, page.Question.of(request.query)))
+        return _html(await page.overview(self.monitor, page.PageQuery.of(request.query)))
 
     async def _instance(self, request: web.Request) -> web.Response:
         found = await page.instance(self.monitor, **request.match_info)
@@ -157,7 +157,7 @@ def _host(request: web.Request) -> str:
         return ""
 
 
-def _health(found: health.Health) -> web.Response:
+def _health(found: health.ProbeResult) -> web.Response:
     return web.Response(status=200 if found.ok else 503, text=f"{found.why}\n")
 
 
@@ -173,7 +173,7 @@ async def _static(request: web.Request) -> web.Response:
     return web.Response(body=data, content_type=_STATIC[name], charset="utf-8", headers={"Cache-Control": "no-cache"})
 
 
-def only_hooks(receiver: Receiver) -> web.Application:
+def only_hooks(receiver: WebhookEndpoint) -> web.Application:
     """For a process of which nothing else is to be seen."""
     app = web.Application(middlewares=[_guarded(is_local=False)], client_max_size=webhooks.LARGEST)
     app.add_routes([web.post(PATH, receiver.answer)])
@@ -181,7 +181,7 @@ def only_hooks(receiver: Receiver) -> web.Application:
 
 
 @asynccontextmanager
-async def listening(app: web.Application, address: Address) -> AsyncIterator[Address]:
+async def listening(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
     """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises NotListening."""
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE)
     await runner.setup()
@@ -192,12 +192,12 @@ async def listening(app: web.Application, address: Address) -> AsyncIterator[Add
         except OSError as error:
             raise NotListening(_why(address, error)) from None
         port = next((name[1] for name in runner.addresses), address.port)
-        yield Address(address.host, port)
+        yield ListenAddress(address.host, port)
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(runner.cleanup(), 2 * _GRACE)
 
 
-def _why(address: Address, error: OSError) -> str:
+def _why(address: ListenAddress, error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"cannot listen on {address}: {reason.lower()}; choose another address with --listen ADDR:PORT, or none with --listen off"

@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
 from gitops.rollouts.directives import moment
-from gitops.server.dashboard import Board
+from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
 
@@ -127,7 +127,7 @@ class _Gauges(Collector):
     answers: Answers
     caches: Callable[[], Mapping[str, int]]
     queue: Waiting
-    _board: Board | None = None
+    _board: Dashboard | None = None
     _now: datetime | None = None
 
     async def look(self, now: datetime) -> None:
@@ -181,7 +181,7 @@ class _Gauges(Collector):
         yield _gauge("levelgate_cache_entries", "What is kept in memory from pass to pass.", ("cache",), entries)
 
 
-def _of_sources(board: Board, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
+def _of_sources(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
     records = board.overview.sources
     lag = {
         (name,): max(0.0, (now - since).total_seconds())
@@ -207,7 +207,7 @@ def _of_sources(board: Board, now: datetime, unreadable: set[str]) -> Iterator[M
     )
 
 
-def _of_instances(board: Board) -> Iterator[Metric]:
+def _of_instances(board: Dashboard) -> Iterator[Metric]:
     states = Tallied((source, definition, standing.state) for source, definition, standing in board.by_definition)
     yield _gauge(
         "levelgate_instances", "Instances by the word for how they are.", ("source", "definition", "state"), states
@@ -236,7 +236,7 @@ def _of_instances(board: Board) -> Iterator[Metric]:
     )
 
 
-def _of_windows(board: Board, now: datetime) -> Iterator[Metric]:
+def _of_windows(board: Dashboard, now: datetime) -> Iterator[Metric]:
     active = Tallied(
         (rules.source, str(window.kind), "active" if window.timeline.span(now).active else "inactive")
         for rules in board.rules

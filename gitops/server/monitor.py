@@ -14,10 +14,10 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from gitops.clock import Clock
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import revisions_of
-from gitops.reconcile.tally import Tally
-from gitops.server.dashboard import Board
+from gitops.reconcile.tally import StateCounts
+from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
 KEPT = 50
@@ -31,7 +31,7 @@ class PassLine:
     at: datetime
     seconds: float
     commits: Mapping[str, str]
-    tally: Tally
+    tally: StateCounts
     done: Mapping[str, int] = field(default_factory=dict)
     failed: int = 0
     passes: int = 1
@@ -70,8 +70,8 @@ class Monitor:
     leading_since: float | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seconds: float = 0.0
-    _last: Pass | None = None
-    _board: Board | None = None
+    _last: ReconcileResult | None = None
+    _board: Dashboard | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
@@ -94,7 +94,7 @@ class Monitor:
         """Seconds that the longest pass under way has lasted; 0 where there is none."""
         return self.elapsed() - min(self._begun) if self._begun else 0.0
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         """A pass is over."""
         line = _line(found, self.clock.now(), self._seconds)
         merged = line.after(self.passes[-1] if self.passes else None)
@@ -112,7 +112,7 @@ class Monitor:
             await self._changed.wait()
         return self.number
 
-    async def board(self) -> Board | None:
+    async def board(self) -> Dashboard | None:
         """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
         async with self._making:
             last = self._last and (self._last.latest() if self._last.latest else self._last)
@@ -120,12 +120,12 @@ class Monitor:
                 self._board = await asyncio.to_thread(self._made, last, self.passes[-1].at)
         return self._board
 
-    def _made(self, found: Pass, at: datetime) -> Board:
-        return asyncio.run(Board.of(found, cluster=self.cluster, at=at))
+    def _made(self, found: ReconcileResult, at: datetime) -> Dashboard:
+        return asyncio.run(Dashboard.of(found, cluster=self.cluster, at=at))
 
 
-def _line(found: Pass, at: datetime, seconds: float) -> PassLine:
+def _line(found: ReconcileResult, at: datetime, seconds: float) -> PassLine:
     done = Counter(one.action for one in found.results if one.error is None and not one.is_bookkeeping)
     failed = sum(1 for one in found.results if one.error is not None)
     commits = revisions_of(found.sources)
-    return PassLine(at, seconds, commits, Tally.of_all(found.ledger), dict(done), failed)
+    return PassLine(at, seconds, commits, StateCounts.of_all(found.ledger), dict(done), failed)

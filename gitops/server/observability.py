@@ -9,17 +9,17 @@ from typing import Protocol
 
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.config.address import Address
+from gitops.config.address import ListenAddress
 from gitops.daemon.follower import Follower
-from gitops.daemon.live_config import Configuration
-from gitops.instrumentation import Stage, told
-from gitops.reconcile.context import Pass
-from gitops.server.http import Server, listening
+from gitops.daemon.live_config import LiveConfig
+from gitops.instrumentation import Stage, combine
+from gitops.reconcile.context import ReconcileResult
+from gitops.server.http import HttpServer, listening
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 
 
-class Counted(Protocol):
+class CountingCluster(Protocol):
     """A cluster that counts what comes back from it."""
 
     @property
@@ -29,12 +29,12 @@ class Counted(Protocol):
     def answers(self) -> Counter[tuple[str, int]]: ...
 
 
-class Seen:
+class Observability:
     """`stage`, `report` and `passed` are to be told by whoever works; `leads` and `stands_by` as for the `Monitor`."""
 
     def __init__(
         self,
-        cluster: Counted,
+        cluster: CountingCluster,
         version: str,
         clock: Clock,
         leads: Callable[[], bool],
@@ -42,27 +42,27 @@ class Seen:
     ) -> None:
         self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
         self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches, self._queue)
-        self.stage: Stage = told(self.monitor.stage, self.metrics.stage)
+        self.stage: Stage = combine(self.monitor.stage, self.metrics.stage)
         self._follower: Follower | None = None
 
     def report(self, result: Result) -> None:
         self.metrics.result(result)
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         self.monitor.passed(found)
 
     @asynccontextmanager
     async def serving(
         self,
-        address: Address,
+        address: ListenAddress,
         follower: Follower,
         hint: Callable[..., Awaitable[None]],
-        configuration: Configuration,
-    ) -> AsyncIterator[Address]:
+        configuration: LiveConfig,
+    ) -> AsyncIterator[ListenAddress]:
         """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises NotListening."""
         self._follower, self.monitor.refused = follower, lambda: configuration.refused
         self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
-        server = Server(
+        server = HttpServer(
             self.monitor,
             self.metrics,
             hint,

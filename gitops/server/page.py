@@ -16,17 +16,17 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from applier.plan.model import SetPlan
-from gitops.explain.explanation import Explanation
+from applier.plan.model import ApplySetPlan
+from gitops.explain.explanation import CauseChain
 from gitops.explain.phrasing import actions, blocker, links
-from gitops.records.cause_rows import Cause, timestamp
-from gitops.records.instance_state import Standing, State
+from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.records.instance_state import DisplayState, InstanceState
 from gitops.server import window_bars
-from gitops.server.dashboard import Board
+from gitops.server.dashboard import Dashboard
 from gitops.server.graph import Graph, graph, state_of
 from gitops.server.monitor import Monitor
 from gitops.text import age, place
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -37,20 +37,20 @@ ROWS: Final = 50
 
 _NODES: Final = 300
 _LONGEST: Final = 300
-_TIMES: Final = Times(utc=True)
+_TIMES: Final = TimeFormat(utc=True)
 GLYPHS: Final = {
-    State.FAILED: "✕",
-    State.HALTED: "■",
-    State.SUSPENDED: "◌",
-    State.WAITING: "…",
-    State.HELD: "‖",
-    State.PROGRESSING: "→",
-    State.SETTLED: "✓",
+    DisplayState.FAILED: "✕",
+    DisplayState.HALTED: "■",
+    DisplayState.SUSPENDED: "◌",
+    DisplayState.WAITING: "…",
+    DisplayState.HELD: "‖",
+    DisplayState.PROGRESSING: "→",
+    DisplayState.SETTLED: "✓",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageQuery:
     """What a person wants to see: instances whose name holds `text`, in this state, of this source; which pages of the lists."""
 
     text: str = ""
@@ -60,18 +60,18 @@ class Question:
     causes: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Question:
+    def of(cls, query: Mapping[str, str]) -> PageQuery:
         """Anything may stand there; what means nothing is not asked."""
         state = query.get("state", "")
         return cls(
             query.get("q", "")[:100].strip(),
-            state if state in set(State) else "",
+            state if state in set(DisplayState) else "",
             query.get("source", "")[:63],
             _number(query.get("page", "")),
             _number(query.get("waiting", "")),
         )
 
-    def fits(self, one: Standing) -> bool:
+    def fits(self, one: InstanceState) -> bool:
         return (
             self.text.lower() in f"{one.key.kind} {place(one.key)}".lower()
             and self.state in {"", one.state}
@@ -95,7 +95,7 @@ def _number(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut(Generic[T]):
+class ListPage(Generic[T]):
     """One page of a list: `number` of `pages`, `total` rows in all."""
 
     rows: Sequence[T]
@@ -104,27 +104,27 @@ class Cut(Generic[T]):
     total: int
 
     @classmethod
-    def of(cls, rows: Sequence[T], number: int) -> Cut[T]:
+    def of(cls, rows: Sequence[T], number: int) -> ListPage[T]:
         pages = max(1, -(-len(rows) // ROWS))
         number = min(number, pages)
         return cls(rows[(number - 1) * ROWS : number * ROWS], number, pages, len(rows))
 
 
-async def overview(monitor: Monitor, asked: Question) -> str:
+async def overview(monitor: Monitor, asked: PageQuery) -> str:
     """The first page."""
     board, now = await monitor.board(), monitor.clock.now()
     return _render("overview.html", monitor, board, **(_overview(board, monitor, asked, now) if board else {}))
 
 
-def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) -> dict[str, Any]:
+def _overview(board: Dashboard, monitor: Monitor, asked: PageQuery, now: datetime) -> dict[str, Any]:
     seen, errors = board.overview, monitor.errors()
-    fitting = sorted(filter(asked.fits, seen.instances), key=lambda one: (list(State).index(one.state), one.key))
-    instances = Cut.of(fitting, asked.instances)
-    causes = Cut.of(list(_causes(board)), asked.causes)
+    fitting = sorted(filter(asked.fits, seen.instances), key=lambda one: (list(DisplayState).index(one.state), one.key))
+    instances = ListPage.of(fitting, asked.instances)
+    causes = ListPage.of(list(_causes(board)), asked.causes)
     windows, more_windows = window_bars.rows(board.rules, now)
     return {
         "asked": asked,
-        "states": State,
+        "states": DisplayState,
         "sources": [
             (
                 name,
@@ -153,7 +153,7 @@ def _overview(board: Board, monitor: Monitor, asked: Question, now: datetime) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProblemRow:
     """What is not as Git says, why, and what it waits for: an instance with a page of its own (`key`), any other object of a source, or a source.
     `more` of its kind, instances of its state too, wait for the same.
     """
@@ -161,24 +161,26 @@ class Row:
     key: ObjectKey | None
     name: str
     kind: str
-    cause: Cause
+    cause: CauseRow
     by: str
     state: str = ""
     more: int = 0
 
 
-def _causes(board: Board) -> Iterator[Row]:
+def _causes(board: Dashboard) -> Iterator[ProblemRow]:
     """The worst first. Whoever waits for the same is one row; so is whatever failed with the same words."""
     waiting = [one for one in board.overview.instances if not one.is_settled]
-    rows: list[tuple[str, Row]] = []
-    for one in sorted(waiting, key=lambda one: (list(State).index(one.state), one.key)):
+    rows: list[tuple[str, ProblemRow]] = []
+    for one in sorted(waiting, key=lambda one: (list(DisplayState).index(one.state), one.key)):
         cause = one.reasons[0]
-        rows.append((one.source, Row(one.key, place(one.key), one.key.kind, cause, blocker(one, cause), one.state)))
+        rows.append(
+            (one.source, ProblemRow(one.key, place(one.key), one.key.kind, cause, blocker(one, cause), one.state))
+        )
     for source, cause in board.overview.causes:
         key = ObjectKey.parse(cause.object)
         name, kind = (place(key), key.kind) if key else (f"source/{source}", "")
-        rows.append((source, Row(None, name, kind, cause, blocker(None, cause))))
-    found: dict[tuple[object, ...], Row] = {}
+        rows.append((source, ProblemRow(None, name, kind, cause, blocker(None, cause))))
+    found: dict[tuple[object, ...], ProblemRow] = {}
     for source, row in rows:
         words = row.cause.message if row.cause.reason.is_failure else None
         same = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, words)
@@ -186,11 +188,11 @@ def _causes(board: Board) -> Iterator[Row]:
     yield from found.values()
 
 
-def levels(plan: SetPlan | None) -> list[tuple[int, list[tuple[State, int]]]]:
+def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState, int]]]]:
     """Each level with how many of its nodes are how, the worst first; for one line."""
     nodes = sorted(plan.nodes, key=lambda node: node.node.level) if plan else []
     return [
-        (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: list(State).index(item[0])))
+        (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: list(DisplayState).index(item[0])))
         for level, group in groupby(nodes, key=lambda node: node.node.level)
     ]
 
@@ -208,7 +210,7 @@ async def instance(monitor: Monitor, *, group: str, kind: str, namespace: str, n
 
 
 def _instance(
-    standing: Standing, plan: SetPlan | None, found: Explanation | None, now: datetime, board: Board
+    standing: InstanceState, plan: ApplySetPlan | None, found: CauseChain | None, now: datetime, board: Dashboard
 ) -> dict[str, Any]:
     nodes = plan.nodes if plan else ()
     drawn: Graph = graph(nodes)
@@ -241,7 +243,7 @@ def path_of(key: ObjectKey) -> str:
     )
 
 
-def _render(name: str, monitor: Monitor, board: Board | None, **context: Any) -> str:
+def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any) -> str:
     now = monitor.clock.now()
     return (
         _environment()

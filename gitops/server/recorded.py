@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from applier.cluster import ClusterName, Object
-from applier.recorded_cluster import Recorded
-from gitops.reconcile.context import Pass
+from applier.recorded_cluster import RecordedCluster
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.statuses import source_record, statuses
 from gitops.records import window_calendar
 from gitops.records.cause_rows import timestamp
@@ -20,12 +20,14 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
-def recorded(name: str, found: Pass) -> Recorded:
+def recorded(name: str, found: ReconcileResult) -> RecordedCluster:
     """What the pass did not read is absent."""
-    return Recorded(ClusterName(name), {**found.observed.objects, **dict(_concluded(found))}, found.observed.discovery)
+    return RecordedCluster(
+        ClusterName(name), {**found.observed.objects, **dict(_concluded(found))}, found.observed.discovery
+    )
 
 
-def _concluded(found: Pass) -> Iterator[tuple[ObjectKey, Object]]:
+def _concluded(found: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
     """What the pass wrote at its end. Where everything is suspended nothing was written: all stays as it was observed."""
     if found.propagation.stopped or found.now is None:
         return

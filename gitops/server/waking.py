@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gitops.config.address import Address
-from gitops.forge.connect import Kind
+from gitops.config.address import ListenAddress
+from gitops.forge.connect import ForgeKind
 from gitops.server.http import listening, only_hooks
-from gitops.server.webhook_endpoint import Receiver
+from gitops.server.webhook_endpoint import WebhookEndpoint
 from gitops.source_config import SourceConfig
 
 
 @asynccontextmanager
 async def waking(
-    woken: asyncio.Event, source: SourceConfig, forge: Kind, secrets: Path, address: Address
+    woken: asyncio.Event, source: SourceConfig, forge: ForgeKind, secrets: Path, address: ListenAddress
 ) -> AsyncIterator[str]:
     """Whoever proves, by `secrets`, that the repository has changed sets `woken`, as long as the context lasts; answers the URL at which hooks are
     taken. Raises NotListening.
@@ -26,6 +26,6 @@ async def waking(
         woken.set()
 
     elapsed = asyncio.get_running_loop().time
-    receiver = Receiver(wake, lambda: (source,), lambda: {forge: secrets}, lambda *_: None, elapsed)
+    receiver = WebhookEndpoint(wake, lambda: (source,), lambda: {forge: secrets}, lambda *_: None, elapsed)
     async with listening(only_hooks(receiver), address) as where:
         yield f"http://{where}/hooks/{forge}"

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from applier.errors import ClusterError
 from gitops.server import webhooks
-from gitops.server.bodies import Bodies, busy
+from gitops.server.bodies import BodyReader, busy
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
@@ -23,7 +23,7 @@ _UNREAD: Final = {408: "truncated", 413: "too_large", 503: "busy"}
 
 
 @dataclass
-class Receiver:
+class WebhookEndpoint:
     """`hint` asks sources soon, by name; `sources` and `secrets` (files, by provider) are those of the configuration now. `told` hears of each hook
     the provider and what became of it; `elapsed` are seconds that never go back.
     """
@@ -33,8 +33,8 @@ class Receiver:
     secrets: Callable[[], Mapping[str, Path]]
     told: Callable[[str, str], None]
     elapsed: Callable[[], float]
-    _rate: webhooks.Rate = field(default_factory=webhooks.Rate)
-    _bodies: Bodies = field(default_factory=Bodies)
+    _rate: webhooks.RateLimit = field(default_factory=webhooks.RateLimit)
+    _bodies: BodyReader = field(default_factory=BodyReader)
 
     async def answer(self, request: web.Request) -> web.Response:
         """To a request at PATH."""

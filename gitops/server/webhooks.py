@@ -125,7 +125,7 @@ def concerned(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]
 
 
 @dataclass
-class Rate:
+class RateLimit:
     """So many at once, and one more in every so many seconds (a token bucket)."""
 
     burst: float = 20.0

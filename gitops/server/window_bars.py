@@ -9,9 +9,9 @@ from typing import Final
 
 from gitops.explain.window_table import governs, next_change
 from gitops.rollouts.source_rules import SourceRules
-from gitops.times import Times
+from gitops.times import TimeFormat
 from gitops.windows.verdict import startable
-from gitops.windows.window import Kind, Window
+from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass
 
 DAYS: Final = 7
@@ -24,12 +24,12 @@ _MOST_BARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WindowRow:
     """One window. `bars` are beginning and length of what is active, in units of `SCALE`; `opens`: it lets pass now."""
 
     name: str
     source: str
-    kind: Kind
+    kind: WindowKind
     active: bool
     opens: bool
     change: str
@@ -47,7 +47,7 @@ class Day:
     label: str
 
 
-def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[Row], int]:
+def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[WindowRow], int]:
     """The windows in force, those that hold something back now first, and how many did not fit."""
     found = [_row(one.source, window, now) for one in rules for window in one.windows.values()]
     found.sort(key=lambda row: (row.opens, row.source, row.name))
@@ -62,18 +62,18 @@ def days(now: datetime) -> list[Day]:
     return [Day(x, f"{start:%a %d}" if x <= _LAST_LABEL else "") for x, start in places]
 
 
-def _row(source: str, window: Window, now: datetime) -> Row:
+def _row(source: str, window: Window, now: datetime) -> WindowRow:
     active = window.timeline.span(now).active
-    opens = not active if window.kind is Kind.DENY else startable(window, now).open
+    opens = not active if window.kind is WindowKind.DENY else startable(window, now).open
     bars = tuple(_bars(window, now))
-    change = next_change(window, Times(utc=True), now)
+    change = next_change(window, TimeFormat(utc=True), now)
     if change == "none":
         change = "for good"
-    elif window.kind is Kind.DENY:
+    elif window.kind is WindowKind.DENY:
         change = change.replace("closes", "ends") if active else f"begins {change}"
     elif not active:
         change = f"opens {change}"
-    return Row(
+    return WindowRow(
         window.name,
         source,
         window.kind,

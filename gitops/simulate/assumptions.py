@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.sandbox.controllers.workloads import Behaviour, Outcome
-from applier.sandbox.storage.store import Key
+from applier.sandbox.storage.store import StoredKey
 from gitops.durations import duration
 from renderer.frozen import dataclass
 
@@ -53,7 +53,7 @@ class Assumptions:
         ready = f"{_short(self.least)}" + (f"..{_short(self.most)}" if self.most > self.least else "")
         return ",".join((f"ready={ready}", *(f"{word}={pattern}" for word, pattern in self.rules)))
 
-    def of(self, key: Key) -> Behaviour:
+    def of(self, key: StoredKey) -> Behaviour:
         """How long this object takes."""
         digest = hashlib.blake2b(f"{self.seed}/{'/'.join(key)}".encode(), digest_size=4).digest()
         share = int.from_bytes(digest, "big") / _STEPS
@@ -69,16 +69,16 @@ def _short(length: timedelta) -> str:
 
 
 @dataclass(slots=True)
-class Assumed:
+class AssumedBehaviour:
     """The script of a simulated world. `owner` names the instance of an object, as `Kind/namespace/name`; `met` are the patterns that named
     something.
     """
 
     assumptions: Assumptions
-    owner: Callable[[Key], str]
+    owner: Callable[[StoredKey], str]
     met: set[str] = field(default_factory=set)
 
-    def behaviour(self, key: Key) -> Behaviour:
+    def behaviour(self, key: StoredKey) -> Behaviour:
         usual = self.assumptions.of(key)
         names = {name for one in (key.name, *self._instance(key)) for name in (one, f"{key.namespace}/{one}")}
         for outcome, pattern in self.assumptions.rules:
@@ -87,6 +87,6 @@ class Assumed:
                 return replace(usual, outcome=outcome)
         return usual
 
-    def _instance(self, key: Key) -> Iterator[str]:
+    def _instance(self, key: StoredKey) -> Iterator[str]:
         if owner := self.owner(key):
             yield owner.rpartition("/")[2]

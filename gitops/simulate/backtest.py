@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gitops.simulate.timeline import Arrival, Stage, Timeline
+from gitops.simulate.timeline import CommitArrival, Stage, Timeline
 from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BacktestResult:
     """One commit under the repository's own rules (`actual`) and under the others (`tested`)."""
 
-    actual: Arrival
-    tested: Arrival
+    actual: CommitArrival
+    tested: CommitArrival
 
     @property
     def delay(self) -> timedelta | None:
@@ -23,9 +23,9 @@ class Compared:
         return self.tested.settled - self.actual.settled
 
 
-def compare(actual: Timeline, tested: Timeline) -> tuple[Compared, ...]:
+def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
     """Commit by commit; both timelines are of the same commits."""
-    return tuple(map(Compared, actual.arrivals, tested.arrivals))
+    return tuple(map(BacktestResult, actual.arrivals, tested.arrivals))
 
 
 def held(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:

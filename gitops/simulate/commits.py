@@ -11,8 +11,8 @@ from gitops import source_config
 from gitops.errors import GitopsError, SourceError
 from gitops.reconcile.sources import SourceState, state_of
 from gitops.rollouts.source_rules import in_force
-from gitops.simulate.engine import Push
-from gitops.source import LocalRepository, Snapshot, Target, is_url, working_tree
+from gitops.simulate.engine import CommitPush
+from gitops.source import LocalRepository, SourceSnapshot, SourceTarget, is_url, working_tree
 from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -24,14 +24,14 @@ class RulesRefused(GitopsError):
 
 
 @dataclass(frozen=True, slots=True)
-class Commits:
+class CommitSeries:
     """The state before, and what arrives after it, in order. `problems` are the mistakes of the last commit."""
 
     base: SourceState
-    pushes: tuple[Push, ...]
+    pushes: tuple[CommitPush, ...]
     problems: tuple[Problem, ...]
 
-    def under(self, rules: Catalog) -> Commits:
+    def under(self, rules: Catalog) -> CommitSeries:
         """The same commits with these windows and policies instead of their own."""
         base = _ruled(self.base, rules)
         return replace(
@@ -40,7 +40,7 @@ class Commits:
 
 
 @dataclass
-class Repository:
+class HistoryReader:
     """A local repository as one source. Raises SourceError where there is none."""
 
     place: str
@@ -52,19 +52,19 @@ class Repository:
         config = source_config.source_config(f"{self.name or source_config.likely_name(self.place)}={self.place}")
         self.name = config.name
         self._local = LocalRepository(Path(self.place))
-        self._target = Target(config.target.url, path=self._local.path)
+        self._target = SourceTarget(config.target.url, path=self._local.path)
 
-    def step(self, base: str, head: str, start: datetime) -> Commits:
+    def step(self, base: str, head: str, start: datetime) -> CommitSeries:
         """From `base` to `head` at `start`; an empty head is the working tree as it lies."""
         before = self._state(self._local.snapshot(self._local.resolve(base)))
         snapshot = (
             self._local.snapshot(self._local.resolve(head)) if head else _as_commit(working_tree(Path(self.place)))
         )
         after = self._state(snapshot, before.catalog)
-        push = Push(start, after, snapshot.subject or snapshot.description)
-        return Commits(before, (push,), _problems(after.catalog))
+        push = CommitPush(start, after, snapshot.subject or snapshot.description)
+        return CommitSeries(before, (push,), _problems(after.catalog))
 
-    def history(self, base: str, head: str, start: datetime | None) -> Commits:
+    def history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
         """The first-parent history from `base`, which is there at the beginning, to `head`, each commit at its committer's time; with `start` all
         are moved so that the first arrives then.
         """
@@ -75,23 +75,23 @@ class Repository:
                 self.place, f"there is no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
             )
         state = before = self._state(self._local.snapshot(first))
-        pushes: list[Push] = []
+        pushes: list[CommitPush] = []
         for commit in ids:
             snapshot = self._local.snapshot(commit)
             assert snapshot.time
             state = self._state(snapshot, state.catalog)
             at = max(snapshot.time, pushes[-1].at) if pushes else snapshot.time
-            pushes.append(Push(at, state, snapshot.subject))
+            pushes.append(CommitPush(at, state, snapshot.subject))
         if start:
             moved = start - pushes[0].at
             pushes = [replace(one, at=one.at + moved) for one in pushes]
-        return Commits(before, tuple(pushes), _problems(state.catalog))
+        return CommitSeries(before, tuple(pushes), _problems(state.catalog))
 
-    def _state(self, snapshot: Snapshot, previous: Catalog | None = None) -> SourceState:
+    def _state(self, snapshot: SourceSnapshot, previous: Catalog | None = None) -> SourceState:
         return state_of(self.name, self._target, snapshot, previous)
 
 
-def _as_commit(snapshot: Snapshot) -> Snapshot:
+def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
     """A working tree under an id of its own: what differs from its HEAD is a change, not drift."""
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
     revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()

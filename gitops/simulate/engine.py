@@ -16,15 +16,15 @@ from typing import Final
 from applier.cluster import Object
 from applier.execute.results import Result
 from applier.read.observe import FEW
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.decisions.decision import earliest
-from gitops.gates.evaluate import Fact
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.fleet_state import Whole
+from gitops.gates.evaluate import ExternalFact
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.fleet_state import ClusterState
 from gitops.reconcile.incremental.interests import Roots
-from gitops.reconcile.incremental.scope import Wider, is_much
+from gitops.reconcile.incremental.scope import WidenScope, is_bulk_change
 from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.set_summaries import Account
+from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.records.cause_rows import blocked_rows
 from gitops.records.instance_status import is_waiting
@@ -33,7 +33,7 @@ from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.opened import opened
 from gitops.simulate.recorder import Recorder, called, standing
 from gitops.simulate.timeline import Timeline
-from gitops.simulate.world import VirtualClock, World
+from gitops.simulate.world import SimulatedCluster, VirtualClock
 from gitops.windows.window import LOCAL, Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -53,7 +53,7 @@ between, to be taken for what workloads do by themselves for ever.
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class CommitPush:
     """A commit that arrives at a time."""
 
     at: datetime
@@ -74,23 +74,23 @@ class Simulation:
     version: str
     recorder: Recorder = field(init=False)
     warnings: list[str] = field(default_factory=list)
-    _facts: dict[str, Fact] = field(default_factory=dict)
+    _facts: dict[str, ExternalFact] = field(default_factory=dict)
     _windows: tuple[Window, ...] = ()
     _in_turn: int = IN_TURN
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock(self.begins - BEFORE)
-        self.world = World(self.clock, self.assumptions.seed)
+        self.world = SimulatedCluster(self.clock, self.assumptions.seed)
         self.reconciler = Reconciler(
             self.world.cluster, self.version, self.clock, LOCAL, report=self._wrote, facts=lambda _: self._facts
         )
         self._is_recording = self._has_written = self._was_whole = False
         self._due: frozenset[ObjectKey] | None = frozenset()
 
-    async def run(self, base: SourceState, pushes: Sequence[Push], until: datetime) -> None:
+    async def run(self, base: SourceState, pushes: Sequence[CommitPush], until: datetime) -> None:
         """Bring about the base, then let the commits arrive; ends when nothing can happen any more, or at `until`."""
         self.recorder = Recorder(base.catalog.source, self.clock, self.begins)
-        attention = Attention(self.reconciler, self._wake, lambda _: None, watches=self.world.watches)
+        attention = EventRouter(self.reconciler, self._wake, lambda _: None, watches=self.world.watches)
         async with attention as self._attention:
             await self._found(base)
             self.world.assume(self.assumptions)
@@ -124,7 +124,7 @@ class Simulation:
     def _heed(self, catalog: Catalog) -> None:
         self.world.serve(catalog)
         gates = (gate for definition in catalog.definitions.values() for gate in definition.gates)
-        self._facts |= {name: Fact(True) for gate in gates for name in gate.externals}
+        self._facts |= {name: ExternalFact(True) for gate in gates for name in gate.externals}
         rules = in_force(catalog, {})
         self._windows = tuple(rules.windows.values())
         self._in_turn = max([IN_TURN, *(one.max_flaps + 2 for one in rules.policies)])
@@ -132,37 +132,37 @@ class Simulation:
     def _wake(self, roots: Roots) -> None:
         self._due = None if roots is None or self._due is None else self._due | frozenset(roots)
 
-    async def _looked(self, state: SourceState) -> Pass:
+    async def _looked(self, state: SourceState) -> ReconcileResult:
         """At everything, and as `_settle`."""
         self._wake(None)
         return await self._settle(state)
 
-    async def _settle(self, state: SourceState) -> Pass:
+    async def _settle(self, state: SourceState) -> ReconcileResult:
         """Passes at one moment over what is due, until nothing is; everything as it is known then."""
         for _ in range(AT_ONCE):
             due, self._due = self._due, frozenset()
             whole = self.reconciler.whole
-            if due is None or is_much(len(due), [state]):
+            if due is None or is_bulk_change(len(due), [state]):
                 await self._look(self.reconciler.reconcile([state]), None)
             elif due:
                 roots = sorted(due)[:FEW]
                 self._wake(due.difference(roots))
-                await self._look(self.reconciler.part(roots), roots)
-            elif whole and whole.moved:
-                granted = await self.reconciler.grant()
-                self._wake(None if isinstance(granted, Wider) else granted)
-            elif whole and whole.is_outdated:
+                await self._look(self.reconciler.reconcile_roots(roots), roots)
+            elif whole and whole.rollouts_to_recompute:
+                granted = await self.reconciler.reconcile_grants()
+                self._wake(None if isinstance(granted, WidenScope) else granted)
+            elif whole and whole.has_stale_causes:
                 self._tell_again(whole)
             else:
                 break
         return self._last.latest() if self._last.latest else self._last
 
-    async def _look(self, work: Coroutine[None, None, Pass | Wider], roots: Roots) -> None:
-        self._attention.before(roots)
+    async def _look(self, work: Coroutine[None, None, ReconcileResult | WidenScope], roots: Roots) -> None:
+        self._attention.begin_pass(roots)
         found = await work
-        await self._attention.after(found if isinstance(found, Pass) else None, roots)
+        await self._attention.end_pass(found if isinstance(found, ReconcileResult) else None, roots)
         self.world.settle()
-        if isinstance(found, Wider):
+        if isinstance(found, WidenScope):
             self._wake(None)
             return
         self._last, self._was_whole = found, roots is None
@@ -174,15 +174,15 @@ class Simulation:
     def _is_due(self, moment: datetime | None) -> bool:
         return moment is not None and moment <= self.clock.now()
 
-    def _tell_again(self, whole: Whole) -> None:
+    def _tell_again(self, whole: ClusterState) -> None:
         """Why those wait that have not moved. Where they wait for something else a pass over everything tells it."""
-        found = self.reconciler.retold()
+        found = self.reconciler.changed_move_causes()
         before = (standing(whole.ledger.accounts[one.rendered.parent], None) for one in found)
-        if not all(standing(Account.of(one), None).continues(was) for one, was in zip(found, before, strict=True)):
+        if not all(standing(SetSummary.of(one), None).continues(was) for one, was in zip(found, before, strict=True)):
             self._wake(None)
-        whole.retell(found)
+        whole.update_move_causes(found)
 
-    def _is_known(self, found: Pass) -> bool:
+    def _is_known(self, found: ReconcileResult) -> bool:
         """Has the pass seen all that the next one reads? It went on until nothing more was allowed by what was answered to its own writes, and what
         it wrote at its end are records of what it knows; but others may read the status of an instance.
         """
@@ -223,7 +223,7 @@ class Simulation:
             if self._is_due(edge) or self._is_due(found.plan.turns_at):
                 self._wake(None)
             elif self._is_due(found.propagation.wake_at):
-                self._wake(self.reconciler.elapse())
+                self._wake(self.reconciler.advance_clock())
 
     def _next_edge(self) -> datetime | None:
         """When a window begins or ends next, or lets nothing new start in what is left of it."""
@@ -237,7 +237,7 @@ class Simulation:
             self.recorder.wrote(result)
 
 
-def _read(found: Pass) -> Mapping[ObjectKey, Object | None]:
+def _read(found: ReconcileResult) -> Mapping[ObjectKey, Object | None]:
     """Instances whose status others read, as they were seen. Whether those of a source are healthy is of no interest to it, but to what depends on
     them; in the end, when none of them waits, it is what the source still waits for.
     """

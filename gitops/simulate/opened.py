@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.kinds import WINDOW
 
 _ALWAYS: Final = {"once": [{"start": "1970-01-01T00:00", "end": "2400-01-01T00:00"}]}
@@ -20,7 +20,7 @@ def opened(catalog: Catalog) -> Catalog:
     return replace(catalog, rules=tuple(map(_harmless, windows)))
 
 
-def _harmless(rule: Declared) -> Declared:
+def _harmless(rule: DeclaredObject) -> DeclaredObject:
     spec: Mapping[str, Any] = rule.manifest.get("spec") or {}
     kept = {name: spec[name] for name in ("kind", "timeZone") if name in spec}
     schedule = _ALWAYS if spec.get("kind") == "Allow" else _NEVER

@@ -7,23 +7,23 @@ from dataclasses import field, replace
 from datetime import datetime
 from itertools import takewhile
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.reconcile.context import Pass
-from gitops.reconcile.notable_changes import Halted, Held, News, Overridden, WaveOver, news
-from gitops.reconcile.set_summaries import Account, Ledger
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.notable_changes import InstancesHeld, News, RolloutHalted, WaveSettled, WindowOverridden, news
+from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.rollouts.items import name_of
 from gitops.simulate.timeline import (
-    Arrival,
-    Calendar,
-    Event,
+    CommitArrival,
     Opening,
-    Span,
+    SimulatedWindow,
     Stage,
-    Standing,
     Timeline,
+    TimelineEvent,
     Track,
+    TrackSpan,
+    TrackState,
     stage_of,
 )
 from gitops.windows.window import Window
@@ -41,9 +41,9 @@ class Recorder:
     source: str
     clock: Clock
     begins: datetime
-    arrivals: list[Arrival] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    _last: Pass | None = None
+    arrivals: list[CommitArrival] = field(default_factory=list)
+    events: list[TimelineEvent] = field(default_factory=list)
+    _last: ReconcileResult | None = None
     _tracks: dict[ObjectKey, Track] = field(default_factory=dict)
 
     @property
@@ -53,7 +53,7 @@ class Recorder:
     def arrived(self, commit: str, subject: str) -> None:
         if self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], overtaken=True)
-        self.arrivals.append(Arrival(self.now, commit, subject))
+        self.arrivals.append(CommitArrival(self.now, commit, subject))
         self._tell("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
 
     def wrote(self, result: Result) -> None:
@@ -71,9 +71,9 @@ class Recorder:
         if (track := self._tracks.get(result.set)) and not track.written:
             self._tracks[result.set] = replace(track, written=True)
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         """How everything is after the passes of a moment."""
-        found = replace(found, ledger=Ledger.of(found.plan, self._last.ledger if self._last else None))
+        found = replace(found, ledger=SetSummaries.of(found.plan, self._last.ledger if self._last else None))
         for happened in news(self._last, found):
             self._news(happened)
         self._last = found
@@ -82,7 +82,7 @@ class Recorder:
         for key, account in instances.items():
             self._stands(key, standing(account, owners.get(key)), found)
         for key in [key for key in self._tracks if key not in instances]:
-            self._stands(key, Standing(Stage.GONE, Reason.SETTLED), found)
+            self._stands(key, TrackState(Stage.GONE, Reason.SETTLED), found)
         is_over = all(track.spans[-1].standing.stage in (Stage.SETTLED, Stage.GONE) for track in self._tracks.values())
         rest = any(one.rows or one.is_waiting for key, one in accounts.items() if key not in instances)
         if is_over and not rest and self.arrivals and self.arrivals[-1].settled is None:
@@ -124,12 +124,12 @@ class Recorder:
         *earlier, last = track.spans
         return replace(track, spans=(*earlier, replace(last, ends=self.now)))
 
-    def _stands(self, key: ObjectKey, here: Standing, found: Pass) -> None:
+    def _stands(self, key: ObjectKey, here: TrackState, found: ReconcileResult) -> None:
         track = self._tracks.get(key)
         rollout: Mapping[str, str] = found.propagation.remembered.get(key, {}).get("rollout") or {}
         name, wave = rollout.get("name", ""), rollout.get("wave", "")
         if track is None:
-            self._tracks[key] = Track(key, name, wave, (Span(self.now, self.now, here),))
+            self._tracks[key] = Track(key, name, wave, (TrackSpan(self.now, self.now, here),))
             return
         *earlier, last = track.spans
         name, wave = (name, wave) if rollout else (track.rollout, track.wave)
@@ -138,10 +138,10 @@ class Recorder:
         else:
             self._told(key, last, here)
             ended = [*earlier, replace(last, ends=self.now)] if last.begins < self.now else earlier
-            spans = (*ended, Span(self.now, self.now, here))
+            spans = (*ended, TrackSpan(self.now, self.now, here))
         self._tracks[key] = replace(track, rollout=name, wave=wave, spans=spans)
 
-    def _told(self, key: ObjectKey, last: Span, here: Standing) -> None:
+    def _told(self, key: ObjectKey, last: TrackSpan, here: TrackState) -> None:
         """Readiness and settling, which no write tells."""
         took = (
             f" after {length((self.now - last.begins).total_seconds())}" if last.standing.stage is Stage.MOVING else ""
@@ -158,22 +158,24 @@ class Recorder:
 
     def _news(self, one: News) -> None:
         match one:
-            case WaveOver(rollout=rollout, wave=wave, following=following):
+            case WaveSettled(rollout=rollout, wave=wave, following=following):
                 then = f"; wave {following} starts" if following else ""
                 text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
                 self._tell("wave", rollout, text, wave=wave.name)
-            case Halted(rollout=rollout, target=target, why=why):
+            case RolloutHalted(rollout=rollout, target=target, why=why):
                 self._tell("halted", rollout, f"{target} HALTED: {why}", target=target)
-            case Overridden(rollout=rollout, decision=made):
+            case WindowOverridden(rollout=rollout, decision=made):
                 self._tell("overridden", rollout, f"{made.subject}: {made.why}", by=made.by)
-            case Held(instances=keys, node=node, cause=cause):
+            case InstancesHeld(instances=keys, node=node, cause=cause):
                 who = called(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 fields = {"instances": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
                 text = f"{node} HELD: {cause.message}".strip()
                 self._tell("held", who, text, **fields, until=cause.until)
 
     def _tell(self, kind: str, who: str, text: str, **fields: object) -> None:
-        self.events.append(Event(self.now, kind, who, text, {name: value for name, value in fields.items() if value}))
+        self.events.append(
+            TimelineEvent(self.now, kind, who, text, {name: value for name, value in fields.items() if value})
+        )
 
 
 def called(key: ObjectKey) -> str:
@@ -192,7 +194,7 @@ def length(seconds: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def standing(account: Account, owner: Blocked | None) -> Standing:
+def standing(account: SetSummary, owner: Cause | None) -> TrackState:
     """Where one instance stands after a pass; `owner`: why it may not be made yet."""
     parent = account.plan.parent
     if parent is None and owner:
@@ -201,16 +203,16 @@ def standing(account: Account, owner: Blocked | None) -> Standing:
         node, cause, _ = account.rows[0]
         return _because(node, cause)
     if account.is_waiting or parent is None:
-        return Standing(Stage.MOVING, Reason.PROGRESSING)
-    return Standing(Stage.SETTLED, Reason.SETTLED)
+        return TrackState(Stage.MOVING, Reason.PROGRESSING)
+    return TrackState(Stage.SETTLED, Reason.SETTLED)
 
 
-def _because(node: str, cause: Blocked) -> Standing:
+def _because(node: str, cause: Cause) -> TrackState:
     by = tuple(dict.fromkeys(one.name for one in cause.because))
-    return Standing(stage_of(cause.reason), cause.reason, cause.message, node, by, cause.until)
+    return TrackState(stage_of(cause.reason), cause.reason, cause.message, node, by, cause.until)
 
 
-def _wanted(ledger: Ledger) -> dict[ObjectKey, Blocked]:
+def _wanted(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
     """Why an object that a set wants may not be written, by its key."""
     nodes = (node for account in ledger.restless() for node in account.restless)
     return {
@@ -220,14 +222,14 @@ def _wanted(ledger: Ledger) -> dict[ObjectKey, Blocked]:
     }
 
 
-def _calendar(window: Window, begins: datetime, ends: datetime) -> Calendar:
+def _calendar(window: Window, begins: datetime, ends: datetime) -> SimulatedWindow:
     spans = takewhile(lambda span: span[0] is None or span[0] < ends, window.timeline.intervals(begins))
     openings = tuple(Opening(*span) for span in spans)
-    return Calendar(window.name, str(window.kind), str(window.zone), window.description, openings)
+    return SimulatedWindow(window.name, str(window.kind), str(window.zone), window.description, openings)
 
 
-def _edges(one: Calendar, begins: datetime, ends: datetime) -> Iterator[Event]:
+def _edges(one: SimulatedWindow, begins: datetime, ends: datetime) -> Iterator[TimelineEvent]:
     for opening in one.openings:
         for moment, word in ((opening.begins, "begins"), (opening.ends, "ends")):
             if moment and begins <= moment <= ends:
-                yield Event(moment, "window", one.name, f"window {word} ({one.kind})", {"edge": word})
+                yield TimelineEvent(moment, "window", one.name, f"window {word} ({one.kind})", {"edge": word})

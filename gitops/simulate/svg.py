@@ -14,7 +14,7 @@ from typing import Final
 from gitops.rollouts.items import name_of
 from gitops.simulate.axis import Axis
 from gitops.simulate.recorder import called, length
-from gitops.simulate.timeline import Calendar, Span, Stage, Timeline, Track
+from gitops.simulate.timeline import SimulatedWindow, Stage, Timeline, Track, TrackSpan
 from gitops.windows import zones
 from renderer.frozen import dataclass
 
@@ -151,7 +151,7 @@ class _Picture:
                 kind = window.kind.lower()
                 yield f'<rect class="{kind}" rx="3" x="{x}" y="{y + 2}" width="{width}" height="{_STRIP - 7}"><title>{_text(words)}</title></rect>'
 
-    def _openings(self, window: Calendar) -> Iterator[tuple[float, float]]:
+    def _openings(self, window: SimulatedWindow) -> Iterator[tuple[float, float]]:
         for opening in window.openings:
             left = self._x(opening.begins or self.timeline.begins)
             right = self._x(opening.ends or self.timeline.ends)
@@ -171,7 +171,7 @@ class _Picture:
                 yield from self._bar(track, span, y)
             y += _ROW
 
-    def _bar(self, track: Track, span: Span, y: int) -> Iterator[str]:
+    def _bar(self, track: Track, span: TrackSpan, y: int) -> Iterator[str]:
         stage, left = span.standing.stage, self._x(span.begins)
         width = max(2.0, round(self._x(span.ends) - left, 1))
         inset = {Stage.WAITING: 8, Stage.SETTLED: 4, Stage.GONE: 9}.get(stage, 3)

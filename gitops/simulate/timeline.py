@@ -39,7 +39,7 @@ def stage_of(reason: Reason) -> Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrackState:
     """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes."""
 
     stage: Stage
@@ -49,19 +49,19 @@ class Standing:
     by: tuple[str, ...] = ()
     until: datetime | None = None
 
-    def continues(self, before: Standing) -> bool:
+    def continues(self, before: TrackState) -> bool:
         """Is it the same, apart from its words, and from who is before it in its turn?"""
         is_same = (self.stage, self.reason, self.node) == (before.stage, before.reason, before.node)
         return is_same and (self.stage is not Stage.HELD or self.by == before.by)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TrackSpan:
     """A standing for some time; `ends` is that of the simulation where nothing ended it."""
 
     begins: datetime
     ends: datetime
-    standing: Standing
+    standing: TrackState
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class Track:
     instance: ObjectKey
     rollout: str
     wave: str
-    spans: tuple[Span, ...]
+    spans: tuple[TrackSpan, ...]
     written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TimelineEvent:
     """Something that happened. `who` is a source, rollout, instance or window; `kind` and `fields` are for machines."""
 
     at: datetime
@@ -95,7 +95,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class SimulatedWindow:
     """One window while the simulation ran."""
 
     name: str
@@ -106,7 +106,7 @@ class Calendar:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class CommitArrival:
     """A commit, when it came, when the first of it was written, and when all that it wants was so; None where that is not yet. `overtaken`: another
     came before that.
     """
@@ -127,10 +127,10 @@ class Timeline:
     begins: datetime
     ends: datetime
     ended: str
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[CommitArrival, ...]
     tracks: tuple[Track, ...]
-    events: tuple[Event, ...]
-    windows: tuple[Calendar, ...]
+    events: tuple[TimelineEvent, ...]
+    windows: tuple[SimulatedWindow, ...]
     warnings: tuple[str, ...] = ()
 
     @property

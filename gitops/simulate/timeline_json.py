@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gitops.records.cause_rows import timestamp
-from gitops.simulate.backtest import Compared
-from gitops.simulate.timeline import Arrival, Calendar, Event, Span, Timeline, Track
+from gitops.simulate.backtest import BacktestResult
+from gitops.simulate.timeline import CommitArrival, SimulatedWindow, Timeline, TimelineEvent, Track, TrackSpan
 
 
 def as_json(timeline: Timeline, *, assumed: str, seed: int) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def as_json(timeline: Timeline, *, assumed: str, seed: int) -> dict[str, Any]:
     }
 
 
-def compared_as_json(found: tuple[Compared, ...]) -> list[dict[str, Any]]:
+def compared_as_json(found: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
     """Of each commit how both sets of rules would have treated it; `delaySeconds` is missing where one of them never settles it."""
     return [
         {
@@ -42,11 +42,11 @@ def compared_as_json(found: tuple[Compared, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _arrival(one: Arrival) -> dict[str, Any]:
+def _arrival(one: CommitArrival) -> dict[str, Any]:
     return {"at": timestamp(one.at), "commit": one.commit, "subject": one.subject, **_outcome(one)}
 
 
-def _outcome(one: Arrival) -> dict[str, Any]:
+def _outcome(one: CommitArrival) -> dict[str, Any]:
     times = {"started": one.started, "settled": one.settled}
     told = {name: timestamp(moment) for name, moment in times.items() if moment}
     return {**told, **({"overtaken": True} if one.overtaken else {})}
@@ -65,7 +65,7 @@ def _track(one: Track) -> dict[str, Any]:
     }
 
 
-def _span(span: Span) -> dict[str, Any]:
+def _span(span: TrackSpan) -> dict[str, Any]:
     told = span.standing
     detail = {"node": told.node, "message": told.message, "by": list(told.by)}
     return {
@@ -78,7 +78,7 @@ def _span(span: Span) -> dict[str, Any]:
     }
 
 
-def _calendar(one: Calendar) -> dict[str, Any]:
+def _calendar(one: SimulatedWindow) -> dict[str, Any]:
     return {
         "name": one.name,
         "kind": one.kind,
@@ -90,6 +90,6 @@ def _calendar(one: Calendar) -> dict[str, Any]:
     }
 
 
-def _event(one: Event) -> dict[str, Any]:
+def _event(one: TimelineEvent) -> dict[str, Any]:
     fields = {name: timestamp(value) if hasattr(value, "isoformat") else value for name, value in one.fields.items()}
     return {"at": timestamp(one.at), "kind": one.kind, "who": one.who, "message": one.text, **fields}

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import orjson
 
-from applier.cluster import Change, Cluster, Object, Subject
+from applier.cluster import Cluster, Object, WatchEvent, WatchTarget
 from applier.errors import ClusterError
 from applier.read.watches import Watches
 from applier.sandbox.api.request_path import address, segments
 from applier.sandbox.controllers.workloads import Script
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
-from applier.sandbox.storage.store import Event, Key, Store
+from applier.sandbox.storage.store import Store, StoredKey, StoreEvent
 from applier.sandbox.wire import Request, Response
 from gitops.reconcile.incremental.interests import is_watched
 from gitops.sandbox import evaluate
-from gitops.simulate.assumptions import Assumed, Assumptions
+from gitops.simulate.assumptions import AssumedBehaviour, Assumptions
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -55,14 +55,14 @@ class VirtualClock:
 
 
 @dataclass
-class World:
+class SimulatedCluster:
     """A cluster that holds nothing yet. Everything gets ready at once until `assume` is called."""
 
     clock: VirtualClock
     seed: int = 0
     served: set[GroupKind] = field(default_factory=set)
-    _assumed: Assumed | None = None
-    _events: list[Event] = field(default_factory=list)
+    _assumed: AssumedBehaviour | None = None
+    _events: list[StoreEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         chance = random.Random(self.seed)
@@ -80,7 +80,7 @@ class World:
     def assume(self, assumptions: Assumptions) -> None:
         """From now on workloads behave like this."""
         assert self.sandbox.workloads
-        self._assumed = self.sandbox.workloads.script = Assumed(assumptions, self._owner)
+        self._assumed = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owner)
 
     @property
     def unmet(self) -> list[str]:
@@ -100,9 +100,9 @@ class World:
     def watches(
         self,
         cluster: Cluster,
-        changed: Callable[[Change], None],
-        begun: Callable[[Subject], None],
-        failed: Callable[[Subject, ClusterError], None],
+        changed: Callable[[WatchEvent], None],
+        begun: Callable[[WatchTarget], None],
+        failed: Callable[[WatchTarget, ClusterError], None],
     ) -> Watches:
         """Who is told by `settle`."""
         self._told = _Told(cluster, changed, begun, failed)
@@ -115,7 +115,7 @@ class World:
         for event in events:
             if kind := self.sandbox.state.kinds.stored(event.after.key.resource):
                 typed = {"apiVersion": kind.api_version, "kind": kind.kind}
-                self._told.tell(Change({**typed, **event.after.object()}, event.type == "DELETED"))
+                self._told.tell(WatchEvent({**typed, **event.after.object()}, event.type == "DELETED"))
 
     def get(self, key: ObjectKey) -> Object | None:
         """An object as it is now, without apiVersion and kind."""
@@ -142,7 +142,7 @@ class World:
         if "events" in path:
             return Response(201, request.body)
         name = path[path.index("namespaces") + 1] if "namespaces" in path[:-2] else ""
-        if name and self.sandbox.state.store.get(Key("namespaces", "", name)) is None:
+        if name and self.sandbox.state.store.get(StoredKey("namespaces", "", name)) is None:
             body = orjson.dumps({"metadata": {"name": name}})
             self.sandbox.handle(Request("POST", "/api/v1/namespaces", _JSON, body))
         laid = self._laid(request) if path[-1:] == ["status"] else None
@@ -164,7 +164,7 @@ class World:
             state.write(kind.key(where.namespace, where.name), laid)
         return Response(200, orjson.dumps(laid))
 
-    def _owner(self, key: Key) -> str:
+    def _owner(self, key: StoredKey) -> str:
         stored = self.sandbox.state.store.get(key)
         metadata: Mapping[str, Any] = stored.object()["metadata"] if stored else {}
         found: str = (metadata.get("annotations") or {}).get(well_known.INSTANCE, "")
@@ -175,14 +175,14 @@ class World:
 class _Told(Watches):
     """Watches that hear of what has changed when they are told, and wait for nothing."""
 
-    _wanted: dict[GroupKind, list[Subject]] = field(default_factory=dict)
+    _wanted: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
-    async def want(self, subjects: Collection[Subject]) -> None:
+    async def want(self, subjects: Collection[WatchTarget]) -> None:
         self._wanted = {}
         for subject in subjects:
             self._wanted.setdefault(subject.kind, []).append(subject)
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: WatchEvent) -> None:
         wanted = self._wanted.get(group_kind(change.object), ())
         if any(is_watched(subject, change.object) for subject in wanted):
             self.changed(change)

@@ -6,34 +6,45 @@ Nothing is ever checked out, and nothing that a repository holds is ever run.
 
 from gitops.source.credentials import Credentials
 from gitops.source.mirror import Mirror, Tip, default_cache
-from gitops.source.revert import Irreversible, Reversal
+from gitops.source.revert import RevertError, RevertRequest
 from gitops.source.signatures import Verification
-from gitops.source.snapshot import File, Limits, Snapshot, SourceProblem
+from gitops.source.snapshot import File, ReadLimits, SourceProblem, SourceSnapshot
 from gitops.source.stopping import unless, while_inside
-from gitops.source.target import Branch, Commit, Head, Ref, Tag, Target, Versions, is_url, parse_ref, redact
-from gitops.source.version_range import Range
+from gitops.source.target import (
+    BranchRef,
+    CommitRef,
+    DefaultBranchRef,
+    Ref,
+    SourceTarget,
+    TagRef,
+    VersionRef,
+    is_url,
+    parse_ref,
+    redact,
+)
+from gitops.source.version_range import VersionRange
 from gitops.source.worktree import LocalRepository, working_tree
 
 __all__ = [
-    "Branch",
-    "Commit",
+    "BranchRef",
+    "CommitRef",
     "Credentials",
+    "DefaultBranchRef",
     "File",
-    "Head",
-    "Irreversible",
-    "Limits",
     "LocalRepository",
     "Mirror",
-    "Range",
+    "ReadLimits",
     "Ref",
-    "Reversal",
-    "Snapshot",
+    "RevertError",
+    "RevertRequest",
     "SourceProblem",
-    "Tag",
-    "Target",
+    "SourceSnapshot",
+    "SourceTarget",
+    "TagRef",
     "Tip",
     "Verification",
-    "Versions",
+    "VersionRange",
+    "VersionRef",
     "default_cache",
     "is_url",
     "parse_ref",

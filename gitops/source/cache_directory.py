@@ -18,7 +18,7 @@ from gitops.errors import CacheUnavailable
 from gitops.source.lock import locked
 
 
-class Home:
+class CacheDirectory:
     """The directory for the repository at `location`, below `cache`. Nothing is made before it is needed.
 
     All methods raise `CacheUnavailable` if the disk does not let them, or if the lock is not free in `lock_timeout`

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from gitops.errors import Unauthorized
 from gitops.secret_file import secret_in
-from gitops.source.target import Target
+from gitops.source.target import SourceTarget
 from renderer.frozen import dataclass
 
 _ASKPASS = """\
@@ -46,7 +46,7 @@ class Credentials:
     known_hosts_file: Path | None = None
     ca_file: Path | None = None
 
-    def environment(self, target: Target, home: Path) -> dict[str, str]:
+    def environment(self, target: SourceTarget, home: Path) -> dict[str, str]:
         """The variables that let Git reach `target`. Writes the asking script into `home`.
 
         Raises `Unauthorized` if a file cannot be read, or holds nothing.
@@ -95,7 +95,7 @@ class Credentials:
             command += [f'-oUserKnownHostsFile="{known}"', "-oGlobalKnownHostsFile=none"]
         return command
 
-    def _check_usable(self, target: Target) -> None:
+    def _check_usable(self, target: SourceTarget) -> None:
         for file in self._files:
             if not os.access(file, os.R_OK):
                 why, advice = "cannot be read", "check path and permissions"

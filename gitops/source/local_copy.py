@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
-from gitops.source.cache_directory import Home, sweep
+from gitops.source.cache_directory import CacheDirectory, sweep
 from gitops.source.git import Git, GitError
 from gitops.source.remote import Remote
 from gitops.source.repository import Repository
-from gitops.source.snapshot import Limits
+from gitops.source.snapshot import ReadLimits
 
 T = TypeVar("T")
 
@@ -38,10 +38,12 @@ _TIDY = (
 )
 
 
-class Copy:
+class LocalCopy:
     """What is in `home` of the repository `remote`, which messages call `name`. Raises what `Mirror` does."""
 
-    def __init__(self, remote: Remote, home: Home, name: str, *, limits: Limits, tick: Callable[[], None]) -> None:
+    def __init__(
+        self, remote: Remote, home: CacheDirectory, name: str, *, limits: ReadLimits, tick: Callable[[], None]
+    ) -> None:
         self._remote = remote
         self._home = home
         self._name = name

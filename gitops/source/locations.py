@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from gitops.errors import SourceError
 from gitops.source.mirror import Mirror, default_cache
-from gitops.source.snapshot import Snapshot
-from gitops.source.target import Target, identity, is_url, parse_ref
+from gitops.source.snapshot import SourceSnapshot
+from gitops.source.target import SourceTarget, identity, is_url, parse_ref
 from gitops.source.worktree import LocalRepository, working_tree
 
 
-class Commits(NamedTuple):
+class ComparedCommits(NamedTuple):
     """The `base` is as it was when the head left it, None where none is named; `tip` is the commit to which it has gone on since, empty where it has
     not. `path` is what of their repository they are of.
     """
 
-    head: Snapshot
-    base: Snapshot | None
+    head: SourceSnapshot
+    base: SourceSnapshot | None
     tip: str
     path: str
 
@@ -32,14 +32,14 @@ def read(
     *,
     revision: str = "",
     ref: str = "",
-    beside: Snapshot | None = None,
+    beside: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> Snapshot:
+) -> SourceSnapshot:
     """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
     are not in the snapshot `beside` it. `tick` is called now and then while the server of a URL is waited for.
     """
     if is_url(place):
-        mirror = Mirror(Target(place, parse_ref(ref)), default_cache(), tick=tick)
+        mirror = Mirror(SourceTarget(place, parse_ref(ref)), default_cache(), tick=tick)
         return mirror.snapshot(mirror.resolve(revision) if revision else mirror.fetch())
     path = Path(place)
     if not path.exists():
@@ -50,7 +50,7 @@ def read(
     return local.snapshot(local.resolve(revision), at_hand=beside.files.values() if beside else ())
 
 
-def compared(place: str, base: str, head: str, tick: Callable[[], None] = lambda: None) -> Commits:
+def compared(place: str, base: str, head: str, tick: Callable[[], None] = lambda: None) -> ComparedCommits:
     """What a plan reads: the commit `head` (empty: the directory as it lies), and the `base` where one is named.
 
     Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without the commit where the two parted.
@@ -58,10 +58,10 @@ def compared(place: str, base: str, head: str, tick: Callable[[], None] = lambda
     read_head = read(place, revision=head, tick=tick)
     path = path_within(place)
     if not base:
-        return Commits(read_head, None, "", path)
+        return ComparedCommits(read_head, None, "", path)
     left, tip = _fork(place, base, head)
     read_base = read(place, revision=left, beside=read_head, tick=tick)
-    return Commits(read_head, read_base, "" if left == tip else tip, path)
+    return ComparedCommits(read_head, read_base, "" if left == tip else tip, path)
 
 
 def _fork(place: str, base: str, head: str) -> tuple[str, str]:

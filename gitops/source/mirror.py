@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound
 from gitops.source import revert
-from gitops.source.cache_directory import Home
+from gitops.source.cache_directory import CacheDirectory
 from gitops.source.credentials import Credentials
 from gitops.source.git import GitError
-from gitops.source.local_copy import Copy
+from gitops.source.local_copy import LocalCopy
 from gitops.source.remote import Remote, first_of, with_peeled
-from gitops.source.revert import Reversal
+from gitops.source.revert import RevertRequest
 from gitops.source.signatures import Verification, first_unsigned
-from gitops.source.snapshot import DEFAULT_LIMITS, Limits, Snapshot
-from gitops.source.target import Branch, Commit, Head, Tag, Target, Versions, parse_ref
+from gitops.source.snapshot import DEFAULT_LIMITS, ReadLimits, SourceSnapshot
+from gitops.source.target import BranchRef, CommitRef, DefaultBranchRef, SourceTarget, TagRef, VersionRef, parse_ref
 
 _REVISION = re.compile(r"(?P<name>[^~^]+)(?P<steps>(?:[~^][0-9]{0,6})*)")
 _SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
@@ -55,12 +55,12 @@ class Mirror:
 
     def __init__(
         self,
-        target: Target,
+        target: SourceTarget,
         cache: Path,
         *,
         credentials: Credentials | None = None,
         allow_file: bool = True,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ReadLimits = DEFAULT_LIMITS,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
         if target.scheme == "file" and not allow_file:
@@ -69,10 +69,10 @@ class Mirror:
         self._name = str(target)
         self._limits = limits
         self._tick = tick
-        self._home = Home(cache, target.location, lock_timeout=limits.lock_timeout, tick=tick)
+        self._home = CacheDirectory(cache, target.location, lock_timeout=limits.lock_timeout, tick=tick)
         self._credentials = credentials or Credentials()
         self._remote = self._remote_as(self._credentials)
-        self._copy = Copy(self._remote, self._home, self._name, limits=limits, tick=tick)
+        self._copy = LocalCopy(self._remote, self._home, self._name, limits=limits, tick=tick)
         self._judged_unsigned: tuple[object, str] | None = None
 
     @property
@@ -89,9 +89,9 @@ class Mirror:
     def wanted(self) -> tuple[str, ...]:
         """The refs that tell where the target stands, to be asked for with `refs`; none for a commit."""
         match self.target.ref:
-            case Commit():
+            case CommitRef():
                 return ()
-            case Versions():
+            case VersionRef():
                 return ("refs/tags/*",)
         return with_peeled([_remote_name(self.target)])
 
@@ -103,16 +103,16 @@ class Mirror:
         """Where the target stands, by the server's `refs`; without them the server is asked."""
         refs = self.refs(*self.wanted) if refs is None else refs
         match self.target.ref:
-            case Commit(sha):
+            case CommitRef(sha):
                 return Tip(sha, sha)
-            case Versions(versions):
+            case VersionRef(versions):
                 tags = (name.removeprefix("refs/tags/") for name in refs if name.startswith("refs/tags/"))
                 names = [f"refs/tags/{versions.highest(tags)}"]
             case _:
                 names = [_remote_name(self.target)]
         if found := first_of(names, refs):
             return Tip(*found)
-        if isinstance(self.target.ref, Versions):
+        if isinstance(self.target.ref, VersionRef):
             raise self._not_found(
                 f"no tag has a version in the range {self.target.ref.range}", "check `ref`, or push one"
             )
@@ -134,10 +134,10 @@ class Mirror:
         """Forget what was lent, but for the refs with these full names. Asks nobody."""
         self._copy.give_back(kept)
 
-    def snapshot(self, revision: str) -> Snapshot:
+    def snapshot(self, revision: str) -> SourceSnapshot:
         """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
 
-        def read() -> Snapshot:
+        def read() -> SourceSnapshot:
             with self._copy.reading() as repository:
                 return repository.snapshot(revision, self.target.path)
 
@@ -189,7 +189,7 @@ class Mirror:
         with self._copy.reading() as repository:
             return repository.merge_base(one, other)
 
-    def reverted(self, reversal: Reversal) -> str:
+    def reverted(self, reversal: RevertRequest) -> str:
         """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
         with self._copy.changing(sha256=len(reversal.onto) == 64) as git:
             return revert.reverted(git, reversal)
@@ -224,14 +224,14 @@ class Mirror:
 
     def _fallback(self, otherwise: str) -> str:
         """What to fetch where the copy is damaged; a range of versions says nothing without the server."""
-        return otherwise if isinstance(self.target.ref, Versions) else _remote_name(self.target)
+        return otherwise if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _named(self, name: str) -> str:
         ref = parse_ref(name)
         match ref:
-            case Commit(sha):
+            case CommitRef(sha):
                 return self._copy.obtain(sha, sha)
-            case Head():
+            case DefaultBranchRef():
                 candidates = ["HEAD"]
             case _ if name.startswith("refs/"):
                 candidates = [name]
@@ -247,13 +247,13 @@ class Mirror:
         return RevisionNotFound(self._name, why, advice=advice)
 
 
-def _remote_name(target: Target) -> str:
+def _remote_name(target: SourceTarget) -> str:
     match target.ref:
-        case Branch(name):
+        case BranchRef(name):
             return f"refs/heads/{name}"
-        case Tag(name):
+        case TagRef(name):
             return f"refs/tags/{name}"
-        case Commit(sha):
+        case CommitRef(sha):
             return sha
-        case Versions() | Head():
+        case VersionRef() | DefaultBranchRef():
             return "HEAD"

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitops.errors import RefusedContent, SourceError, Unreachable
-from gitops.source.cache_directory import Home
+from gitops.source.cache_directory import CacheDirectory
 from gitops.source.credentials import Credentials
 from gitops.source.git import Git, GitError
 from gitops.source.git_errors import explain, said_by_git
-from gitops.source.snapshot import Limits
-from gitops.source.target import Target, redact
+from gitops.source.snapshot import ReadLimits
+from gitops.source.target import SourceTarget, redact
 
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"),
@@ -32,7 +32,13 @@ class Remote:
     """The repository at `target`, reached with `credentials`. `home` is where Git stands while it asks; `tick` is called now and then meanwhile."""
 
     def __init__(
-        self, target: Target, home: Home, *, credentials: Credentials, limits: Limits, tick: Callable[[], None]
+        self,
+        target: SourceTarget,
+        home: CacheDirectory,
+        *,
+        credentials: Credentials,
+        limits: ReadLimits,
+        tick: Callable[[], None],
     ) -> None:
         self._target = target
         self._home = home

@@ -14,7 +14,15 @@ from types import MappingProxyType
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
 from gitops.source.git import Git, GitError, GitTimeoutError, OutputTooLargeError
-from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
+from gitops.source.snapshot import (
+    DEFAULT_LIMITS,
+    File,
+    ReadLimits,
+    SourceProblem,
+    SourceSnapshot,
+    content_problem,
+    size_problem,
+)
 from renderer.frozen import dataclass
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -58,7 +66,7 @@ class Repository:
     read only what changed.
     """
 
-    def __init__(self, git: Git, name: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, git: Git, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
         self._git = git
         self._name = name
         self._limits = limits
@@ -117,7 +125,7 @@ class Repository:
         listing = self._local(*_LIST_OBJECTS, commit)
         return not listing.startswith(b"?") and b"\n?" not in listing
 
-    def snapshot(self, revision: str, path: str, *, at_hand: Iterable[File] = ()) -> Snapshot:
+    def snapshot(self, revision: str, path: str, *, at_hand: Iterable[File] = ()) -> SourceSnapshot:
         """The manifests of the commit with the full id `revision`, below `path`. Files `at_hand` are not read again.
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
@@ -126,7 +134,7 @@ class Repository:
         further = self._going_on(revision, path)
         commit, listing, files, problems, changed = further or self._anew(revision, path, at_hand)
         self._read = _Read(revision, path, listing, files)
-        return Snapshot(
+        return SourceSnapshot(
             revision,
             commit.subject,
             MappingProxyType(files),
@@ -189,7 +197,7 @@ class Repository:
         """Blob id by path of the manifests below `path`, however large they are; nothing is opened."""
         return {name: blob for name, (blob, _) in self._judged(self._entries(revision, path), {}).blobs.items()}
 
-    def _entries(self, revision: str, path: str) -> list[tree.Entry]:
+    def _entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
         """Without their sizes: to tell these, Git opens each blob, also those that are at hand."""
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found(revision)
@@ -211,7 +219,7 @@ class Repository:
         found = (answer.rpartition(" ") for answer in answers.decode().splitlines())
         return {blob: int(size) for blob, _, size in found if size.isdigit()}
 
-    def _judged(self, entries: Iterable[tree.Entry], sizes: Mapping[str, int]) -> tree.Listing:
+    def _judged(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
         found = tree.judge(entries, self._limits, sizes)
         if why := tree.excess(found, self._limits):
             raise self._too_much(why)

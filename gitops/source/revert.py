@@ -21,7 +21,7 @@ _FILES: Final = frozenset({b"100644", b"100755"})
 _WHO: Final = ("levelgate", "levelgate@localhost")
 
 
-class Irreversible(GitopsError):
+class RevertError(GitopsError):
     """These commits cannot be taken back; the text says why."""
 
 
@@ -33,7 +33,7 @@ class Blob(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reversal:
+class RevertRequest:
     """What to take back on top of the commit `onto`: the commits after `settled` up to `halted`, of a merge all that it merged, as far as they change
     `file`; of each what it changed below the directory `path`. `message` is that of the new commit, `at` its time: the same reversal is the same
     commit.
@@ -48,13 +48,13 @@ class Reversal:
     at: datetime
 
 
-def commits_of(git: Git, one: Reversal) -> list[str]:
+def commits_of(git: Git, one: RevertRequest) -> list[str]:
     """The commits to take back, the newest first."""
     asked = ("rev-list", "--first-parent", "--end-of-options", one.halted, f"^{one.settled}", "--", one.file)
     return git.text(*asked).split()
 
 
-def reverted(git: Git, one: Reversal) -> str:
+def reverted(git: Git, one: RevertRequest) -> str:
     """The new commit, whose parent is `onto`; no ref names it. Raises Irreversible, GitError."""
     before = dict(_tree(git, one.onto, one.path))
     after: dict[bytes, Blob | None] = dict(before)
@@ -63,7 +63,7 @@ def reverted(git: Git, one: Reversal) -> str:
             after[name] = _undone(git, name, current=after.get(name), old=old, new=new)
     changed = {name: blob for name, blob in after.items() if blob != before.get(name)}
     if not changed:
-        raise Irreversible("nothing of it is left to take back")
+        raise RevertError("nothing of it is left to take back")
     _check_places({name for name, blob in after.items() if blob}, {name for name, blob in changed.items() if blob})
     return _commit(git, one, changed)
 
@@ -93,14 +93,14 @@ def _check_places(names: set[bytes], new: set[bytes]) -> None:
     directories = {parent for name in names for parent in _parents(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parents(name)):
-            raise Irreversible(f"{_shown(name)} cannot come back: its place was taken since")
+            raise RevertError(f"{_shown(name)} cannot come back: its place was taken since")
 
 
 def _parents(name: bytes) -> Iterator[bytes]:
     return (name[:place] for place, letter in enumerate(name) if letter == ord("/"))
 
 
-def _commit(git: Git, one: Reversal, changed: Mapping[bytes, Blob | None]) -> str:
+def _commit(git: Git, one: RevertRequest, changed: Mapping[bytes, Blob | None]) -> str:
     nothing = "0" * len(one.onto)
     lines = [
         b"%b %b\t%b\0" % ((blob.mode, blob.id.encode(), name) if blob else (b"0", nothing.encode(), name))
@@ -146,8 +146,8 @@ def _below(path: str) -> tuple[str, ...]:
     return ("--", path) if path else ()
 
 
-def _conflict(name: bytes) -> Irreversible:
-    return Irreversible(f"{_shown(name)} was changed again since, in the same lines")
+def _conflict(name: bytes) -> RevertError:
+    return RevertError(f"{_shown(name)} was changed again since, in the same lines")
 
 
 def _shown(name: bytes) -> str:

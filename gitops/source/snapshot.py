@@ -37,7 +37,7 @@ class SourceProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Sizes in bytes, times in seconds. `file` refuses one file, all others refuse the commit."""
 
     file: int = 1 << 20
@@ -50,11 +50,11 @@ class Limits:
     lock_timeout: float = 600.0
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReadLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SourceSnapshot:
     """The files below a path.
 
     `revision` is the commit id; of a working tree: its HEAD, empty if there is none, and `is_dirty` where the files say anything else. `files` is
@@ -99,6 +99,6 @@ def content_problem(data: bytes) -> str:
     return ""
 
 
-def size_problem(size: int, limits: Limits) -> str:
+def size_problem(size: int, limits: ReadLimits) -> str:
     """Why a file of `size` bytes is refused; empty if it is not."""
     return f"has {size} bytes, more than {limits.file}" if size > limits.file else ""

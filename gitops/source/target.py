@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from gitops.errors import RefusedUrl
-from gitops.source.version_range import Range
+from gitops.source.version_range import VersionRange
 from renderer.frozen import dataclass
 
 SCHEMES = ("https", "ssh", "http", "file")
@@ -30,7 +30,7 @@ _METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-d
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class DefaultBranchRef:
     """The default branch, whatever its name is at the time."""
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class BranchRef:
     """A branch, by its name without `refs/heads/`. Raises `RefusedUrl` for a name that Git does not allow."""
 
     name: str
@@ -51,7 +51,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class TagRef:
     """A tag, by its name without `refs/tags/`. Raises `RefusedUrl` for a name that Git does not allow."""
 
     name: str
@@ -64,7 +64,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitRef:
     """One commit, by its full id. Raises `RefusedUrl` for anything shorter."""
 
     sha: str
@@ -78,20 +78,20 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class VersionRef:
     """The tag with the highest version in a range (`>=1.0.0 <2.0.0`), whatever it is at the time; `v1.2.0` and `1.2.0` are the same version."""
 
-    range: Range
+    range: VersionRange
 
     def __str__(self) -> str:
         return f"versions {self.range}"
 
 
-Ref = Branch | Tag | Commit | Versions | Head
+Ref = BranchRef | TagRef | CommitRef | VersionRef | DefaultBranchRef
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SourceTarget:
     """A repository (`url`: https, ssh, `user@host:path`, file or a local path), a ref to follow and the directory to
     read.
 
@@ -100,7 +100,7 @@ class Target:
     """
 
     url: str
-    ref: Ref = Head()
+    ref: Ref = DefaultBranchRef()
     path: str = ""
 
     def __post_init__(self) -> None:
@@ -131,16 +131,16 @@ def parse_ref(text: str) -> Ref:
     """
     match text.partition("/tags/" if text.startswith("refs/tags/") else "/heads/"):
         case ["refs", "/tags/", name]:
-            return Tag(name)
+            return TagRef(name)
         case ["refs", "/heads/", name]:
-            return Branch(name)
+            return BranchRef(name)
     if text in {"", "HEAD"}:
-        return Head()
+        return DefaultBranchRef()
     if _COMMIT.fullmatch(text):
-        return Commit(text)
+        return CommitRef(text)
     if text.startswith("refs/"):
         raise RefusedUrl(repr(text), "is neither a branch nor a tag", advice="use refs/heads/... or refs/tags/...")
-    return Branch(text)
+    return BranchRef(text)
 
 
 def is_url(text: str) -> bool:
@@ -155,7 +155,7 @@ def redact(text: str) -> str:
     return _USERINFO.sub("//***@", text)
 
 
-class Server(NamedTuple):
+class RepositoryAddress(NamedTuple):
     """Where the URL of a repository leads: `path` is without the slashes around it and `.git`; `port` only where the web is asked at it, too. No
     host is this machine.
     """
@@ -165,7 +165,7 @@ class Server(NamedTuple):
     path: str
 
     @classmethod
-    def of(cls, url: str) -> Server:
+    def of(cls, url: str) -> RepositoryAddress:
         """Raises ValueError for what cannot be read as a URL; its text may repeat that."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
@@ -179,7 +179,7 @@ class Server(NamedTuple):
 def canonical(url: str) -> str:
     """`git.example.com/shop/deploy`, whatever the transport and whoever asks; empty for what is no URL of a server."""
     try:
-        server = Server.of(url)
+        server = RepositoryAddress.of(url)
     except ValueError:
         return ""
     return f"{server.host}/{server.path.lower()}" if server.host and server.path else ""

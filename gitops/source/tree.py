@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gitops.source.snapshot import SUFFIXES, Limits, SourceProblem, is_hidden, size_problem
+from gitops.source.snapshot import SUFFIXES, ReadLimits, SourceProblem, is_hidden, size_problem
 from renderer.frozen import dataclass
 
 _REGULAR = frozenset({b"100644", b"100755", b"100664"})
@@ -24,7 +24,7 @@ _LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)\t([^\0]*)\0")
 _SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """What lies at a path, which is relative to the directory that is read. The size is 0 where it is not known from the listing."""
 
     mode: bytes
@@ -48,7 +48,7 @@ class Listing:
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + grown)
 
 
-def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
+def parse(listing: bytes, *, path: str = "") -> Iterator[TreeEntry]:
     """Read the output of `ls-tree -r -z --full-tree`, which tells no sizes; entries outside of `path` are left out, `path` itself has an empty
     name.
     """
@@ -60,7 +60,7 @@ def parse(listing: bytes, *, path: str = "") -> Iterator[Entry]:
         raise ValueError("not the output of ls-tree")
     for mode, blob, name in lines:
         if name.startswith(prefix) or name == top:
-            yield Entry(mode, blob.decode(), 0, name[start:])
+            yield TreeEntry(mode, blob.decode(), 0, name[start:])
 
 
 def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> dict[str, str] | None:
@@ -80,12 +80,12 @@ def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> di
     return changed
 
 
-def may_be_read(entry: Entry) -> bool:
+def may_be_read(entry: TreeEntry) -> bool:
     """By its mode and name; a closer look may refuse it."""
     return entry.mode in _REGULAR and entry.path.endswith(_SUFFIXES)
 
 
-def judge(entries: Iterable[Entry], limits: Limits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
+def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
     """Sort entries into those that are read and those that are refused, with the reason. `sizes`, by blob id, are those that entries do not tell."""
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
@@ -110,7 +110,7 @@ def judge(entries: Iterable[Entry], limits: Limits, sizes: Mapping[str, int] = M
     return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists, total)
 
 
-def excess(listing: Listing, limits: Limits) -> str:
+def excess(listing: Listing, limits: ReadLimits) -> str:
     """Why the listing is too much to be read as a whole; empty if it is not."""
     if len(listing.blobs) > limits.files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.files}"
@@ -147,7 +147,7 @@ def _path_refusal(path: bytes) -> str:
     return name_problem(path) if path else "the path of this source is not a directory"
 
 
-def _refusal(mode: bytes, size: int, limits: Limits) -> str:
+def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
     if mode in _REGULAR:
         return size_problem(size, limits)
     if mode == _SYMLINK:

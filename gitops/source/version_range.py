@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.semver import Semver, is_semver, semver
 from renderer.frozen import dataclass
 
@@ -45,18 +45,18 @@ class _Bound(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class VersionRange:
     """Versions that are wanted: all bounds of at least one of the alternatives."""
 
     text: str
     alternatives: tuple[tuple[tuple[_Bound, ...], bool], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Range:
+    def parse(cls, text: str) -> VersionRange:
         """Raises ValueError that says what to write."""
         try:
             return cls(text, tuple(_alternative(text, one) for one in text.split("||")))
-        except Fault:
+        except EvaluationError:
             raise _refused(text) from None
 
     def admits(self, version: Semver) -> bool:

@@ -19,12 +19,20 @@ from gitops.source import tree
 from gitops.source.git import Git, GitError
 from gitops.source.remote import UNSHALLOW
 from gitops.source.repository import Repository, blob_id
-from gitops.source.snapshot import DEFAULT_LIMITS, File, Limits, Snapshot, SourceProblem, content_problem, size_problem
+from gitops.source.snapshot import (
+    DEFAULT_LIMITS,
+    File,
+    ReadLimits,
+    SourceProblem,
+    SourceSnapshot,
+    content_problem,
+    size_problem,
+)
 
 _LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ".")
 
 
-def working_tree(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Snapshot:
+def working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
     """The manifests below `path`, uncommitted changes included; `path` may be anywhere in a repository, or in none.
 
     Raises `SourceError` if `path` is a file or lies in a bare repository.
@@ -62,7 +70,7 @@ class LocalRepository:
     Raises `SourceError` if `path` is in no repository.
     """
 
-    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS, place: _Place | None = None) -> None:
+    def __init__(self, path: Path, *, limits: ReadLimits = DEFAULT_LIMITS, place: _Place | None = None) -> None:
         git = Git(path.resolve(), timeout=limits.local_timeout)
         place = place or _place(git)
         if place is None:
@@ -84,7 +92,7 @@ class LocalRepository:
             raise RevisionNotFound(self._name, f"no branch, tag or commit is called {rev!r}", advice=advice)
         return commit
 
-    def snapshot(self, revision: str, *, at_hand: Iterable[File] = ()) -> Snapshot:
+    def snapshot(self, revision: str, *, at_hand: Iterable[File] = ()) -> SourceSnapshot:
         """The manifests of that commit; see `Repository.snapshot`."""
         return self._repository.snapshot(revision, self.path, at_hand=at_hand)
 
@@ -159,23 +167,23 @@ def _unreadable(error: OSError) -> None:
     raise SourceError(os.fsdecode(error.filename), why, advice="check permissions") from None
 
 
-def _entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.Entry]:
+def _entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
     """What lies there, in the words of a Git tree; what was deleted is left out."""
     top = os.fsencode(root)
     links: dict[bytes, bool] = {b"": False}
     for name in names:
         bare = name.rstrip(b"/")
         if _under_link(top, bare.rpartition(b"/")[0], links):
-            yield tree.Entry(b"120000", "", 0, bare)
+            yield tree.TreeEntry(b"120000", "", 0, bare)
             continue
         try:
             found = os.lstat(top + b"/" + bare)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
-            yield tree.Entry(b"not accessible", "", 0, bare)
+            yield tree.TreeEntry(b"not accessible", "", 0, bare)
             continue
-        yield tree.Entry(_mode(found.st_mode), "", found.st_size, bare)
+        yield tree.TreeEntry(_mode(found.st_mode), "", found.st_size, bare)
 
 
 def _under_link(top: bytes, directory: bytes, known: dict[bytes, bool]) -> bool:
@@ -194,7 +202,7 @@ def _mode(mode: int) -> bytes:
 
 
 def _read(
-    root: Path, listing: tree.Listing, limits: Limits, *, sha256: bool
+    root: Path, listing: tree.Listing, limits: ReadLimits, *, sha256: bool
 ) -> tuple[dict[str, File], list[SourceProblem]]:
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
@@ -222,7 +230,9 @@ def _contents(file: str, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def _described(repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]) -> Snapshot:
+def _described(
+    repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]
+) -> SourceSnapshot:
     head = repository.head()
     if not head:
         return _snapshot("", "working tree without a commit", files=files, problems=problems)
@@ -243,8 +253,8 @@ def _snapshot(
     files: dict[str, File] | None = None,
     problems: tuple[SourceProblem, ...] = (),
     path_exists: bool = True,
-) -> Snapshot:
-    return Snapshot(
+) -> SourceSnapshot:
+    return SourceSnapshot(
         revision,
         description,
         MappingProxyType(files or {}),

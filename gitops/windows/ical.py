@@ -29,7 +29,7 @@ class CalendarError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CalendarEvent:
     """Local start and end; a zone of None is that of the reader. `extra` is elapsed time after `end`."""
 
     start: datetime
@@ -47,7 +47,7 @@ class _Property:
     value: str
 
 
-def events(data: bytes) -> list[Event]:
+def events(data: bytes) -> list[CalendarEvent]:
     """The events of a file, as they come. Raises CalendarError for the first thing that cannot be read."""
     lines = list(_unfolded(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
@@ -103,7 +103,7 @@ def _components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
         raise CalendarError(1, f"the file ends inside of {opened[-1]}; it is incomplete")
 
 
-def _event(properties: list[_Property]) -> Event | None:
+def _event(properties: list[_Property]) -> CalendarEvent | None:
     named = {line.name: line for line in properties}
     if "STATUS" in named and named["STATUS"].value.upper() == "CANCELLED":
         return None
@@ -117,9 +117,9 @@ def _event(properties: list[_Property]) -> Event | None:
     start, start_zone = _moment(named["DTSTART"])
     if "DTEND" in named:
         end, end_zone = _moment(named["DTEND"])
-        return Event(_midnight(start), start_zone, _midnight(end), end_zone)
+        return CalendarEvent(_midnight(start), start_zone, _midnight(end), end_zone)
     days, extra = _duration(named.get("DURATION"), whole_day=not isinstance(start, datetime))
-    return Event(_midnight(start), start_zone, _midnight(start) + days, start_zone, extra)
+    return CalendarEvent(_midnight(start), start_zone, _midnight(start) + days, start_zone, extra)
 
 
 def _midnight(moment: date) -> datetime:

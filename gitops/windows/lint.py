@@ -12,9 +12,9 @@ from typing import Final
 
 from gitops.windows import zones
 from gitops.windows.occurrences import Repeating, WallClock
-from gitops.windows.verdict import State, next_change, startable
-from gitops.windows.window import Kind, Selector, Window
-from renderer.errors import Origin
+from gitops.windows.verdict import OpenState, next_change, startable
+from gitops.windows.window import Window, WindowKind, WindowSelector
+from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 
 AHEAD: Final = timedelta(days=30)
@@ -27,7 +27,7 @@ class WindowWarning:
 
     window: str
     message: str
-    origin: Origin
+    origin: SourceLocation
 
     def __str__(self) -> str:
         return f"{self.origin}: window {self.window} {self.message}"
@@ -38,7 +38,7 @@ def warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, .
     return tuple(
         WindowWarning(window.name, message, window.origin)
         for window in windows
-        if window.kind is Kind.ALLOW and (message := _ending(window, now) or _denied(window, windows, now))
+        if window.kind is WindowKind.ALLOW and (message := _ending(window, now) or _denied(window, windows, now))
     )
 
 
@@ -97,9 +97,9 @@ def _denied(window: Window, windows: Sequence[Window], now: datetime) -> str:
     denies = [
         other
         for other in windows
-        if other.kind is Kind.DENY
+        if other.kind is WindowKind.DENY
         and not other.by_name
-        and other.selector in (Selector(), window.selector)
+        and other.selector in (WindowSelector(), window.selector)
         and other.verbs >= window.verbs
     ]
     if not denies or _first_open([partial(startable, window), *(partial(_not_denied, deny) for deny in denies)], now):
@@ -107,10 +107,10 @@ def _denied(window: Window, windows: Sequence[Window], now: datetime) -> str:
     return f"is wholly denied by {', '.join(deny.name for deny in denies)}: it never opens"
 
 
-def _not_denied(deny: Window, now: datetime) -> State:
+def _not_denied(deny: Window, now: datetime) -> OpenState:
     span = deny.timeline.span(now)
-    return State(not span.active, span.until)
+    return OpenState(not span.active, span.until)
 
 
-def _first_open(gates: Sequence[partial[State]], now: datetime) -> datetime | None:
+def _first_open(gates: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
     return now if all(gate(now).open for gate in gates) else next_change(gates, now)

@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     closes: datetime
 
 
-class Span(NamedTuple):
+class ActiveSpan(NamedTuple):
     """What holds at an instant: active or not, since when and until when; None is beyond the horizon."""
 
     active: bool
@@ -40,7 +40,7 @@ class Span(NamedTuple):
     until: datetime | None
 
 
-class Run(NamedTuple):
+class MergedOccurrences(NamedTuple):
     """Occurrences that overlap or touch, as far as they were looked at: the first and the last of them."""
 
     first: Interval
@@ -194,7 +194,7 @@ def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
 
 
 @dataclass(slots=True)
-class Timeline:
+class WindowTimeline:
     """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
 
     Spans are remembered for the instants last asked for: all targets of a pass ask for the same one. So is the run of occurrences that was found
@@ -204,8 +204,8 @@ class Timeline:
     occurrences: Occurrences
     begins: datetime | None = None
     ends: datetime | None = None
-    _known: dict[datetime, Span] = field(default_factory=dict, init=False, compare=False, repr=False)
-    _run: Run | None = field(default=None, init=False, compare=False, repr=False)
+    _known: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
         return self.begins is None or self.begins <= moment
@@ -213,7 +213,7 @@ class Timeline:
     def has_ended(self, moment: datetime) -> bool:
         return self.ends is not None and self.ends <= moment
 
-    def span(self, moment: datetime) -> Span:
+    def span(self, moment: datetime) -> ActiveSpan:
         """What holds at an instant."""
         if (found := self._known.get(moment)) is None:
             if len(self._known) >= _REMEMBERED:
@@ -221,21 +221,21 @@ class Timeline:
             found = self._known[moment] = self._found(moment)
         return found
 
-    def _found(self, moment: datetime) -> Span:
+    def _found(self, moment: datetime) -> ActiveSpan:
         if self.begins and moment < self.begins:
             first = self.span(self.begins)
-            return Span(False, None, self.begins if first.active else first.until)
+            return ActiveSpan(False, None, self.begins if first.active else first.until)
         if self.ends and self.ends <= moment:
             last = self.span(self.ends - timedelta.resolution)
-            return Span(False, self.ends if last.active else last.since, None)
+            return ActiveSpan(False, self.ends if last.active else last.since, None)
         active, since, until = self._unlimited(moment)
         if self.begins and (since is None or since < self.begins):
             since = self.begins if active else None
         if self.ends and (until is None or self.ends <= until):
             until = self.ends if active else None
-        return Span(active, since, until)
+        return ActiveSpan(active, since, until)
 
-    def _unlimited(self, moment: datetime) -> Span:
+    def _unlimited(self, moment: datetime) -> ActiveSpan:
         """As if the window was always in effect."""
         run = self._run
         if run is None or not run.first.opens <= moment < run.last.closes:
@@ -243,12 +243,12 @@ class Timeline:
             if latest is None or latest.closes <= moment:
                 following = next(self.occurrences.after(moment), None)
                 opens = following.opens if following and following.opens <= moment + HORIZON else None
-                return Span(False, latest.closes if latest else None, opens)
-            run = Run(latest, latest)
+                return ActiveSpan(False, latest.closes if latest else None, opens)
+            run = MergedOccurrences(latest, latest)
         first, since = _start(run.first, self.occurrences, moment - HORIZON)
         last, until = _end(run.last, self.occurrences, moment + HORIZON)
-        self._run = Run(first, last)
-        return Span(True, since, until)
+        self._run = MergedOccurrences(first, last)
+        return ActiveSpan(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
         """The merged occurrences from the one that is active at the instant on; None for an edge beyond the horizon."""

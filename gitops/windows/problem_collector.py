@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gitops.windows.recurrence import Refused
-from renderer.catalog.file_content import Declared
+from gitops.windows.recurrence import ScheduleError
+from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem
 
 T = TypeVar("T")
 
 
-class Wrong(Exception):
+class FieldError(Exception):
     """A field is not valid; the others are read all the same."""
 
     def __init__(self, path: str, message: str) -> None:
@@ -21,10 +21,10 @@ class Wrong(Exception):
         super().__init__(path, message)
 
 
-class Mistakes:
+class FieldProblems:
     """Collects problems, each with the line of its path; whoever reads goes on after each, so that all are reported together."""
 
-    def __init__(self, declared: Declared) -> None:
+    def __init__(self, declared: DeclaredObject) -> None:
         self.declared = declared
         self.problems: list[Problem] = []
 
@@ -39,7 +39,7 @@ class Mistakes:
         """What is read; None where it is wrong, which is noted."""
         try:
             return read()
-        except Wrong as wrong:
+        except FieldError as wrong:
             self.fail(wrong.path, wrong.message)
             return None
 
@@ -48,5 +48,5 @@ def parsed(path: str, parse: Callable[[str], T], text: str) -> T:
     """The value of a text. Raises Wrong, with its path."""
     try:
         return parse(text)
-    except Refused as refused:
-        raise Wrong(path, str(refused)) from None
+    except ScheduleError as refused:
+        raise FieldError(path, str(refused)) from None

@@ -13,16 +13,16 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
 from gitops.windows.labels import LABEL_SELECTOR, LabelSelector
-from gitops.windows.problem_collector import Mistakes, Wrong, parsed
-from gitops.windows.schedule import Times
-from gitops.windows.window import GOVERNABLE, Drain, Kind, Selector, Window
+from gitops.windows.problem_collector import FieldError, FieldProblems, parsed
+from gitops.windows.schedule import ScheduleReader
+from gitops.windows.window import GOVERNABLE, Drain, Window, WindowKind, WindowSelector
 from renderer import schema
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared
-from renderer.errors import Origin, Problem
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
 from renderer.schema.form import fields, one_of
@@ -41,7 +41,7 @@ SPEC: Final = fields(
     "kind",
     "timeZone",
     "schedule",
-    kind=one_of(Kind),
+    kind=one_of(WindowKind),
     timeZone=_TEXT,
     schedule=fields(
         cron=_TEXT,
@@ -68,18 +68,18 @@ SPEC: Final = fields(
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class ParsedWindows:
     """The windows of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
 
     windows: tuple[Window, ...] = ()
-    broken: Mapping[str, Origin] = field(default_factory=dict)
+    broken: Mapping[str, SourceLocation] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 
-def windows_of(catalog: Catalog) -> Windows:
+def windows_of(catalog: Catalog) -> ParsedWindows:
     """Read all windows of a catalog; of two with one name the first counts, in the order of files."""
     found: dict[str, Window] = {}
-    broken: dict[str, Origin] = {}
+    broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
     for rule in catalog.rules:
         if rule.group_kind.kind != WINDOW:
@@ -93,16 +93,16 @@ def windows_of(catalog: Catalog) -> Windows:
         elif window is None:
             broken[rule.manifest["metadata"]["name"]] = rule.origin
         problems += reader.found.problems
-    return Windows(tuple(found.values()), broken, tuple(sorted(problems)))
+    return ParsedWindows(tuple(found.values()), broken, tuple(sorted(problems)))
 
 
 class _Reader:
     """Collects the mistakes of one window; the window is only given out when there are none."""
 
-    def __init__(self, declared: Declared, calendars: Mapping[str, bytes]) -> None:
+    def __init__(self, declared: DeclaredObject, calendars: Mapping[str, bytes]) -> None:
         self.declared = declared
         self.calendars = calendars
-        self.found = Mistakes(declared)
+        self.found = FieldProblems(declared)
         self.spec: dict[str, Any] = {}
 
     def window(self) -> Window | None:
@@ -111,7 +111,7 @@ class _Reader:
         cutoff = self._read("cutoff", time_syntax.duration) or timedelta()
         overrun = self._read("overrunLimit", time_syntax.duration)
         instances = self.found.tried(self._instances)
-        times = Times(self.spec, self.found, self.calendars, where or zones.zone("UTC"))
+        times = ScheduleReader(self.spec, self.found, self.calendars, where or zones.zone("UTC"))
         timeline = times.timeline(cutoff)
         if self.found.problems or where is None or timeline is None:
             return None
@@ -119,11 +119,11 @@ class _Reader:
         selector = {name: tuple(names) for name, names in spec.get("selector", {}).items() if name != "instances"}
         return Window(
             name=self.declared.manifest["metadata"]["name"],
-            kind=Kind(spec["kind"]),
+            kind=WindowKind(spec["kind"]),
             zone=where,
             timeline=timeline,
-            selector=Selector(**selector, instances=instances),
-            verbs=frozenset(map(Effect, spec.get("verbs", ("create", "update", "prune")))),
+            selector=WindowSelector(**selector, instances=instances),
+            verbs=frozenset(map(Operation, spec.get("verbs", ("create", "update", "prune")))),
             cutoff=cutoff,
             drain=Drain[spec.get("drain", "Unit").upper()],
             overrun_limit=timedelta(hours=1) if overrun is None else overrun,
@@ -162,4 +162,4 @@ class _Reader:
         try:
             return LabelSelector.read(selector)
         except ValueError as error:
-            raise Wrong("spec.selector.instances", str(error)) from None
+            raise FieldError("spec.selector.instances", str(error)) from None

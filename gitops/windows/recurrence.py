@@ -29,7 +29,7 @@ _FAR: Final = 50
 _LAST_YEAR: Final = datetime(2500, 1, 1)
 
 
-class Refused(ValueError):
+class ScheduleError(ValueError):
     """The text of a schedule is not valid; says what would be."""
 
 
@@ -99,16 +99,18 @@ def cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
     """The days of a cron expression and the times of day. Raises Refused."""
     parts = text.split()
     if len(parts) != 5:
-        raise Refused(f"{text!r} has {len(parts)} fields; cron has five: minute hour day-of-month month day-of-week")
+        raise ScheduleError(
+            f"{text!r} has {len(parts)} fields; cron has five: minute hour day-of-month month day-of-week"
+        )
     if parts[2] != "*" and parts[4] != "*":
-        raise Refused(
+        raise ScheduleError(
             f"{text!r} restricts day-of-month and day-of-week; cron would open on either, which is rarely meant; "
             "leave one of them '*', or write an rrule"
         )
     try:
         parsed = CronSim(text, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise Refused(f"{text!r}: {_lower(str(error))}; a valid example is '0 9 * * 1-5'") from None
+        raise ScheduleError(f"{text!r}: {_lower(str(error))}; a valid example is '0 9 * * 1-5'") from None
     times = tuple(time(hour, minute) for hour in sorted(parsed.hours) for minute in sorted(parsed.minutes))
     return CronDays(" ".join(parts[2:])), times
 
@@ -124,15 +126,15 @@ def rule(text: str, start: date) -> RuleDays:
     parts = _split(text)
     frequency = parts.get("FREQ", "")
     if frequency not in FREQUENCIES:
-        raise Refused(f"FREQ is {frequency or 'missing'}; it is one of {', '.join(FREQUENCIES)}")
+        raise ScheduleError(f"FREQ is {frequency or 'missing'}; it is one of {', '.join(FREQUENCIES)}")
     if "COUNT" in parts and "UNTIL" in parts:
-        raise Refused("COUNT and UNTIL exclude one another (RFC 5545)")
+        raise ScheduleError("COUNT and UNTIL exclude one another (RFC 5545)")
     until = _until(parts["UNTIL"]) if "UNTIL" in parts else _LAST_YEAR
     months = _numbers("BYMONTH", parts["BYMONTH"], 12) if "BYMONTH" in parts else None
     monthdays = _numbers("BYMONTHDAY", parts["BYMONTHDAY"], 31, signed=True) if "BYMONTHDAY" in parts else None
     # dateutil would look for such a day up to the year 9999.
     if monthdays and min(map(abs, monthdays)) > max(monthrange(2000, month)[1] for month in months or range(1, 13)):
-        raise Refused(f"{text!r}: no such day exists, so the window can never open")
+        raise ScheduleError(f"{text!r}: no such day exists, so the window can never open")
     days = RuleDays(
         text,
         start,
@@ -150,7 +152,7 @@ def rule(text: str, start: date) -> RuleDays:
         ),
     )
     if next(iter(days.rule), None) is None:
-        raise Refused(f"{text!r} names no day from {start} on, so the window can never open")
+        raise ScheduleError(f"{text!r} names no day from {start} on, so the window can never open")
     return days
 
 
@@ -159,9 +161,11 @@ def _split(text: str) -> dict[str, str]:
     for part in text.upper().removeprefix("RRULE:").split(";"):
         name, separator, value = part.partition("=")
         if name not in _PARTS:
-            raise Refused(f"{part!r} is not supported; the parts are {', '.join(_PARTS)}, as in FREQ=MONTHLY;BYDAY=2TU")
+            raise ScheduleError(
+                f"{part!r} is not supported; the parts are {', '.join(_PARTS)}, as in FREQ=MONTHLY;BYDAY=2TU"
+            )
         if not separator or not value or name in parts:
-            raise Refused(f"{name} needs one value, as in FREQ=MONTHLY;BYDAY=2TU")
+            raise ScheduleError(f"{name} needs one value, as in FREQ=MONTHLY;BYDAY=2TU")
         parts[name] = value
     return parts
 
@@ -170,13 +174,13 @@ def _until(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%d")
     except ValueError:
-        raise Refused(f"UNTIL is {text!r}; write the last local day, such as 20261231") from None
+        raise ScheduleError(f"UNTIL is {text!r}; write the last local day, such as 20261231") from None
 
 
 def _number(name: str, text: str, most: int, *, signed: bool = False) -> int:
     digits = text.removeprefix("-") if signed else text.removeprefix("+")
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:9]) <= most:
-        raise Refused(
+        raise ScheduleError(
             f"{name} is {text!r}; it is a number from 1 to {most}{', or below 0 to count from the end' * signed}"
         )
     return int(text)
@@ -194,9 +198,9 @@ def _weekday(item: str, frequency: str) -> rrule.weekday:
     """`TU`, `2TU` (the second), `-1FR` (the last)."""
     weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
     if weekday is None:
-        raise Refused(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")
+        raise ScheduleError(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")
     if not ordinal:
         return weekday
     if frequency not in {"MONTHLY", "YEARLY"}:
-        raise Refused(f"BYDAY has {item!r}; numbered days need FREQ=MONTHLY or FREQ=YEARLY (RFC 5545)")
+        raise ScheduleError(f"BYDAY has {item!r}; numbered days need FREQ=MONTHLY or FREQ=YEARLY (RFC 5545)")
     return weekday(_number("BYDAY", ordinal.removeprefix("+"), 53, signed=True))

@@ -11,28 +11,37 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from gitops.windows import ical, recurrence, time_syntax, zones
-from gitops.windows.occurrences import Elapsed, Fixed, Interval, Occurrences, Repeating, Timeline, WallClock, merged
-from gitops.windows.problem_collector import Mistakes, Wrong, parsed
-from gitops.windows.window import Kind
+from gitops.windows.occurrences import (
+    Elapsed,
+    Fixed,
+    Interval,
+    Occurrences,
+    Repeating,
+    WallClock,
+    WindowTimeline,
+    merged,
+)
+from gitops.windows.problem_collector import FieldError, FieldProblems, parsed
+from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
 _TRIED: Final = 1000
 """So many occurrences are looked at for one that the cutoff leaves something of."""
 
 
-class Times:
+class ScheduleReader:
     """Reads the times in a spec whose form is valid; `calendars` are the `.ics` files of the commit."""
 
     def __init__(
-        self, spec: Mapping[str, Any], found: Mistakes, calendars: Mapping[str, bytes], where: ZoneInfo
+        self, spec: Mapping[str, Any], found: FieldProblems, calendars: Mapping[str, bytes], where: ZoneInfo
     ) -> None:
         self.spec = spec
         self.found = found
         self.calendars = calendars
         self.where = where
-        self.deny = spec.get("kind") == Kind.DENY
+        self.deny = spec.get("kind") == WindowKind.DENY
 
-    def timeline(self, cutoff: timedelta) -> Timeline | None:
+    def timeline(self, cutoff: timedelta) -> WindowTimeline | None:
         """When the window is active; None with at least one problem noted, or none of its own to note."""
         if self.deny and cutoff:
             self.found.fail("spec.cutoff", "only an Allow has a last part in which nothing new is started; remove it")
@@ -42,7 +51,7 @@ class Times:
         occurrences = self.found.tried(lambda: self._occurrences(end, frozenset(filter(None, exdates))))
         if self.found.problems or occurrences is None:
             return None
-        timeline = Timeline(occurrences, *limits)
+        timeline = WindowTimeline(occurrences, *limits)
         self._check_opens(timeline, cutoff)
         return timeline
 
@@ -79,17 +88,19 @@ class Times:
         schedule = self.spec.get("schedule", {})
         if "once" in schedule or "calendar" in schedule:
             if given:
-                raise Wrong(f"spec.{given[0]}", "each entry of once or of a calendar has an end already; remove it")
+                raise FieldError(
+                    f"spec.{given[0]}", "each entry of once or of a calendar has an end already; remove it"
+                )
             return None
         if len(given) == 2:
-            raise Wrong(
+            raise FieldError(
                 "spec.until",
                 "duration and until exclude one another; duration is elapsed time, until the clock on the wall",
             )
         if not given and self.found.at("spec.duration", "spec.until"):
             return None
         if not given:
-            raise Wrong(
+            raise FieldError(
                 "spec", "neither duration nor until: say when the window closes, such as until: '17:00' or duration: 8h"
             )
         if given == ["until"]:
@@ -97,7 +108,7 @@ class Times:
             return WallClock(at, weekday, last=self.deny)
         duration = parsed("spec.duration", time_syntax.duration, self.spec["duration"])
         if not duration:
-            raise Wrong("spec.duration", "a window that takes no time can never open")
+            raise FieldError("spec.duration", "a window that takes no time can never open")
         return Elapsed(duration)
 
     def _occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
@@ -106,11 +117,11 @@ class Times:
             return None
         given = [name for name in _SOURCES if name in schedule]
         if len(given) != 1:
-            raise Wrong(
+            raise FieldError(
                 "spec.schedule", f"has {' and '.join(given) or 'nothing'}; give exactly one of {', '.join(_SOURCES)}"
             )
         if "dtstart" in schedule and "rrule" not in schedule:
-            raise Wrong("spec.schedule.dtstart", "belongs to rrule; remove it, or see effective.from")
+            raise FieldError("spec.schedule.dtstart", "belongs to rrule; remove it, or see effective.from")
         match given[0]:
             case "cron":
                 days, times = parsed("spec.schedule.cron", recurrence.cron, schedule["cron"])
@@ -124,7 +135,7 @@ class Times:
 
     def _rule(self, schedule: Mapping[str, Any]) -> tuple[datetime, recurrence.RuleDays]:
         if "dtstart" not in schedule:
-            raise Wrong(
+            raise FieldError(
                 "spec.schedule", "rrule needs dtstart, the first day and the time of day, such as 2026-01-13T20:00"
             )
         start = parsed("spec.schedule.dtstart", time_syntax.wall, schedule["dtstart"])
@@ -135,26 +146,28 @@ class Times:
         given = self.spec["schedule"]["once"][index]
         start, end = (parsed(f"{path}.{name}", time_syntax.wall, given[name]) for name in ("start", "end"))
         if end <= start:
-            raise Wrong(f"{path}.end", f"{given['end']} is not after {given['start']}, so the window can never open")
-        return self._interval(ical.Event(start, None, end, None), exdates)
+            raise FieldError(
+                f"{path}.end", f"{given['end']} is not after {given['start']}, so the window can never open"
+            )
+        return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
     def _events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
         path = "spec.schedule.calendar"
         file = normpath(join(dirname(self.found.declared.origin.file), name))
         if file not in self.calendars:
             known = ", ".join(sorted(self.calendars)) or "none"
-            raise Wrong(
+            raise FieldError(
                 path,
                 f"no calendar {file!r} in this commit; names are relative to the window's file; there are: {known}",
             )
         try:
             found = ical.events(self.calendars[file])
         except ical.CalendarError as error:
-            raise Wrong(path, f"{file}:{error.line}: {error.message}") from None
+            raise FieldError(path, f"{file}:{error.line}: {error.message}") from None
         for event in found:
             yield self._interval(event, exdates)
 
-    def _interval(self, event: ical.Event, exdates: frozenset[date]) -> Interval | None:
+    def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
         """When an event takes place; None where it is left out or takes no time."""
         if event.start in exdates or event.start.date() in exdates:
             return None
@@ -162,7 +175,7 @@ class Times:
         closes = zones.closing(event.end, event.end_zone or self.where, last=self.deny) + event.extra
         return Interval(opens, closes) if opens and opens < closes else None
 
-    def _check_opens(self, timeline: Timeline, cutoff: timedelta) -> None:
+    def _check_opens(self, timeline: WindowTimeline, cutoff: timedelta) -> None:
         """Refuse what can never open, whatever the date."""
         for opens, closes in islice(timeline.intervals(_beginning(timeline.occurrences)), _TRIED):
             if opens is None or closes is None or closes - opens > cutoff:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from gitops import durations
 from gitops.windows import zones
-from gitops.windows.recurrence import Refused
+from gitops.windows.recurrence import ScheduleError
 
 LONGEST: Final = timedelta(days=366)
 _YEARS: Final = range(1970, 2500)
@@ -25,7 +25,7 @@ def zone(name: str) -> ZoneInfo:
         meant = (
             f"; did you mean {close[0]!r}?" if close else "; write a name of the IANA database such as Europe/Berlin"
         )
-        raise Refused(f"{name!r} is no time zone{meant}") from None
+        raise ScheduleError(f"{name!r} is no time zone{meant}") from None
 
 
 def duration(text: str) -> timedelta:
@@ -33,9 +33,9 @@ def duration(text: str) -> timedelta:
     try:
         found = durations.duration(text)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise ScheduleError(str(error)) from None
     if found > LONGEST:
-        raise Refused(f"{text!r} is longer than {LONGEST.days} days")
+        raise ScheduleError(f"{text!r} is longer than {LONGEST.days} days")
     return found
 
 
@@ -43,7 +43,7 @@ def until(text: str) -> tuple[int | None, time]:
     """`17:00`, or `Mon 06:00`: the weekday from Monday, 0, and the time."""
     match = re.fullmatch(r"(?:([A-Za-z]{3}) )?([01][0-9]|2[0-3]):([0-5][0-9])", text)
     if match is None or (match[1] and match[1].upper() not in _WEEKDAYS):
-        raise Refused(f"{text!r} is not a time of day; write for example 17:00, 00:00 for midnight, or Mon 06:00")
+        raise ScheduleError(f"{text!r} is not a time of day; write for example 17:00, 00:00 for midnight, or Mon 06:00")
     return _WEEKDAYS.index(match[1].upper()) if match[1] else None, time(int(match[2]), int(match[3]))
 
 
@@ -55,7 +55,9 @@ def wall(text: str) -> datetime:
             raise ValueError
         found = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
-        raise Refused(f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset") from None
+        raise ScheduleError(
+            f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset"
+        ) from None
     check_year(found)
     return found
 
@@ -67,7 +69,7 @@ def day(text: str) -> date:
             raise ValueError
         found = date.fromisoformat(text)
     except ValueError:
-        raise Refused(f"{text!r} is not a date; write for example 2026-12-18") from None
+        raise ScheduleError(f"{text!r} is not a date; write for example 2026-12-18") from None
     check_year(found)
     return found
 
@@ -75,4 +77,4 @@ def day(text: str) -> date:
 def check_year(found: date) -> None:
     """Far from where the arithmetic of dates ends."""
     if found.year not in _YEARS:
-        raise Refused(f"the year {found.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")
+        raise ScheduleError(f"the year {found.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from applier.causes import Reason
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows.occurrences import HORIZON, Occurrences
-from gitops.windows.window import Drain, Kind, Openness, Target, Window
+from gitops.windows.window import Drain, Openness, Window, WindowKind, WindowTarget
 from renderer.frozen import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
@@ -30,7 +30,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class WindowSet:
     """The windows of one source and how they are read. `break_glass` is the instant until which someone goes past them, None for nobody."""
 
     windows: Sequence[Window] = ()
@@ -41,7 +41,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class ClosedWindow:
     """One window that closes: since when, and when it next lets pass (None: never, or not known)."""
 
     window: Window
@@ -52,7 +52,7 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WindowVerdict:
     """Open or closed, and `until` when: the instant of the next change, None where there is none within ten years.
 
     Closed: `reason` and `closings` say why, `closed_at` since when, `drain` what may be finished that was begun before that (None: everything, as
@@ -64,8 +64,8 @@ class Verdict:
     next_edge: datetime
     until: datetime | None = None
     reason: Reason | None = None
-    closings: tuple[Closing, ...] = ()
-    overridden: tuple[Closing, ...] = ()
+    closings: tuple[ClosedWindow, ...] = ()
+    overridden: tuple[ClosedWindow, ...] = ()
     drain: Drain | None = None
     drain_until: datetime | None = None
     closed_at: datetime | None = None
@@ -76,39 +76,39 @@ class Verdict:
         return min((closing.since for closing in self.closings if closing.since), default=None)
 
 
-class Reading(NamedTuple):
+class TrustedTime(NamedTuple):
     """A time to judge by. `skewed`: the clock went back so far, or is so far from the server's, that no Allow may be trusted."""
 
     now: datetime
     skewed: bool = False
 
 
-def steady(now: datetime, last: datetime | None, server: datetime | None = None) -> Reading:
+def steady(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
     """Time that never goes back: the `last` reading stands until the clock has caught up with it. `server`: what the API server's clock says."""
     is_apart = server is not None and abs(now - server) > MAX_APART
     if last is None or now >= last:
-        return Reading(now, skewed=is_apart)
-    return Reading(last, skewed=is_apart or last - now > MAX_SKEW)
+        return TrustedTime(now, skewed=is_apart)
+    return TrustedTime(last, skewed=is_apart or last - now > MAX_SKEW)
 
 
-def judge(sources: Iterable[Rules], target: Target, verb: Effect, reading: Reading) -> Verdict:
+def judge(sources: Iterable[WindowSet], target: WindowTarget, verb: Operation, reading: TrustedTime) -> WindowVerdict:
     """May `verb` be started on the target at the time of the reading?"""
     gates = [_Gate.of(rules, target, verb) for rules in sources]
     now = reading.now
     closings = tuple(found for gate in gates for found in gate.closings(now))
     edge = _next_edge(gates, now)
     if reading.skewed and any(gate.allows_at(now) for gate in gates):
-        return Verdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
+        return WindowVerdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
     overridden = tuple(found for gate in gates for found in gate.overridden(now))
     until = _look_of(tuple(gate.calendar for gate in gates)).next_change([gate.state for gate in gates], now)
     if all(gate.state(now).open for gate in gates):
-        return Verdict(True, edge, until, overridden=overridden)
+        return WindowVerdict(True, edge, until, overridden=overridden)
     closed = [gate for gate in gates if not gate.state(now).open]
     drains = [found for gate in closed if (found := gate.drain(now))]
     drain, drain_until = min(drains, key=lambda found: found[0], default=(None, None))
     closed_at = _earliest(gate.closed_at(now) for gate in closed)
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
-    return Verdict(False, edge, until, reason, closings, overridden, drain, drain_until, closed_at)
+    return WindowVerdict(False, edge, until, reason, closings, overridden, drain, drain_until, closed_at)
 
 
 def in_window(window: Window, now: datetime) -> bool:
@@ -116,55 +116,55 @@ def in_window(window: Window, now: datetime) -> bool:
     return startable(window, now).open
 
 
-class State(NamedTuple):
+class OpenState(NamedTuple):
     """Open or not, and an instant before which that certainly does not change; None is never."""
 
     open: bool
     until: datetime | None
 
 
-def startable(window: Window, now: datetime) -> State:
+def startable(window: Window, now: datetime) -> OpenState:
     """Whether something may be started in an occurrence of the window, its cutoff counted."""
     moment = now
     while moment <= now + HORIZON:
         span = window.timeline.span(moment)
         if not span.active:
             if span.until is None:
-                return State(False, None)
+                return OpenState(False, None)
             moment = span.until
         elif span.until is None:
-            return State(moment == now, moment if moment > now else None)
+            return OpenState(moment == now, moment if moment > now else None)
         elif moment < (last_start := span.until - window.cutoff):
-            return State(True, last_start) if moment == now else State(False, moment)
+            return OpenState(True, last_start) if moment == now else OpenState(False, moment)
         else:
             moment = span.until
-    return State(False, None)
+    return OpenState(False, None)
 
 
-def not_startable(window: Window, now: datetime, source: str = "") -> Closing:
+def not_startable(window: Window, now: datetime, source: str = "") -> ClosedWindow:
     """Since when nothing may be started in the window, and until when that stays so. Of one that is open: since when it is, and how long."""
     span, state = window.timeline.span(now), startable(window, now)
     in_cutoff = span.active and span.until and not state.open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
-    return Closing(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
+    return ClosedWindow(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
     """What the windows of one source say about one target and verb."""
 
-    rules: Rules
+    rules: WindowSet
     allows: tuple[Window, ...] = ()
     denies: tuple[Window, ...] = ()
     by_break_glass: bool = field(default=True)
 
     @classmethod
-    def of(cls, rules: Rules, target: Target, verb: Effect) -> _Gate:
+    def of(cls, rules: WindowSet, target: WindowTarget, verb: Operation) -> _Gate:
         found = [window for window in rules.windows if window.governs(target, verb)]
         return cls(
             rules,
-            tuple(window for window in found if window.kind is Kind.ALLOW),
-            tuple(window for window in found if window.kind is Kind.DENY),
+            tuple(window for window in found if window.kind is WindowKind.ALLOW),
+            tuple(window for window in found if window.kind is WindowKind.DENY),
             not any(window.final for window in found),
         )
 
@@ -174,18 +174,18 @@ class _Gate:
         rules, glass = self.rules, self.rules.break_glass if self.by_break_glass else None
         return _Calendar(_hours(self.allows), _hours(self.denies), rules.no_window, rules.expired_allow, glass)
 
-    def state(self, now: datetime) -> State:
+    def state(self, now: datetime) -> OpenState:
         """Open or not, with a break-glass."""
         state = self._by_windows(now)
         glass = self.rules.break_glass
         if glass is None or now >= glass or not self.by_break_glass or state.open:
             return state
-        return State(True, glass)
+        return OpenState(True, glass)
 
-    def overridden(self, now: datetime) -> tuple[Closing, ...]:
+    def overridden(self, now: datetime) -> tuple[ClosedWindow, ...]:
         return self._closed_by(now) if self.state(now).open and not self._by_windows(now).open else ()
 
-    def closings(self, now: datetime) -> tuple[Closing, ...]:
+    def closings(self, now: datetime) -> tuple[ClosedWindow, ...]:
         return () if self.state(now).open else self._closed_by(now)
 
     def allows_at(self, now: datetime) -> list[Window]:
@@ -200,19 +200,19 @@ class _Gate:
     def active_denies(self, now: datetime) -> list[Window]:
         return [window for window in self.denies if window.timeline.span(now).active]
 
-    def _by_windows(self, now: datetime) -> State:
+    def _by_windows(self, now: datetime) -> OpenState:
         if denies := self.active_denies(now):
-            return State(False, _latest([window.timeline.span(now).until for window in denies]))
+            return OpenState(False, _latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
         begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
         if not (allows := self.allows_at(now)):
             is_open = self.rules.no_window is Openness.OPEN
-            return State(is_open, _earliest([*next_deny, *begins] if is_open else begins))
+            return OpenState(is_open, _earliest([*next_deny, *begins] if is_open else begins))
         states = [startable(window, now) for window in allows]
         if any(state.open for state in states):
-            return State(True, _earliest([*next_deny, _latest([state.until for state in states if state.open])]))
+            return OpenState(True, _earliest([*next_deny, _latest([state.until for state in states if state.open])]))
         ends = self._no_allow_left(allows)
-        return State(False, _earliest([*(state.until for state in states), *ends, *begins]))
+        return OpenState(False, _earliest([*(state.until for state in states), *ends, *begins]))
 
     def _no_allow_left(self, allows: Sequence[Window]) -> list[datetime | None]:
         """When all these Allows have ended and govern no more, where the policy says so."""
@@ -220,7 +220,7 @@ class _Gate:
             return []
         return [_latest([window.timeline.ends for window in allows])]
 
-    def _closed_by(self, now: datetime) -> tuple[Closing, ...]:
+    def _closed_by(self, now: datetime) -> tuple[ClosedWindow, ...]:
         if denies := self.active_denies(now):
             return tuple(self._denied(window, now) for window in denies)
         return tuple(not_startable(window, now, self.rules.source) for window in self.allows_at(now))
@@ -248,10 +248,10 @@ class _Gate:
         found = [closing.since for closing in self._closed_by(now) if closing.since]
         return (min if self.active_denies(now) else max)(found, default=None)
 
-    def _denied(self, window: Window, now: datetime) -> Closing:
+    def _denied(self, window: Window, now: datetime) -> ClosedWindow:
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
-        return Closing(window, self.rules.source, reason, span.since, span.until)
+        return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
 class _Hours(NamedTuple):
@@ -289,7 +289,7 @@ class _Look:
     reached: datetime = _NEVER
     change: datetime | None = None
 
-    def next_change(self, gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+    def next_change(self, gates: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
         """As the function; goes on from where the last look has come to."""
         if not self.since <= now < (self.change or self.reached):
             self.since = self.reached = now
@@ -307,13 +307,13 @@ def _look_of(_calendars: tuple[_Calendar, ...]) -> _Look:
     return _Look()
 
 
-def next_change(gates: Sequence[Callable[[datetime], State]], now: datetime) -> datetime | None:
+def next_change(gates: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
     """The first instant at which all gates together answer otherwise than now; None where that does not come in ten years."""
     return _ahead(gates, now, now + HORIZON)[1]
 
 
 def _ahead(
-    gates: Sequence[Callable[[datetime], State]], moment: datetime, horizon: datetime
+    gates: Sequence[Callable[[datetime], OpenState]], moment: datetime, horizon: datetime
 ) -> tuple[datetime, datetime | None]:
     """The last instant found to be answered as the first, and that of the change; goes from edge to edge, never by the clock."""
     states = [gate(moment) for gate in gates]

@@ -10,20 +10,20 @@ from fnmatch import fnmatchcase
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows.labels import LabelSelector
-from gitops.windows.occurrences import Timeline
-from renderer.errors import Origin
+from gitops.windows.occurrences import WindowTimeline
+from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 
 
-class Kind(StrEnum):
+class WindowKind(StrEnum):
     ALLOW = "Allow"
     DENY = "Deny"
 
 
-GOVERNABLE: Final = (Effect.CREATE, Effect.UPDATE, Effect.PRUNE, Effect.HEAL)
+GOVERNABLE: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE, Operation.HEAL)
 """What `verbs` may name."""
 
 
@@ -46,7 +46,7 @@ LOCAL: Final = "local"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WindowTarget:
     """What is to be written. `namespace` is empty outside namespaces, `cluster` is the name that the configuration gives the cluster;
     `rgd` is the name of the definition, `node` the id of the resource (one for
     all items of a collection) and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
@@ -61,7 +61,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class WindowSelector:
     """AND between fields, OR inside; None governs everything. Names may hold `*`."""
 
     clusters: tuple[str, ...] | None = None
@@ -71,7 +71,7 @@ class Selector:
     kinds: tuple[str, ...] | None = None
     instances: LabelSelector | None = None
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: WindowTarget) -> bool:
         return (
             _named(self.clusters, target.cluster)
             and _named(self.namespaces, target.namespace)
@@ -94,11 +94,11 @@ class Window:
     """
 
     name: str
-    kind: Kind
+    kind: WindowKind
     zone: ZoneInfo
-    timeline: Timeline
-    selector: Selector = Selector()
-    verbs: frozenset[Effect] = frozenset({Effect.CREATE, Effect.UPDATE, Effect.PRUNE})
+    timeline: WindowTimeline
+    selector: WindowSelector = WindowSelector()
+    verbs: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
     cutoff: timedelta = timedelta()
     drain: Drain = Drain.UNIT
     overrun_limit: timedelta = timedelta(hours=1)
@@ -106,7 +106,7 @@ class Window:
     by_name: bool = False
     description: str = ""
     ticket: str = ""
-    origin: Origin = field(default_factory=Origin)
+    origin: SourceLocation = field(default_factory=SourceLocation)
 
-    def governs(self, target: Target, verb: Effect) -> bool:
+    def governs(self, target: WindowTarget, verb: Operation) -> bool:
         return not self.by_name and verb in self.verbs and self.selector.matches(target)

@@ -24,7 +24,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class BuiltinSchemas:
     """The built-in kinds of one version of Kubernetes."""
 
     version: str
@@ -47,9 +47,9 @@ def key(group: str, version: str, kind: str) -> str:
 
 
 @cache
-def bundle() -> Bundle:
+def bundle() -> BuiltinSchemas:
     """The built-in kinds. Takes some 15 ms the first time."""
-    return Bundle(**_read(FILE))
+    return BuiltinSchemas(**_read(FILE))
 
 
 Structures = Mapping[str, Sequence[Sequence[Any]]]

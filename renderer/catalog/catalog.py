@@ -12,18 +12,18 @@ from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 
 from renderer.catalog import file_content, gate_cycles
-from renderer.catalog.file_content import Declared, FileContent, Unreadable
+from renderer.catalog.file_content import DeclaredObject, FileContent, UnreadableFiles
 from renderer.definition import kind_schemas, type_check
 from renderer.definition.compile import Definition
-from renderer.definition.kind_schemas import ObjectTypes
-from renderer.errors import Origin, Problem
+from renderer.definition.kind_schemas import KindSchemas
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, version_of
 from renderer.kinds import CRD
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CatalogChange:
     """From the contents `before` only these `files` differ, each in what it says of as many objects; those of a file stand `at` this place."""
 
     before: Mapping[str, FileContent]
@@ -40,15 +40,15 @@ class Catalog:
     source: str = ""
     revision: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
-    broken: Mapping[GroupKind, Origin] = field(default_factory=dict)
-    objects: tuple[Declared, ...] = ()
-    rules: tuple[Declared, ...] = ()
+    broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
+    objects: tuple[DeclaredObject, ...] = ()
+    rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
-    types: ObjectTypes = field(default_factory=ObjectTypes)
-    step: Step | None = field(default=None, compare=False, repr=False)
+    types: KindSchemas = field(default_factory=KindSchemas)
+    step: CatalogChange | None = field(default=None, compare=False, repr=False)
 
-    def objects_since(self, before: Catalog) -> Iterator[tuple[Declared, Declared]] | None:
+    def objects_since(self, before: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
         if self.step is None or self.step.before is not before.contents:
             return None
@@ -98,8 +98,8 @@ class Catalog:
         return frozenset(file for file, found in self.contents.items() if found.unreadable)
 
     @property
-    def protection(self) -> Unreadable:
-        return Unreadable(self.contents.keys(), self.unreadable)
+    def protection(self) -> UnreadableFiles:
+        return UnreadableFiles(self.contents.keys(), self.unreadable)
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
@@ -136,7 +136,7 @@ def load(
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
     definitions, duplicates = _definitions(contents.values())
     types = kind_schemas.of_crds(
-        _crds(contents.values(), definitions.values()), previous.types if previous else ObjectTypes()
+        _crds(contents.values(), definitions.values()), previous.types if previous else KindSchemas()
     )
     checked = {kind: type_check.checked(one, types) for kind, one in definitions.items()}
     circles = gate_cycles.circles(definitions)
@@ -175,7 +175,7 @@ def follow(previous: Catalog, changed: Mapping[str, bytes], revision: str) -> Ca
     objects = list(previous.objects)
     for file, new in contents.items():
         objects[at[file] : at[file] + len(new.objects)] = new.objects
-    step = Step(known, tuple(contents), at)
+    step = CatalogChange(known, tuple(contents), at)
     return replace(previous, revision=revision, objects=tuple(objects), contents={**known, **contents}, step=step)
 
 

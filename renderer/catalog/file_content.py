@@ -15,7 +15,7 @@ from renderer import documents, well_known
 from renderer.catalog.protected import why_protected
 from renderer.definition.compile import Definition, DefinitionErrors, build
 from renderer.documents import Document
-from renderer.errors import Origin, Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
 from renderer.kinds import OWN_GROUP, RGD, RULES
@@ -26,13 +26,13 @@ CALENDAR_SUFFIX = ".ics"
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredObject:
     """An object as it stands in Git. `line_of` tells the line of a path in it; `refused` says why it may not be applied as
     it stands; empty: it may.
     """
 
     manifest: Manifest
-    origin: Origin
+    origin: SourceLocation
     line_of: Callable[[str], int]
     refused: str = ""
 
@@ -47,9 +47,9 @@ class FileContent:
 
     data: bytes = b""
     definitions: tuple[Definition, ...] = ()
-    broken: tuple[tuple[GroupKind, Origin], ...] = ()
-    objects: tuple[Declared, ...] = ()
-    rules: tuple[Declared, ...] = ()
+    broken: tuple[tuple[GroupKind, SourceLocation], ...] = ()
+    objects: tuple[DeclaredObject, ...] = ()
+    rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
 
@@ -76,9 +76,9 @@ def read(file: str, data: bytes) -> FileContent:
 @dataclass
 class _Reading:
     definitions: list[Definition] = field(default_factory=list)
-    broken: list[tuple[GroupKind, Origin]] = field(default_factory=list)
-    objects: list[Declared] = field(default_factory=list)
-    rules: list[Declared] = field(default_factory=list)
+    broken: list[tuple[GroupKind, SourceLocation]] = field(default_factory=list)
+    objects: list[DeclaredObject] = field(default_factory=list)
+    rules: list[DeclaredObject] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unreadable: bool = False
 
@@ -103,7 +103,7 @@ class _Reading:
             if errors.group_kind is None:
                 self.unreadable = True
             else:
-                self.broken.append((errors.group_kind, Origin(document.file, document.line)))
+                self.broken.append((errors.group_kind, SourceLocation(document.file, document.line)))
             return
         self.definitions.append(definition)
 
@@ -113,7 +113,9 @@ class _Reading:
                 document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(RULES))}"
             )
         else:
-            self.rules.append(Declared(document.value, Origin(document.file, document.line), document.line_of))
+            self.rules.append(
+                DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
+            )
 
     def _object(self, document: Document) -> None:
         mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.mistakes(document.value)]
@@ -121,8 +123,8 @@ class _Reading:
         for path, message in mistakes:
             self._problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
-        origin = Origin(document.file, document.line)
-        self.objects.append(Declared(without_servers_own(document.value), origin, document.line_of, reason))
+        origin = SourceLocation(document.file, document.line)
+        self.objects.append(DeclaredObject(without_servers_own(document.value), origin, document.line_of, reason))
 
     def _problem(self, document: Document, path: str, message: str) -> None:
         self.problems.append(Problem(document.file, document.line_of(path), path, message))
@@ -157,7 +159,7 @@ def _protected(manifest: Manifest) -> list[tuple[str, str]]:
     return [found] if found else []
 
 
-def located(declared: Declared, *, namespaced: bool) -> ObjectKey:
+def located(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
     """The key of a declared object; without a namespace a namespaced object goes to `default`, as kubectl does."""
     metadata = declared.manifest["metadata"]
     return ObjectKey(
@@ -166,7 +168,7 @@ def located(declared: Declared, *, namespaced: bool) -> ObjectKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableFiles:
     """Files of a commit, and those of them that could not be read: what they held may still be there."""
 
     files: Collection[str] = ()

@@ -6,16 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from renderer.cel.errors import Fault, Path
+from renderer.cel.errors import EvaluationError, Path
 from renderer.cel.functions import FUNCTIONS, find_function
 from renderer.cel.macros import METHODS, NAMES
-from renderer.cel.syntax_tree import Call, Has, Index, Literal, Macro, Name, Node, Select, children, walk
+from renderer.cel.syntax_tree import (
+    FunctionCall,
+    Has,
+    Index,
+    Literal,
+    Macro,
+    Select,
+    SyntaxNode,
+    Variable,
+    children,
+    walk,
+)
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ExpressionFacts:
     """`reads` are the longest chains of fields and constant indexes that start at a variable, one for each place in
     the text.
     """
@@ -25,15 +36,15 @@ class Facts:
     optional_reads: frozenset[Path]
     """Those of `reads` that go through `.?`, `[?..]` or `has`: nothing is wrong when they lead nowhere."""
     calls: frozenset[str]
-    mistake: Fault | None
+    mistake: EvaluationError | None
     """The first call in the text of a function that does not exist, or not with so many arguments."""
 
 
-def analyse(tree: Node) -> Facts:
-    calls = [node for node in walk(tree) if isinstance(node, Call)]
+def analyse(tree: SyntaxNode) -> ExpressionFacts:
+    calls = [node for node in walk(tree) if isinstance(node, FunctionCall)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}
-    return Facts(
+    return ExpressionFacts(
         names=frozenset(path[0] for path, _ in reads),
         reads=tuple(sorted({path for path, _ in reads})),
         optional_reads=frozenset(path for path, _ in reads) - certain,
@@ -42,19 +53,19 @@ def analyse(tree: Node) -> Facts:
     )
 
 
-def call_mistake(call: Call) -> Fault | None:
+def call_mistake(call: FunctionCall) -> EvaluationError | None:
     """What is wrong with a call, whatever the types of its operands."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
-        return Fault(
+        return EvaluationError(
             f"unknown {'method' if method else 'function'} {call.function}(){_suggestion(call.function, method)}",
             at=call.at,
         )
     if len(call.operands) not in function.arities:
         given = len(call.arguments)
         expected = " or ".join(str(count - method) for count in sorted(function.arities))
-        return Fault(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
+        return EvaluationError(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
     return None
 
 
@@ -68,7 +79,7 @@ def _suggestion(name: str, method: bool) -> str:
     return suggestion(name, known)
 
 
-def _reads(node: Node, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
+def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
     """The paths below a node, each with whether it is optional. `bound` are the variables of enclosing macros."""
     path, optional, dynamic = _chain(node)
     if path:
@@ -86,16 +97,16 @@ def _reads(node: Node, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
         yield from _reads(child, bound)
 
 
-def _is_rooted(node: Node) -> bool:
+def _is_rooted(node: SyntaxNode) -> bool:
     while isinstance(node, Select | Has | Index):
         node = node.operand
-    return isinstance(node, Name) and node.rooted
+    return isinstance(node, Variable) and node.rooted
 
 
-def _chain(node: Node) -> tuple[Path, bool, list[Node]]:
+def _chain(node: SyntaxNode) -> tuple[Path, bool, list[SyntaxNode]]:
     """The static path that a node is, with whether it is optional, and the expressions of indexes that end it early."""
     match node:
-        case Name(name=name):
+        case Variable(name=name):
             return (name,), False, []
         case Select(operand=operand, field=field):
             return _longer(operand, field, node.optional, None)
@@ -110,7 +121,9 @@ def _chain(node: Node) -> tuple[Path, bool, list[Node]]:
     return (), False, []
 
 
-def _longer(operand: Node, step: str | None, optional: bool, dynamic: Node | None) -> tuple[Path, bool, list[Node]]:
+def _longer(
+    operand: SyntaxNode, step: str | None, optional: bool, dynamic: SyntaxNode | None
+) -> tuple[Path, bool, list[SyntaxNode]]:
     path, was_optional, keys = _chain(operand)
     if dynamic is not None:
         return path, was_optional or optional, [*keys, dynamic]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from renderer.cel.errors import BudgetFault
+from renderer.cel.errors import BudgetError
 
 EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000
@@ -59,7 +59,7 @@ class Meter:
             whose = "object" if self.limit == OBJECT_UNITS else "instance"
             needs = f"the expressions of this {whose} together need more than {self.limit:,}"
             needs = f"the expression needs more than {EXPRESSION_UNITS:,}" if alone else needs
-            raise BudgetFault(f"stopped: {needs} units of work")
+            raise BudgetError(f"stopped: {needs} units of work")
 
     def read(self, text: str | bytes) -> None:
         """Pay for going through a text once; nothing where it is short."""
@@ -74,5 +74,5 @@ class Meter:
     def produce(self, length: int) -> None:
         """Pay for a text of this length, before it is built."""
         if length > LARGEST_TEXT:
-            raise BudgetFault(f"stopped: the expression produces a text of more than {LARGEST_TEXT:,} characters")
+            raise BudgetError(f"stopped: the expression produces a text of more than {LARGEST_TEXT:,} characters")
         self.spend(length // _CHARACTERS_PER_UNIT)

@@ -18,8 +18,8 @@ from renderer.cel import comprehensions, containers, operators
 from renderer.cel.functions import FUNCTIONS, LAZY
 from renderer.cel.syntax_tree import (
     Binary,
-    Call,
     Conditional,
+    FunctionCall,
     Has,
     Index,
     ListLiteral,
@@ -27,10 +27,10 @@ from renderer.cel.syntax_tree import (
     Logic,
     Macro,
     MapLiteral,
-    Name,
-    Node,
     Select,
+    SyntaxNode,
     Unary,
+    Variable,
     walk,
 )
 from renderer.cel.values import UInt
@@ -86,14 +86,14 @@ _BOOLEAN: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 Scope = Mapping[str, str]
 
 
-class Source:
+class CodeBuilder:
     """Collects the constants of the expressions that go into one function, and compiles it."""
 
     def __init__(self) -> None:
         self._constants: dict[str, Any] = {}
         self._numbers = count()
 
-    def expression(self, tree: Node) -> str:
+    def expression(self, tree: SyntaxNode) -> str:
         """Python source for a tree; `v` are the variables, `m` the meter."""
         return _Emitter(self).emit(tree, {})
 
@@ -114,7 +114,7 @@ class Source:
         return function
 
 
-def is_boolean(node: Node) -> bool:
+def is_boolean(node: SyntaxNode) -> bool:
     """Whether a node can give nothing but a bool."""
     match node:
         case Literal(value=value):
@@ -127,21 +127,21 @@ def is_boolean(node: Node) -> bool:
             return name.removesuffix("2") in ("all", "exists", "exists_one")
         case Conditional(then=then, otherwise=otherwise):
             return is_boolean(then) and is_boolean(otherwise)
-        case Call(function=function, target=target):
+        case FunctionCall(function=function, target=target):
             return FUNCTIONS[function, target is not None].gives_bool
     return False
 
 
 class _Emitter:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CodeBuilder) -> None:
         self._source = source
 
-    def emit(self, node: Node, scope: Scope) -> str:
+    def emit(self, node: SyntaxNode, scope: Scope) -> str:
         """Source of an expression that is closed: it can stand anywhere an operand can."""
         match node:
             case Literal(value=value):
                 return self._literal(value)
-            case Name(name=name, rooted=rooted):
+            case Variable(name=name, rooted=rooted):
                 return (not rooted and scope.get(name)) or f"v[{name!r}]"
             case Select():
                 return self._select(node, scope)
@@ -163,13 +163,13 @@ class _Emitter:
                 return f"[{', '.join(self._element(element, optional, scope) for element, optional in elements)}]"
             case MapLiteral():
                 return self._map(node, scope)
-            case Call():
+            case FunctionCall():
                 return self._call(node, scope)
             case Macro():
                 return self._macro(node, scope)
         raise TypeError(type(node))
 
-    def _condition(self, node: Node, scope: Scope) -> str:
+    def _condition(self, node: SyntaxNode, scope: Scope) -> str:
         source = self.emit(node, scope)
         return source if is_boolean(node) else f"truth({source})"
 
@@ -204,7 +204,7 @@ class _Emitter:
         call = f"{_BINARY[operator]}({left}, {right}{metered})"
         return f"(not {call})" if node.operator == "!=" else call
 
-    def _element(self, node: Node, optional: bool, scope: Scope) -> str:
+    def _element(self, node: SyntaxNode, optional: bool, scope: Scope) -> str:
         return f"*present({self.emit(node, scope)})" if optional else self.emit(node, scope)
 
     def _map(self, node: MapLiteral, scope: Scope) -> str:
@@ -214,19 +214,19 @@ class _Emitter:
             return f"{{{', '.join(written)}}}"
         return f"make_map([{', '.join(self._entry(*entry, scope) for entry in node.entries)}])"
 
-    def _entry(self, key: Node, value: Node, optional: bool, scope: Scope) -> str:
+    def _entry(self, key: SyntaxNode, value: SyntaxNode, optional: bool, scope: Scope) -> str:
         name = self.emit(key, scope)
         if not optional:
             return f"({name}, {self.emit(value, scope)})"
         held = self._source.fresh("i")
         return f"*[({name}, {held}) for {held} in present({self.emit(value, scope)})]"
 
-    def _call(self, node: Call, scope: Scope) -> str:
+    def _call(self, node: FunctionCall, scope: Scope) -> str:
         operands = [self.emit(operand, scope) for operand in node.operands]
         match node:
             # Of all that CEL knows, only texts have these methods for a text. What they read is as short as the literal.
-            case Call(
-                function="startsWith" | "endsWith", target=Node() as target, arguments=(Literal(value=str()),)
+            case FunctionCall(
+                function="startsWith" | "endsWith", target=SyntaxNode() as target, arguments=(Literal(value=str()),)
             ) if _subscriptable(target):
                 return f"{operands[0]}.{node.function.lower()}({operands[1]})"
         if node.function in LAZY and node.target is not None:
@@ -278,21 +278,21 @@ def weight(macro: Macro) -> int:
     return sum(1 for body in macro.bodies for _ in walk(body))
 
 
-def _chain(node: Node) -> list[Node]:
+def _chain(node: SyntaxNode) -> list[SyntaxNode]:
     """The operands of a chain of `+`."""
-    parts: list[Node] = []
+    parts: list[SyntaxNode] = []
     while isinstance(node, Binary) and node.operator == "+":
         parts.append(node.right)
         node = node.left
     return [node, *reversed(parts)]
 
 
-def _subscriptable(node: Node) -> bool:
+def _subscriptable(node: SyntaxNode) -> bool:
     """Whether `x[...]` in Python source draws no warning about a literal."""
-    return isinstance(node, Name | Select | Index | Call)
+    return isinstance(node, Variable | Select | Index | FunctionCall)
 
 
-def _natively_equal(node: Node) -> bool:
+def _natively_equal(node: SyntaxNode) -> bool:
     """Whether `==` with this operand means the same in Python: texts, and small numbers that no bool equals."""
     match node:
         case Literal(value=value):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.operators import check_sortable
 from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 
@@ -19,7 +19,7 @@ def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
     if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)
         return container  # type: ignore[no-any-return]
-    raise Fault(f"expected list or map, got {type_name(container)}")
+    raise EvaluationError(f"expected list or map, got {type_name(container)}")
 
 
 def pairs(container: Any, meter: Meter, weight: int) -> Iterator[tuple[Any, Any]]:
@@ -32,7 +32,7 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
     """The entries of the map that a round of `transformMapEntry` gives."""
     if type(value) in MAPS:
         return value.items()  # type: ignore[no-any-return]
-    raise Fault(f"expected map, got {type_name(value)}")
+    raise EvaluationError(f"expected map, got {type_name(value)}")
 
 
 def exactly_one(outcomes: Iterable[bool]) -> bool:
@@ -64,13 +64,13 @@ def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
 def expect_optional(value: Any) -> Optional:
     if type(value) is Optional:
         return value
-    raise Fault(f"expected optional, got {type_name(value)}")
+    raise EvaluationError(f"expected optional, got {type_name(value)}")
 
 
 def sorted_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
     """`list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
     if type(container) not in LISTS:
-        raise Fault(f"expected list, got {type_name(container)}")
+        raise EvaluationError(f"expected list, got {type_name(container)}")
     keyed = [(key(item), item) for item in items(container, meter, weight)]
     check_sortable([pair[0] for pair in keyed], meter)
     return [item for _, item in sorted(keyed, key=lambda pair: pair[0])]

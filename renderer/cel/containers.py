@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from renderer.cel.errors import Fault, MissingFault, OverloadFault
+from renderer.cel.errors import EvaluationError, MissingKeyError, NoOverloadError
 from renderer.cel.values import LISTS, MAPS, NONE, MixedMap, Optional, UInt, type_name
 
 NUMBERS: Final = frozenset((int, UInt, float))
@@ -21,13 +21,13 @@ def lookup(container: Any, key: Any) -> Optional:
         return _lookup_key(container, key)
     if type(container) in LISTS:
         return _lookup_index(container, key)
-    raise OverloadFault(f"{type_name(container)}[{type_name(key)}]", (container, key))
+    raise NoOverloadError(f"{type_name(container)}[{type_name(key)}]", (container, key))
 
 
 def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
     """Python calls `1` and `true` the same key, CEL does not."""
     if type(key) not in KEYS and type(key) is not float:
-        raise OverloadFault(f"map[{type_name(key)}]", (container, key))
+        raise NoOverloadError(f"map[{type_name(key)}]", (container, key))
     if key not in container:
         return NONE
     if type(key) is not str and key in (0, 1):
@@ -39,7 +39,7 @@ def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
 
 def _lookup_index(container: list[Any], key: Any) -> Optional:
     if type(key) not in NUMBERS or (type(key) is float and not key.is_integer()):
-        raise OverloadFault(f"list[{type_name(key)}]", (container, key))
+        raise NoOverloadError(f"list[{type_name(key)}]", (container, key))
     return Optional(container[int(key)]) if 0 <= key < len(container) else NONE
 
 
@@ -50,7 +50,7 @@ def at(container: Any, key: Any) -> Any:
     found = lookup(container, key)
     if found.present:
         return found.value
-    raise MissingFault(missing_message(container, key))
+    raise MissingKeyError(missing_message(container, key))
 
 
 def optional_at(container: Any, key: Any) -> Optional:
@@ -68,8 +68,8 @@ def field(operand: Any, name: str) -> Any:
     if type(operand) is Optional:
         return optional_field(operand, name)
     if operand is None or type(operand) in MAPS:
-        raise MissingFault(missing_message(operand, name))
-    raise OverloadFault(f"{type_name(operand)}.{name}", (operand,))
+        raise MissingKeyError(missing_message(operand, name))
+    raise NoOverloadError(f"{type_name(operand)}.{name}", (operand,))
 
 
 def optional_field(operand: Any, name: str) -> Optional:
@@ -80,7 +80,7 @@ def optional_field(operand: Any, name: str) -> Optional:
         return Optional(operand[name]) if name in operand else NONE
     if operand is None:
         return NONE
-    raise OverloadFault(f"{type_name(operand)}.?{name}", (operand,))
+    raise NoOverloadError(f"{type_name(operand)}.?{name}", (operand,))
 
 
 def has(operand: Any, name: str) -> bool:
@@ -103,9 +103,9 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     made: dict[Any, Any] = {}
     for key, value in entries:
         if type(key) not in KEYS:
-            raise Fault(f"{type_name(key)} cannot be the key of a map")
+            raise EvaluationError(f"{type_name(key)} cannot be the key of a map")
         if key in made:
-            raise Fault(f"the map literal has the key {key!r} twice")
+            raise EvaluationError(f"the map literal has the key {key!r} twice")
         made[key] = value
     return made if all(type(key) is str for key in made) else MixedMap(made)
 
@@ -113,5 +113,5 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 def present(value: Any) -> tuple[Any, ...]:
     """The elements that `[?value]` stands for."""
     if type(value) is not Optional:
-        raise Fault(f"expected optional after ?, got {type_name(value)}")
+        raise EvaluationError(f"expected optional after ?, got {type_name(value)}")
     return (value.value,) if value.present else ()

@@ -33,7 +33,7 @@ class BudgetExceeded(ExpressionError):
     """The evaluation was stopped because it did too much work or produced too much data."""
 
 
-class Fault(Exception):
+class EvaluationError(Exception):
     """An evaluation failed. `at` is the offset in the expression, once known."""
 
     def __init__(self, message: str, *, at: int | None = None) -> None:
@@ -41,7 +41,7 @@ class Fault(Exception):
         self.at = at
         super().__init__(message)
 
-    def located(self, at: int) -> Fault:
+    def located(self, at: int) -> EvaluationError:
         """This fault with its place, unless it knows a more precise one."""
         if self.at is None:
             self.at = at
@@ -55,7 +55,7 @@ class Fault(Exception):
         return None if self.at is None else self.at + 1
 
 
-class MissingFault(Fault):
+class MissingKeyError(EvaluationError):
     """A map key, a list element or a variable is missing. `path` is empty unless the data came from a variable."""
 
     def __init__(self, message: str, *, path: Path = (), at: int | None = None) -> None:
@@ -68,7 +68,7 @@ class MissingFault(Fault):
         return NoSuchKey(expression, self.message, path=self.path, column=self.column)
 
 
-class OverloadFault(Fault):
+class NoOverloadError(EvaluationError):
     """An operator or function does not exist for the types of its operands. `call` is its text with types for
     operands.
     """
@@ -78,12 +78,12 @@ class OverloadFault(Fault):
         super().__init__(f"no such overload: {call}")
 
 
-class BudgetFault(Fault):
+class BudgetError(EvaluationError):
     """The budget is used up. Never absorbed by `&&`, `||` or a macro."""
 
     def as_error(self, expression: str) -> ExpressionError:
         return BudgetExceeded(expression, self.message, column=self.column)
 
 
-def no_operator(operator: str, left: Any, right: Any) -> OverloadFault:
-    return OverloadFault(f"{type_name(left)} {operator} {type_name(right)}", (left, right))
+def no_operator(operator: str, left: Any, right: Any) -> NoOverloadError:
+    return NoOverloadError(f"{type_name(left)} {operator} {type_name(right)}", (left, right))

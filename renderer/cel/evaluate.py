@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.nanoseconds import coarse
 from renderer.cel.program import parse_program
 from renderer.cel.values import LISTS, MAPS, Optional
@@ -40,7 +40,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
         return value
     try:
         return _native(value, Meter())
-    except Fault as fault:
+    except EvaluationError as fault:
         raise fault.as_error(expression) from None
     except RecursionError:
         raise ExpressionError(expression, "the result is nested too deeply") from None

@@ -16,12 +16,12 @@ from renderer.cel import comprehensions, containers, operators
 from renderer.cel.analysis import call_mistake
 from renderer.cel.budget import Meter
 from renderer.cel.codegen import weight
-from renderer.cel.errors import BudgetFault, Fault, MissingFault, OverloadFault, Path
+from renderer.cel.errors import BudgetError, EvaluationError, MissingKeyError, NoOverloadError, Path
 from renderer.cel.functions import FUNCTIONS, LAZY
 from renderer.cel.syntax_tree import (
     Binary,
-    Call,
     Conditional,
+    FunctionCall,
     Has,
     Index,
     ListLiteral,
@@ -29,10 +29,10 @@ from renderer.cel.syntax_tree import (
     Logic,
     Macro,
     MapLiteral,
-    Name,
-    Node,
     Select,
+    SyntaxNode,
     Unary,
+    Variable,
     children,
 )
 from renderer.cel.values import LISTS, type_name
@@ -41,32 +41,32 @@ from renderer.phrasing import suggestion
 _LONGEST_QUOTE: Final = 60
 
 
-class Origin(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where a value came from: a path from a variable, and whether the value is what stands at that path."""
 
     path: Path
     exact: bool
 
-    def step(self, key: Any) -> Origin:
+    def step(self, key: Any) -> ValueOrigin:
         if not self.path or not self.exact:
             return self
-        return Origin((*self.path, key if isinstance(key, str) else f"[{key}]"), True)
+        return ValueOrigin((*self.path, key if isinstance(key, str) else f"[{key}]"), True)
 
 
-_NOWHERE: Final = Origin((), False)
+_NOWHERE: Final = ValueOrigin((), False)
 
 
-class Bound(NamedTuple):
+class MacroBinding(NamedTuple):
     """The value of a macro's variable, and its origin. In place of the value it may be a fault."""
 
     value: Any
-    origin: Origin
+    origin: ValueOrigin
 
 
-Scope = Mapping[str, Bound]
+Scope = Mapping[str, MacroBinding]
 
 
-def evaluate_exactly(text: str, tree: Node, variables: Mapping[str, Any], meter: Meter) -> Any:
+def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
     """The value of an expression. Raises Fault."""
     return _Evaluation(text, variables, meter).value(tree, {})
 
@@ -88,30 +88,32 @@ class _Evaluation:
         self._variables = variables
         self._meter = meter
 
-    def value(self, node: Node, scope: Scope) -> Any:
+    def value(self, node: SyntaxNode, scope: Scope) -> Any:
         self._meter.spend(1)
         return _RULES[type(node)](self, node, scope)
 
-    def source(self, node: Node) -> str:
+    def source(self, node: SyntaxNode) -> str:
         text = " ".join(self._text[node.at : node.end].split())
         return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
 
-    def condition(self, node: Node, scope: Scope) -> bool:
+    def condition(self, node: SyntaxNode, scope: Scope) -> bool:
         value = self.value(node, scope)
         if type(value) is bool:
             return value
-        raise Fault(f"expected bool, got {type_name(value)}: {self.source(node)}", at=node.at)
+        raise EvaluationError(f"expected bool, got {type_name(value)}: {self.source(node)}", at=node.at)
 
-    def apply(self, node: Node, operands: tuple[Node, ...], operator: Callable[..., Any], *values: Any) -> Any:
+    def apply(
+        self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
+    ) -> Any:
         """Call an operator or function for a node, and explain the fault that it raises."""
         try:
             return operator(*values)
-        except OverloadFault as fault:
-            raise Fault(fault.message + self._types(node, operands, fault), at=node.at) from None
-        except Fault as fault:
+        except NoOverloadError as fault:
+            raise EvaluationError(fault.message + self._types(node, operands, fault), at=node.at) from None
+        except EvaluationError as fault:
             raise fault.located(node.at) from None
 
-    def _types(self, node: Node, operands: tuple[Node, ...], fault: OverloadFault) -> str:
+    def _types(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
         """What the operands are, or what to do about it where that is clear."""
         kinds = [type_name(value) for value in fault.operands]
         named = list(zip(operands, kinds, strict=False))
@@ -126,23 +128,23 @@ class _Evaluation:
     def literal(self, node: Literal, scope: Scope) -> Any:
         return node.value
 
-    def name(self, node: Name, scope: Scope) -> Any:
+    def name(self, node: Variable, scope: Scope) -> Any:
         if node.name in scope and not node.rooted:
             value = scope[node.name].value
-            if isinstance(value, Fault):
+            if isinstance(value, EvaluationError):
                 raise value
             return value
         if node.name in self._variables:
             return self._variables[node.name]
         hint = suggestion(node.name, {*self._variables, *scope})
-        raise MissingFault(f"unknown name {node.name!r}{hint}", path=(node.name,), at=node.at)
+        raise MissingKeyError(f"unknown name {node.name!r}{hint}", path=(node.name,), at=node.at)
 
     def select(self, node: Select, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
         operator = containers.optional_field if node.optional else containers.field
         try:
             return self.apply(node, (node.operand,), operator, operand, node.field)
-        except MissingFault:
+        except MissingKeyError:
             raise self._missing(node, node.operand, operand, node.field, scope) from None
 
     def has(self, node: Has, scope: Scope) -> bool:
@@ -155,10 +157,12 @@ class _Evaluation:
         operator = containers.optional_at if node.optional else containers.at
         try:
             return self.apply(node, (node.operand, node.key), operator, operand, key)
-        except MissingFault:
+        except MissingKeyError:
             raise self._missing(node, node.operand, operand, key, scope) from None
 
-    def _missing(self, node: Node, operand_node: Node, operand: Any, key: Any, scope: Scope) -> MissingFault:
+    def _missing(
+        self, node: SyntaxNode, operand_node: SyntaxNode, operand: Any, key: Any, scope: Scope
+    ) -> MissingKeyError:
         origin = self.origin(operand_node, scope)
         place = path_text(origin.path) if origin.exact else self.source(operand_node)
         path = origin.step(key).path
@@ -170,7 +174,7 @@ class _Evaluation:
             texts = (known for known in operand if type(known) is str)
             hint = suggestion(key, texts) if type(key) is str else ""
             message = f"no such key {key!r} in {place}{hint}"
-        return MissingFault(message, path=path, at=node.at)
+        return MissingKeyError(message, path=path, at=node.at)
 
     def unary(self, node: Unary, scope: Scope) -> Any:
         operand = self.value(node.operand, scope)
@@ -189,16 +193,16 @@ class _Evaluation:
         decisive = node.operator == "||"
         return self._decide(decisive, ((operand, scope) for operand in node.operands))
 
-    def _decide(self, decisive: bool, conditions: Iterable[tuple[Node, Scope]]) -> bool:
+    def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
         """The decisive value if any condition has it; else the first error; else the other value."""
-        first: Fault | None = None
+        first: EvaluationError | None = None
         for node, scope in conditions:
             try:
                 if self.condition(node, scope) is decisive:
                     return decisive
-            except BudgetFault:
+            except BudgetError:
                 raise
-            except Fault as fault:
+            except EvaluationError as fault:
                 first = first or fault
         if first is not None:
             raise first
@@ -223,7 +227,7 @@ class _Evaluation:
         made: dict[Any, Any] = self.apply(node, (), containers.make_map, entries)
         return made
 
-    def call(self, node: Call, scope: Scope) -> Any:
+    def call(self, node: FunctionCall, scope: Scope) -> Any:
         if node.target is not None and node.function in LAZY:
             operator = comprehensions.value_or if node.function == "orValue" else comprehensions.optional_or
             target = self.value(node.target, scope)
@@ -257,14 +261,14 @@ class _Evaluation:
             case name:
                 return self._loop(name, node, target, scope)
 
-    def _bound(self, node: Node, scope: Scope) -> Bound:
+    def _bound(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
         """What `cel.bind` binds; a fault counts only where the variable is read (cel-go and cel-cpp)."""
         try:
-            return Bound(self.value(node, scope), self.origin(node, scope))
-        except BudgetFault:
+            return MacroBinding(self.value(node, scope), self.origin(node, scope))
+        except BudgetError:
             raise
-        except Fault as fault:
-            return Bound(fault, _NOWHERE)
+        except EvaluationError as fault:
+            return MacroBinding(fault, _NOWHERE)
 
     def _loop(self, name: str, node: Macro, target: Any, scope: Scope) -> Any:
         rounds = self._rounds(node, target, scope)
@@ -291,7 +295,7 @@ class _Evaluation:
         self.apply(node.target, (), comprehensions.items, target, self._meter, weight(node))
         origin = self.origin(node.target, scope)
         for position, item in enumerate(target):
-            derived = Origin(origin.path, False)
+            derived = ValueOrigin(origin.path, False)
             if type(target) in LISTS:
                 held = [(position, derived), (item, origin.step(position))]
             else:
@@ -300,33 +304,33 @@ class _Evaluation:
                 held = held[1:] if type(target) in LISTS else held[:1]
             yield self._bind(node, scope, held)
 
-    def _bind(self, node: Macro, scope: Scope, held: Iterable[tuple[Any, Origin]]) -> Scope:
-        return {**scope, **{name: Bound(*item) for name, item in zip(node.variables, held, strict=True)}}
+    def _bind(self, node: Macro, scope: Scope, held: Iterable[tuple[Any, ValueOrigin]]) -> Scope:
+        return {**scope, **{name: MacroBinding(*item) for name, item in zip(node.variables, held, strict=True)}}
 
     # ---- origins
 
-    def origin(self, node: Node, scope: Scope) -> Origin:
+    def origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
         """Where the value of a node comes from. Called for nodes that have been evaluated without a fault."""
         match node:
-            case Name(name=name, rooted=rooted):
-                return scope[name].origin if name in scope and not rooted else Origin((name,), True)
+            case Variable(name=name, rooted=rooted):
+                return scope[name].origin if name in scope and not rooted else ValueOrigin((name,), True)
             case Select(operand=operand, field=field):
                 return self.origin(operand, scope).step(field)
             case Index(operand=operand, key=key):
                 return self.origin(operand, scope).step(self.value(key, scope))
             case Conditional(condition=condition, then=then, otherwise=otherwise):
                 return self.origin(then if self.condition(condition, scope) else otherwise, scope)
-            case Call() | Binary():
+            case FunctionCall() | Binary():
                 found = (self.origin(child, scope) for child in children(node))
-                return Origin(next((origin.path for origin in found if origin.path), ()), False)
+                return ValueOrigin(next((origin.path for origin in found if origin.path), ()), False)
             case Macro(target=target):
-                return Origin(self.origin(target, scope).path, False)
+                return ValueOrigin(self.origin(target, scope).path, False)
         return _NOWHERE
 
 
-_RULES: Final[dict[type[Node], Callable[[_Evaluation, Any, Scope], Any]]] = {
+_RULES: Final[dict[type[SyntaxNode], Callable[[_Evaluation, Any, Scope], Any]]] = {
     Literal: _Evaluation.literal,
-    Name: _Evaluation.name,
+    Variable: _Evaluation.name,
     Select: _Evaluation.select,
     Has: _Evaluation.has,
     Index: _Evaluation.index,
@@ -336,6 +340,6 @@ _RULES: Final[dict[type[Node], Callable[[_Evaluation, Any, Scope], Any]]] = {
     Conditional: _Evaluation.conditional,
     ListLiteral: _Evaluation.list_literal,
     MapLiteral: _Evaluation.map_literal,
-    Call: _Evaluation.call,
+    FunctionCall: _Evaluation.call,
     Macro: _Evaluation.macro,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 _ESCAPE: Final = re.compile(
@@ -19,14 +19,14 @@ _PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True)
 def integer(text: str) -> int:
     value = _number(text)
     if not INT_MIN <= value <= INT_MAX:
-        raise Fault(f"{text} does not fit into an int (64 bits)")
+        raise EvaluationError(f"{text} does not fit into an int (64 bits)")
     return value
 
 
 def unsigned(text: str) -> UInt:
     value = _number(text[:-1])
     if value > UINT_MAX:
-        raise Fault(f"{text} does not fit into a uint (64 bits)")
+        raise EvaluationError(f"{text} does not fit into a uint (64 bits)")
     return UInt(value)
 
 
@@ -50,7 +50,7 @@ def octets(text: str) -> bytes:
 
 def _number(text: str) -> int:
     if len(text) > 40:
-        raise Fault("the number does not fit into 64 bits")
+        raise EvaluationError("the number does not fit into 64 bits")
     return int(text, 16 if "0x" in text else 10)
 
 
@@ -72,18 +72,18 @@ def _code_point(found: re.Match[str]) -> str:
     if found["octal"]:
         return chr(int(found["octal"], 8))
     if found["bad"] is not None:
-        raise Fault(
+        raise EvaluationError(
             f"invalid escape sequence {found[0]} in a string; write a backslash as \\\\, or use a raw string r'...'"
         )
     point = int(found["byte"] or found["short"] or found["long"], 16)
     if point > 0x10FFFF or 0xD800 <= point < 0xE000:
-        raise Fault(f"{found[0]} is not a Unicode character")
+        raise EvaluationError(f"{found[0]} is not a Unicode character")
     return chr(point)
 
 
 def _octet(found: re.Match[str]) -> bytes:
     if found["short"] or found["long"]:
-        raise Fault(f"{found[0]} is not allowed in bytes; write the UTF-8 bytes as \\x..")
+        raise EvaluationError(f"{found[0]} is not allowed in bytes; write the UTF-8 bytes as \\x..")
     if found["octal"] or found["byte"]:
         return bytes([int(found["octal"], 8) if found["octal"] else int(found["byte"], 16)])
     return _character(found).encode()

@@ -8,34 +8,34 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions import CONDITION_FIELDS
-from renderer.cel.syntax_tree import Has, ListLiteral, Literal, Macro, MapLiteral, Name, Node, Select
+from renderer.cel.syntax_tree import Has, ListLiteral, Literal, Macro, MapLiteral, Select, SyntaxNode, Variable
 from renderer.cel.values import TypeValue
 
 DEEPEST_TREE: Final = 250
 
 
-def nest(at: int, end: int, *below: Node) -> tuple[int, int, int]:
+def nest(at: int, end: int, *below: SyntaxNode) -> tuple[int, int, int]:
     """Place and depth of a node above these. Raises Fault where it would be too deep."""
     depth = 1 + max((node.depth for node in below), default=0)
     if depth > DEEPEST_TREE:
-        raise Fault(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
+        raise EvaluationError(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
     return at, end, depth
 
 
-def qualified(node: Node | None) -> str | None:
+def qualified(node: SyntaxNode | None) -> str | None:
     """`a.b` of a chain of plain selections."""
     parts = []
     while isinstance(node, Select) and not node.optional:
         parts.append(node.field)
         node = node.operand
-    if not isinstance(node, Name):
+    if not isinstance(node, Variable):
         return None
     return ".".join((node.name, *reversed(parts)))
 
 
-def namespaced_macro(name: str, at: int, end: int, arguments: list[Node]) -> Node | None:
+def namespaced_macro(name: str, at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
     """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
     match name, arguments:
         case "bind", _:
@@ -45,55 +45,57 @@ def namespaced_macro(name: str, at: int, end: int, arguments: list[Node]) -> Nod
                 body = Macro(*nest(at, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
             return body
         case "index", [Literal(value=int() as index)]:
-            return Name(*nest(at, end), f"@index{index}")
+            return Variable(*nest(at, end), f"@index{index}")
         case (("iterVar" | "accuVar"), [Literal(value=int() as depth), Literal(value=int() as index)]):
-            return Name(*nest(at, end), f"@{name}:{depth}:{index}")
+            return Variable(*nest(at, end), f"@{name}:{depth}:{index}")
     return None
 
 
-def bind(at: int, end: int, arguments: list[Node]) -> Node:
+def bind(at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
     if len(arguments) != 3:
-        raise Fault("cel.bind() takes a variable, its value, and an expression", at=at)
+        raise EvaluationError("cel.bind() takes a variable, its value, and an expression", at=at)
     name, value, body = arguments
     return Macro(*nest(at, end, value, body), "cel.bind", value, (variable("cel.bind", name),), (body,))
 
 
-def has(at: int, end: int, arguments: list[Node]) -> Node:
+def has(at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
     match arguments:
         case [Select(operand=operand, field=field, optional=False)]:
             return Has(*nest(at, end, operand), operand, field)
-    raise Fault("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
+    raise EvaluationError("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
 
 
-def variable(macro: str, node: Node) -> str:
-    if isinstance(node, Name):
+def variable(macro: str, node: SyntaxNode) -> str:
+    if isinstance(node, Variable):
         return node.name
-    raise Fault(f"the first argument of {macro}() must be a variable name", at=node.at)
+    raise EvaluationError(f"the first argument of {macro}() must be a variable name", at=node.at)
 
 
-def condition(node: Node) -> Node:
+def condition(node: SyntaxNode) -> SyntaxNode:
     """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
     if not isinstance(node, MapLiteral):
-        raise Fault(
+        raise EvaluationError(
             "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", at=node.at
         )
     entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
     names = [key.value for key, _, _ in entries]
     if missing := [name for name in ("type", "status") if name not in names]:
-        raise Fault(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
+        raise EvaluationError(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
     if len(set(names)) < len(names):
-        raise Fault("runtime.newCondition(): a key is written twice", at=node.at)
+        raise EvaluationError("runtime.newCondition(): a key is written twice", at=node.at)
     return replace(node, entries=entries)
 
 
-def _condition_key(node: Node) -> Literal:
+def _condition_key(node: SyntaxNode) -> Literal:
     name = node.value.name if isinstance(node, Literal) and isinstance(node.value, TypeValue) else None
-    name = node.name if isinstance(node, Name) else name
+    name = node.name if isinstance(node, Variable) else name
     if name not in CONDITION_FIELDS:
-        raise Fault(f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at)
+        raise EvaluationError(
+            f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at
+        )
     return Literal(node.at, node.end, node.depth, name)
 
 
-def as_list(arguments: list[Node]) -> tuple[Node]:
+def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
     place = nest(arguments[0].at, arguments[-1].end, *arguments)
     return (ListLiteral(*place, tuple((node, False) for node in arguments)),)

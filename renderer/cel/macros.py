@@ -12,7 +12,7 @@ from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MacroForm:
     """How a macro is written: after `variables` names, the rest of its arguments are bodies."""
 
     name: str
@@ -42,13 +42,13 @@ _TWO_VARIABLES: Final = {
 }
 
 
-def _forms() -> dict[tuple[str, int], Form]:
+def _forms() -> dict[tuple[str, int], MacroForm]:
     forms = {}
     for variables, table in ((1, _ONE_VARIABLE), (2, _TWO_VARIABLES)):
         for name, counts in table.items():
             canonical = "exists_one" if name == "existsOne" else name
             for count in counts:
-                forms[name, count] = Form(canonical + ("2" if variables == 2 else ""), variables)
+                forms[name, count] = MacroForm(canonical + ("2" if variables == 2 else ""), variables)
     return forms
 
 

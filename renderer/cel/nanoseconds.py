@@ -37,21 +37,21 @@ class _Finer:
 
 
 @final
-class Instant(_Finer, datetime):
+class PreciseTimestamp(_Finer, datetime):
     """A timestamp with `nanos` on top."""
 
     __hash__ = _Finer.__hash__
 
 
 @final
-class Span(_Finer, timedelta):
+class PreciseDuration(_Finer, timedelta):
     """A duration with `nanos` on top."""
 
     __hash__ = _Finer.__hash__
 
 
-INSTANTS: Final = frozenset((datetime, Instant))
-SPANS: Final = frozenset((timedelta, Span))
+INSTANTS: Final = frozenset((datetime, PreciseTimestamp))
+SPANS: Final = frozenset((timedelta, PreciseDuration))
 
 
 def nanoseconds(value: Any) -> int:
@@ -66,7 +66,7 @@ def instant(nanos: int) -> datetime:
     moment = EPOCH + timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return moment
-    finer = Instant.combine(moment.date(), moment.timetz())
+    finer = PreciseTimestamp.combine(moment.date(), moment.timetz())
     finer.nanos = nanos % 1000
     return finer
 
@@ -76,16 +76,16 @@ def span(nanos: int) -> timedelta:
     length = timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return length
-    finer = Span(length.days, length.seconds, length.microseconds)
+    finer = PreciseDuration(length.days, length.seconds, length.microseconds)
     finer.nanos = nanos % 1000
     return finer
 
 
 def coarse(value: Any) -> Any:
     """A time as Python's own: the digits below a microsecond are cut off."""
-    if type(value) is Instant:
+    if type(value) is PreciseTimestamp:
         return datetime.combine(value.date(), value.timetz())
-    if type(value) is Span:
+    if type(value) is PreciseDuration:
         length = nanoseconds(value)
         return timedelta(microseconds=length // 1000 if length > 0 else -(-length // 1000))
     return value

@@ -13,11 +13,11 @@ from renderer.cel.types import (
     INT,
     STRING,
     Dyn,
-    ListOf,
-    MapOf,
-    OptionalOf,
     Record,
     Scalar,
+    StaticList,
+    StaticMap,
+    StaticOptional,
     Type,
 )
 
@@ -34,7 +34,7 @@ _NAMES: Final = {
 }
 
 
-class Reader:
+class SchemaTypeReader:
     """Types of the schemas of one document; `definitions` are those that its `$ref`s name, by the last part of the reference.
 
     Fields are read when they are asked for: schemas are large, refer to themselves, and little of them is used.
@@ -58,7 +58,7 @@ class Reader:
             case {"type": "object"}:
                 return self._object(schema)
             case {"type": "array"}:
-                return ListOf(self.type(schema.get("items")))
+                return StaticList(self.type(schema.get("items")))
             case {"type": "string"}:
                 return _FORMATS.get(str(schema.get("format")), STRING)
             case {"type": ("boolean" | "integer" | "number") as name}:
@@ -77,14 +77,14 @@ class Reader:
         more = schema.get("additionalProperties")
         properties = schema.get("properties")
         if isinstance(properties, Mapping) and (properties or not (more or schema.get(_OPEN))):
-            return Record(Fields(properties, self), open=bool(schema.get(_OPEN)) or bool(more))
-        return MapOf(STRING, self.type(more)) if isinstance(more, Mapping) else Dyn(frozenset(("object",)))
+            return Record(LazyProperties(properties, self), open=bool(schema.get(_OPEN)) or bool(more))
+        return StaticMap(STRING, self.type(more)) if isinstance(more, Mapping) else Dyn(frozenset(("object",)))
 
 
-class Fields(Mapping[str, Type]):
+class LazyProperties(Mapping[str, Type]):
     """The types of the properties of a schema, read one by one."""
 
-    def __init__(self, properties: Mapping[str, Any], reader: Reader) -> None:
+    def __init__(self, properties: Mapping[str, Any], reader: SchemaTypeReader) -> None:
         self._properties = properties
         self._reader = reader
         self._read: dict[str, Type] = {}
@@ -103,7 +103,7 @@ class Fields(Mapping[str, Type]):
 
 def from_openapi(schema: Any) -> Type:
     """The type that a schema without references declares, as `Reader.type`."""
-    return Reader({}).type(schema)
+    return SchemaTypeReader({}).type(schema)
 
 
 def to_openapi(kind: Type, above: tuple[Record, ...] = ()) -> dict[str, Any]:
@@ -112,18 +112,18 @@ def to_openapi(kind: Type, above: tuple[Record, ...] = ()) -> dict[str, Any]:
     An optional counts as what it holds (kro, "Type checking"). `above` are the records that the type is part of.
     """
     match kind:
-        case OptionalOf(value=value):
+        case StaticOptional(value=value):
             return to_openapi(value, above)
         case Scalar(name=name) if name in _NAMES:
             return {"type": _NAMES[name]}
-        case ListOf(element=element):
+        case StaticList(element=element):
             return {"type": "array", "items": to_openapi(element, above)}
-        case MapOf(key=key, value=value) if key in (STRING, DYN) and value != DYN:
+        case StaticMap(key=key, value=value) if key in (STRING, DYN) and value != DYN:
             return {"type": "object", "additionalProperties": to_openapi(value, above)}
         case Record(fields=fields, open=is_open) if fields and not any(kind is one for one in above):
             described = {name: to_openapi(field, (*above, kind)) for name, field in fields.items()}
             return {"type": "object", "properties": described, **({_OPEN: True} if is_open else {})}
-        case MapOf() | Record():
+        case StaticMap() | Record():
             return {"type": "object", _OPEN: True}
         case Dyn(only=only) if len(only) == 1:
             (name,) = only

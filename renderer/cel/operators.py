@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import KEYS, NUMBERS, lookup
-from renderer.cel.errors import Fault, OverloadFault, no_operator
-from renderer.cel.nanoseconds import INSTANTS, SPANS, Instant, Span, instant, nanoseconds, span
+from renderer.cel.errors import EvaluationError, NoOverloadError, no_operator
+from renderer.cel.nanoseconds import INSTANTS, SPANS, PreciseDuration, PreciseTimestamp, instant, nanoseconds, span
 from renderer.cel.values import INT_MAX, INT_MIN, LISTS, MAPS, UINT_MAX, Associative, Omit, Optional, UInt, type_name
 
-_ORDERED: Final = frozenset((str, int, UInt, float, bool, bytes, datetime, timedelta, Instant, Span))
+_ORDERED: Final = frozenset(
+    (str, int, UInt, float, bool, bytes, datetime, timedelta, PreciseTimestamp, PreciseDuration)
+)
 _CONTAINERS: Final = frozenset((*LISTS, *MAPS, Optional))
 _TIMES: Final = INSTANTS | SPANS
 _TEXTS: Final = frozenset((str, bytes))
@@ -35,7 +37,7 @@ def truth(value: Any) -> bool:
         return True
     if value is False:
         return False
-    raise Fault(f"expected bool, got {type_name(value)}")
+    raise EvaluationError(f"expected bool, got {type_name(value)}")
 
 
 # ---- equality and order
@@ -54,7 +56,7 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
     if kind in NUMBERS:
         return type(right) in NUMBERS and _across(operator.eq, left, right)
     if kind is Omit or type(right) is Omit:
-        raise Fault("omit() stands for a whole field and cannot be compared")
+        raise EvaluationError("omit() stands for a whole field and cannot be compared")
     alike = any(kind in kinds and type(right) in kinds for kinds in (MAPS, LISTS))
     return alike and _equal_containers(left, right, meter)
 
@@ -109,29 +111,29 @@ greater_equal = _ordering(">=", operator.ge)
 def bounded(value: int) -> int:
     if INT_MIN <= value <= INT_MAX:
         return value
-    raise Fault("integer overflow (int is 64 bits)")
+    raise EvaluationError("integer overflow (int is 64 bits)")
 
 
 def bounded_unsigned(value: int) -> UInt:
     if 0 <= value <= UINT_MAX:
         return UInt(value)
-    raise Fault("unsigned integer overflow (uint is 64 bits and not negative)")
+    raise EvaluationError("unsigned integer overflow (uint is 64 bits and not negative)")
 
 
 def bounded_time(compute: Callable[[], datetime]) -> datetime:
     try:
         return compute()
     except OverflowError:
-        raise Fault("timestamp out of range (years 1 to 9999)") from None
+        raise EvaluationError("timestamp out of range (years 1 to 9999)") from None
 
 
 def bounded_duration(compute: Callable[[], timedelta]) -> timedelta:
     try:
         value = compute()
     except OverflowError:
-        raise Fault("duration out of range") from None
+        raise EvaluationError("duration out of range") from None
     if abs(value) > LONGEST_DURATION:
-        raise Fault("duration out of range")
+        raise EvaluationError("duration out of range")
     return value
 
 
@@ -219,7 +221,7 @@ def divide(left: Any, right: Any) -> Any:
     if kind is float:
         return _divide_doubles(left, right)
     if right == 0:
-        raise Fault("division by zero")
+        raise EvaluationError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     return UInt(quotient) if kind is UInt else bounded(quotient if (left < 0) is (right < 0) else -quotient)
 
@@ -238,9 +240,9 @@ def modulo(left: Any, right: Any) -> Any:
     if kind is not type(right) or kind not in (int, UInt):
         raise no_operator("%", left, right)
     if right == 0:
-        raise Fault("modulus by zero")
+        raise EvaluationError("modulus by zero")
     if left == INT_MIN and right == -1:
-        raise Fault("integer overflow (int is 64 bits)")
+        raise EvaluationError("integer overflow (int is 64 bits)")
     remainder = abs(int(left)) % abs(int(right))
     return UInt(remainder) if kind is UInt else (remainder if left >= 0 else -remainder)
 
@@ -251,13 +253,13 @@ def negate(value: Any) -> Any:
         return bounded(-value)
     if kind is float:
         return -value
-    raise OverloadFault(f"-{type_name(value)}", (value,))
+    raise NoOverloadError(f"-{type_name(value)}", (value,))
 
 
 def invert(value: Any) -> bool:
     if type(value) is bool:
         return not value
-    raise OverloadFault(f"!{type_name(value)}", (value,))
+    raise NoOverloadError(f"!{type_name(value)}", (value,))
 
 
 _ALIKE: Final = (INSTANTS, SPANS)
@@ -273,7 +275,7 @@ def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[t
     kinds = {type(key) for key in keys}
     if not kinds <= _ORDERED or (len(kinds) > 1 and not any(kinds <= types for types in alike)):
         names = " and ".join(sorted({type_name(key) for key in keys}))
-        raise Fault(f"cannot sort by {names}")
+        raise EvaluationError(f"cannot sort by {names}")
 
 
 # ---- membership

@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import BudgetFault, Fault, Path
+from renderer.cel.errors import BudgetError, EvaluationError, Path
 from renderer.errors import ExpressionError
 
 if TYPE_CHECKING:
-    from renderer.cel.analysis import Facts
-    from renderer.cel.codegen import Source
-    from renderer.cel.syntax_tree import Node
+    from renderer.cel.analysis import ExpressionFacts
+    from renderer.cel.codegen import CodeBuilder
+    from renderer.cel.syntax_tree import SyntaxNode
 
 
 @final
@@ -35,7 +35,7 @@ class Program:
 
     __slots__ = ("_facts", "_fast", "text", "tree")
 
-    def __init__(self, text: str, tree: Node, facts: Facts) -> None:
+    def __init__(self, text: str, tree: SyntaxNode, facts: ExpressionFacts) -> None:
         self.text = text
         self.tree = tree
         self._facts = facts
@@ -58,7 +58,7 @@ class Program:
         return self._facts.calls
 
     @property
-    def mistake(self) -> Fault | None:
+    def mistake(self) -> EvaluationError | None:
         """What is wrong with its calls; None in a program of `compile_expression`."""
         return self._facts.mistake
 
@@ -68,7 +68,7 @@ class Program:
         """
         try:
             return (self._fast or self._generate())(variables, meter or Meter())
-        except BudgetFault as fault:
+        except BudgetError as fault:
             raise fault.as_error(self.text) from None
         except Exception:
             return self.evaluate_exactly(variables, meter and meter.renew())
@@ -79,7 +79,7 @@ class Program:
 
         try:
             return evaluate_exactly(self.text, self.tree, variables, meter or Meter())
-        except Fault as fault:
+        except EvaluationError as fault:
             raise fault.as_error(self.text) from None
         except RecursionError:
             raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
@@ -91,9 +91,9 @@ class Program:
             raise ExpressionError(self.text, f"cannot be evaluated: {type(error).__name__}: {error}") from error
 
     def _generate(self) -> Callable[[Mapping[str, Any], Meter], Any]:
-        from renderer.cel.codegen import Source
+        from renderer.cel.codegen import CodeBuilder
 
-        source = Source()
+        source = CodeBuilder()
         self._fast = source.function(f" return {source_of(self, source)}")
         return self._fast
 
@@ -101,7 +101,7 @@ class Program:
         return f"Program({self.text!r})"
 
 
-def source_of(program: Program, source: Source) -> str:
+def source_of(program: Program, source: CodeBuilder) -> str:
     """Python source for a program's value, as part of a function that `source` compiles."""
     from renderer.cel.codegen import DEEPEST
     from renderer.cel.exact_evaluator import evaluate_exactly
@@ -131,12 +131,12 @@ def parse_program(text: str) -> Program:
 
 
 @lru_cache(maxsize=16_384)
-def _parsed(text: str) -> Program | Fault:
+def _parsed(text: str) -> Program | EvaluationError:
     from renderer.cel.analysis import analyse
     from renderer.cel.parser import parse
 
     try:
         tree = parse(text)
-    except Fault as fault:
+    except EvaluationError as fault:
         return fault.with_traceback(None)
     return Program(text, tree, analyse(tree))

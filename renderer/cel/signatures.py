@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from renderer.cel.types import DYN, Dyn, ListOf, OptionalOf, Scalar, Type, join
+from renderer.cel.types import DYN, Dyn, Scalar, StaticList, StaticOptional, Type, join
 from renderer.cel.values import Optional, python_types
 
 _SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
@@ -19,7 +19,7 @@ def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) 
 
 
 def _held_as(kind: Type) -> frozenset[type]:
-    if isinstance(kind, OptionalOf):
+    if isinstance(kind, StaticOptional):
         return frozenset((Optional,))
     return frozenset(python_types(str(kind)))
 
@@ -27,17 +27,17 @@ def _held_as(kind: Type) -> frozenset[type]:
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
     """The type of a call's value; of some functions more is known than their signatures say."""
     first = operands[0] if operands else DYN
-    if function in _SAME_LIST and isinstance(first, ListOf):
+    if function in _SAME_LIST and isinstance(first, StaticList):
         return first
-    if function in _OF_ELEMENT and isinstance(first, ListOf):
-        return OptionalOf(first.element) if function in ("first", "last") else first.element
+    if function in _OF_ELEMENT and isinstance(first, StaticList):
+        return StaticOptional(first.element) if function in ("first", "last") else first.element
     if function == "optional.of":
-        return OptionalOf(first)
-    if function == "value" and isinstance(first, OptionalOf):
+        return StaticOptional(first)
+    if function == "value" and isinstance(first, StaticOptional):
         return first.value
-    if function == "orValue" and isinstance(first, OptionalOf):
+    if function == "orValue" and isinstance(first, StaticOptional):
         return join((first.value, operands[1]))
-    if function == "or" and isinstance(first, OptionalOf):
+    if function == "or" and isinstance(first, StaticOptional):
         return join((first, operands[1]))
     if len(results) > 1:
         return DYN
@@ -45,8 +45,8 @@ def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
         case "dyn" | "omit" | "map":
             return DYN
         case "list":
-            return ListOf(DYN)
+            return StaticList(DYN)
         case "optional" | "optional_type":
-            return OptionalOf(DYN)
+            return StaticOptional(DYN)
         case name:
             return Scalar(name)

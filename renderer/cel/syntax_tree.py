@@ -14,19 +14,19 @@ from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class SyntaxNode:
     at: int
     end: int
     depth: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal(Node):
+class Literal(SyntaxNode):
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Name(Node):
+class Variable(SyntaxNode):
     """A variable: of the caller, or of an enclosing macro; `.name`, which is `rooted`, only of the caller."""
 
     name: str
@@ -34,97 +34,97 @@ class Name(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Select(Node):
+class Select(SyntaxNode):
     """`operand.field`, or `operand.?field`."""
 
-    operand: Node
+    operand: SyntaxNode
     field: str
     optional: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Has(Node):
+class Has(SyntaxNode):
     """`has(operand.field)`."""
 
-    operand: Node
+    operand: SyntaxNode
     field: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index(Node):
+class Index(SyntaxNode):
     """`operand[key]`, or `operand[?key]`."""
 
-    operand: Node
-    key: Node
+    operand: SyntaxNode
+    key: SyntaxNode
     optional: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unary(Node):
+class Unary(SyntaxNode):
     operator: str
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binary(Node):
+class Binary(SyntaxNode):
     operator: str
-    left: Node
-    right: Node
+    left: SyntaxNode
+    right: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logic(Node):
+class Logic(SyntaxNode):
     """A chain of one of `&&` and `||`; two operands or more."""
 
     operator: str
-    operands: tuple[Node, ...]
+    operands: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conditional(Node):
-    condition: Node
-    then: Node
-    otherwise: Node
+class Conditional(SyntaxNode):
+    condition: SyntaxNode
+    then: SyntaxNode
+    otherwise: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ListLiteral(Node):
+class ListLiteral(SyntaxNode):
     """Elements, each with whether it is optional (`[?e]`)."""
 
-    elements: tuple[tuple[Node, bool], ...]
+    elements: tuple[tuple[SyntaxNode, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MapLiteral(Node):
+class MapLiteral(SyntaxNode):
     """Key, value, and whether the entry is optional (`{?k: v}`)."""
 
-    entries: tuple[tuple[Node, Node, bool], ...]
+    entries: tuple[tuple[SyntaxNode, SyntaxNode, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call(Node):
+class FunctionCall(SyntaxNode):
     """A function by its full name (`json.marshal`), or a method of `target`."""
 
     function: str
-    target: Node | None
-    arguments: tuple[Node, ...]
+    target: SyntaxNode | None
+    arguments: tuple[SyntaxNode, ...]
 
     @property
-    def operands(self) -> tuple[Node, ...]:
+    def operands(self) -> tuple[SyntaxNode, ...]:
         return self.arguments if self.target is None else (self.target, *self.arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Macro(Node):
+class Macro(SyntaxNode):
     """A macro over `target`; its `variables` are in scope in its `bodies` only."""
 
     name: str
-    target: Node
+    target: SyntaxNode
     variables: tuple[str, ...]
-    bodies: tuple[Node, ...]
+    bodies: tuple[SyntaxNode, ...]
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """The nodes directly below a node, in the order of the text."""
     match node:
         case Select(operand=operand) | Has(operand=operand) | Unary(operand=operand):
@@ -147,7 +147,7 @@ def children(node: Node) -> Iterator[Node]:
             for key, value, _ in entries:
                 yield key
                 yield value
-        case Call():
+        case FunctionCall():
             yield from node.operands
         case Macro(target=target, bodies=bodies):
             yield target
@@ -156,7 +156,7 @@ def children(node: Node) -> Iterator[Node]:
             return
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """A node and all below it, in the order of the text."""
     pending = [node]
     while pending:
@@ -165,16 +165,16 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(tuple(children(current))))
 
 
-def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
     """The node with each node directly below it changed; the node itself where that changes nothing."""
     made = {field.name: _changed(getattr(node, field.name), change) for field in fields(node)}
     same = all(made[field.name] is getattr(node, field.name) for field in fields(node))
     return node if same else replace(node, **made)
 
 
-def _changed(part: Any, change: Callable[[Node], Node]) -> Any:
+def _changed(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
     """Nodes stand in fields, or in tuples, or in tuples of tuples."""
-    if isinstance(part, Node):
+    if isinstance(part, SyntaxNode):
         return change(part)
     if not isinstance(part, tuple):
         return part

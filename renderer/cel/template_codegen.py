@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.codegen import Source
-from renderer.cel.errors import Fault
+from renderer.cel.codegen import CodeBuilder
+from renderer.cel.errors import EvaluationError
 from renderer.cel.program import Program, source_of
 from renderer.cel.to_json import encoded, plain
 from renderer.cel.values import OMIT
@@ -28,7 +28,7 @@ class Composer:
     """Collects the statements of one function. The sources that it returns may be put into a display."""
 
     def __init__(self) -> None:
-        self._source = Source()
+        self._source = CodeBuilder()
         self._statements: list[str] = []
         self._plain = self._source.constant(_plain_or_omit)
         self._encoded = self._source.constant(encoded)
@@ -74,6 +74,6 @@ def _plain_or_omit(meter: Meter, value: Any) -> Any:
 def _text(meter: Meter, *parts: Any) -> str:
     for part in parts:
         if type(part) is not str:
-            raise Fault("expected string inside a text")
+            raise EvaluationError("expected string inside a text")
     meter.produce(sum(map(len, parts)))
     return "".join(parts)

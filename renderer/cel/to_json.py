@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.text_format import duration_text, timestamp_text
 from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
 
@@ -22,7 +22,7 @@ def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> 
     """A fresh JSON value. Raises ExpressionError; `expression` is the text that it then names."""
     try:
         return plain(value, meter or Meter())
-    except Fault as fault:
+    except EvaluationError as fault:
         raise fault.as_error(expression) from None
 
 
@@ -62,22 +62,22 @@ def _special(value: Any, meter: Meter) -> Any:
             return plain(value.value, meter) if value.present else None
         case UInt():
             if value > INT_MAX:
-                raise Fault(f"uint {int(value)} is too large for a field (more than 2**63-1)")
+                raise EvaluationError(f"uint {int(value)} is too large for a field (more than 2**63-1)")
             return int(value)
         case datetime():
             return timestamp_text(value)
         case timedelta():
             return duration_text(value)
         case bytes():
-            raise Fault("bytes cannot be a field; use base64.encode(...) or string(...)")
+            raise EvaluationError("bytes cannot be a field; use base64.encode(...) or string(...)")
         case Omit():
-            raise Fault("omit() drops a whole field; it cannot stand inside another value")
+            raise EvaluationError("omit() drops a whole field; it cannot stand inside another value")
         case MixedMap():
-            raise Fault("the keys of a map must be strings; use string(...)")
-    raise Fault(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")
+            raise EvaluationError("the keys of a map must be strings; use string(...)")
+    raise EvaluationError(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")
 
 
 def _number(value: float) -> int | float:
     if not math.isfinite(value):
-        raise Fault(f"{value} cannot be a field: JSON has no such number")
+        raise EvaluationError(f"{value} cannot be a field: JSON has no such number")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value

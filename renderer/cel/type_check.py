@@ -16,8 +16,8 @@ from renderer.cel.program import Program, parse_program
 from renderer.cel.signatures import accepts, result_of
 from renderer.cel.syntax_tree import (
     Binary,
-    Call,
     Conditional,
+    FunctionCall,
     Has,
     Index,
     ListLiteral,
@@ -25,10 +25,10 @@ from renderer.cel.syntax_tree import (
     Logic,
     Macro,
     MapLiteral,
-    Name,
-    Node,
     Select,
+    SyntaxNode,
     Unary,
+    Variable,
 )
 from renderer.cel.types import (
     BOOL,
@@ -37,11 +37,11 @@ from renderer.cel.types import (
     NUMBERS,
     STRING,
     Dyn,
-    ListOf,
-    MapOf,
-    OptionalOf,
     Record,
     Scalar,
+    StaticList,
+    StaticMap,
+    StaticOptional,
     Type,
     element_of,
     join,
@@ -71,7 +71,7 @@ _LONGEST_QUOTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class TypeMistake:
     """`column` counts characters of the expression from 1; None where the whole expression is meant."""
 
     column: int | None
@@ -79,14 +79,14 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class TypeCheckResult:
     """The type of an expression's value, and its mistakes in the order of the text."""
 
     type: Type
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[TypeMistake, ...]
 
 
-def check(expression: str, declared: Mapping[str, Type]) -> Checked:
+def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
     """Check an expression whose variables have these types; a variable without one is `DYN`.
 
     Never raises for what an author writes: an expression that does not parse is a mistake too.
@@ -94,26 +94,26 @@ def check(expression: str, declared: Mapping[str, Type]) -> Checked:
     try:
         return check_program(parse_program(expression), declared)
     except ExpressionError as error:
-        return Checked(DYN, (Mistake(error.column, error.message),))
+        return TypeCheckResult(DYN, (TypeMistake(error.column, error.message),))
 
 
-def check_program(program: Program, declared: Mapping[str, Type]) -> Checked:
+def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckResult:
     """As `check`, of an expression that parses."""
     checker = _Checker(program.text)
     found = checker.type(program.tree, declared)
-    return Checked(found, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
+    return TypeCheckResult(found, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
 
 
 class _Checker:
     def __init__(self, text: str) -> None:
         self._text = text
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[TypeMistake] = []
 
-    def type(self, node: Node, scope: Scope) -> Type:
+    def type(self, node: SyntaxNode, scope: Scope) -> Type:
         match node:
             case Literal(value=value):
                 return _of_value(value)
-            case Name(name=name):
+            case Variable(name=name):
                 return scope.get(name, DYN)
             case Select(operand=operand, field=field, optional=optional):
                 return self._select(node, self.type(operand, scope), field, optional)
@@ -138,24 +138,24 @@ class _Checker:
                 return join((self.type(then, scope), self.type(otherwise, scope)))
             case ListLiteral(elements=elements):
                 kinds = (self._present(element, optional, scope) for element, optional in elements)
-                return ListOf(join(list(kinds)))
+                return StaticList(join(list(kinds)))
             case MapLiteral():
                 return self._map(node, scope)
-            case Call():
+            case FunctionCall():
                 return self._call(node, scope)
             case Macro():
                 return self._macro(node, scope)
         return DYN
 
-    def _fail(self, node: Node, message: str) -> Type:
-        self.mistakes.append(Mistake(node.at + 1, message))
+    def _fail(self, node: SyntaxNode, message: str) -> Type:
+        self.mistakes.append(TypeMistake(node.at + 1, message))
         return DYN
 
-    def _source(self, node: Node) -> str:
+    def _source(self, node: SyntaxNode) -> str:
         text = " ".join(self._text[node.at : node.end].split())
         return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
 
-    def _condition(self, node: Node, scope: Scope) -> None:
+    def _condition(self, node: SyntaxNode, scope: Scope) -> None:
         kind = self.type(node, scope)
         if not isinstance(kind, Dyn) and kind != BOOL:
             self._fail(node, f"expected bool, got {kind}: {self._source(node)}")
@@ -164,43 +164,43 @@ class _Checker:
 
     def _select(self, node: Select | Has, operand: Type, field: str, optional: bool) -> Type:
         match operand:
-            case OptionalOf(value=held):
+            case StaticOptional(value=held):
                 found = element_of(held) if not isinstance(held, Record) else held.fields.get(field, DYN)
-                return OptionalOf(found)
+                return StaticOptional(found)
             case Record(fields=fields, open=is_open):
                 if field not in fields and not (optional or is_open):
                     place = self._source(node.operand)
                     return self._fail(node, f"no field {field!r} in {place}{suggestion(field, fields)}")
                 found = fields.get(field, DYN)
-            case MapOf(value=found):
+            case StaticMap(value=found):
                 pass
             case Dyn() | Scalar(name="null"):
                 found = DYN
             case _:
                 return self._fail(node, f"{operand} has no fields: {self._source(node.operand)}")
-        return OptionalOf(found) if optional else found
+        return StaticOptional(found) if optional else found
 
     def _index(self, node: Index, operand: Type, key: Type, optional: bool) -> Type:
-        container = operand.value if isinstance(operand, OptionalOf) else operand
+        container = operand.value if isinstance(operand, StaticOptional) else operand
         match container, node.key:
-            case (ListOf(), _) if _named(key) not in (*NUMBERS, "dyn"):
+            case (StaticList(), _) if _named(key) not in (*NUMBERS, "dyn"):
                 return self._fail(node, f"no such overload: list[{key}]: {self._source(node)}")
             case Record(fields=fields, open=is_open), Literal(value=str() as name):
                 if name not in fields and not (optional or is_open or operand is not container):
                     place = self._source(node.operand)
                     return self._fail(node, f"no field {name!r} in {place}{suggestion(name, fields)}")
                 found = fields.get(name, DYN)
-            case ((ListOf() | MapOf() | Record() | Dyn()), _):
+            case ((StaticList() | StaticMap() | Record() | Dyn()), _):
                 found = element_of(container)
             case _:
                 return self._fail(node, f"{container} has no elements: {self._source(node.operand)}")
-        return OptionalOf(found) if optional or operand is not container else found
+        return StaticOptional(found) if optional or operand is not container else found
 
-    def _present(self, node: Node, optional: bool, scope: Scope) -> Type:
+    def _present(self, node: SyntaxNode, optional: bool, scope: Scope) -> Type:
         kind = self.type(node, scope)
         if not optional:
             return kind
-        if isinstance(kind, OptionalOf):
+        if isinstance(kind, StaticOptional):
             return kind.value
         return DYN if isinstance(kind, Dyn) else self._fail(node, f"expected optional after ?, got {kind}")
 
@@ -210,7 +210,7 @@ class _Checker:
         names = [key.value for key, _, _ in node.entries if isinstance(key, Literal) and type(key.value) is str]
         if len(names) == len(node.entries):
             return Record(dict(zip(names, values, strict=True)))
-        return MapOf(join(keys), join(values))
+        return StaticMap(join(keys), join(values))
 
     # ---- operators
 
@@ -241,7 +241,7 @@ class _Checker:
         if "dyn" in (first, second):
             return DYN
         if first == second == "list" and node.operator == "+":
-            return join((left, right)) if left == right else ListOf(DYN)
+            return join((left, right)) if left == right else StaticList(DYN)
         if result := _TIMES.get((first, node.operator, second)):
             return Scalar(result)
         if first == second and first in _ARITHMETIC[node.operator]:
@@ -257,7 +257,7 @@ class _Checker:
 
     # ---- calls
 
-    def _call(self, node: Call, scope: Scope) -> Type:
+    def _call(self, node: FunctionCall, scope: Scope) -> Type:
         operands = [self.type(operand, scope) for operand in node.operands]
         if mistake := call_mistake(node):
             return self._fail(node, mistake.message)
@@ -274,27 +274,27 @@ class _Checker:
         if name == "cel.bind":
             return self.type(node.bodies[0], {**scope, node.variables[0]: target})
         if name in ("optMap", "optFlatMap"):
-            held = target.value if isinstance(target, OptionalOf) else DYN
-            if not isinstance(target, OptionalOf | Dyn):
+            held = target.value if isinstance(target, StaticOptional) else DYN
+            if not isinstance(target, StaticOptional | Dyn):
                 self._fail(node, f"expected optional, got {target}: {self._source(node.target)}")
             body = self.type(node.bodies[0], {**scope, node.variables[0]: held})
-            return OptionalOf(body) if name == "optMap" else body
+            return StaticOptional(body) if name == "optMap" else body
         if _named(target) not in ("list", "map", "dyn"):
             self._fail(node, f"expected list or map, got {target}: {self._source(node.target)}")
-        kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, ListOf) else 0 :]
+        kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, StaticList) else 0 :]
         inner = {**scope, **dict(zip(node.variables, kinds, strict=False))}
         if len(node.bodies) == 2 or name in ("all", "exists", "exists_one", "filter"):
             self._condition(node.bodies[0], inner)
         if name in ("all", "exists", "exists_one"):
             return BOOL
         if name == "filter":
-            return ListOf(inner[node.variables[0]])
+            return StaticList(inner[node.variables[0]])
         body = self.type(node.bodies[-1], inner)
         match name:
             case "map" | "transformList":
-                return ListOf(body)
+                return StaticList(body)
             case "transformMap":
-                return MapOf(inner[node.variables[0]], body)
+                return StaticMap(inner[node.variables[0]], body)
             case "sortBy":
                 return target
         return DYN
@@ -303,9 +303,9 @@ class _Checker:
 def _loop_variables(target: Type) -> tuple[Type, Type]:
     """Of a macro with two variables. With one, it is the second of a list and the first of a map."""
     match target:
-        case ListOf(element=element):
+        case StaticList(element=element):
             return INT, element
-        case MapOf(key=key, value=value):
+        case StaticMap(key=key, value=value):
             return key, value
         case Record():
             return STRING, element_of(target)

@@ -31,7 +31,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class StaticList:
     element: Type
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf:
+class StaticMap:
     key: Type
     value: Type
 
@@ -59,14 +59,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class OptionalOf:
+class StaticOptional:
     value: Type
 
     def __str__(self) -> str:
         return "optional"
 
 
-Type = Dyn | Scalar | ListOf | MapOf | Record | OptionalOf
+Type = Dyn | Scalar | StaticList | StaticMap | Record | StaticOptional
 
 DYN: Final = Dyn()
 BOOL: Final = Scalar("bool")
@@ -87,9 +87,9 @@ def join(types: Iterable[Type]) -> Type:
 def element_of(kind: Type) -> Type:
     """The type of the values in a list or map."""
     match kind:
-        case ListOf(element=element):
+        case StaticList(element=element):
             return element
-        case MapOf(value=value):
+        case StaticMap(value=value):
             return value
         case Record(fields=fields, open=False):
             return join(fields.values())

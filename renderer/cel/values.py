@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final, final
 
-from renderer.cel.nanoseconds import Instant, Span
+from renderer.cel.nanoseconds import PreciseDuration, PreciseTimestamp
 from renderer.frozen import dataclass
 
 INT_MIN: Final = -(2**63)
@@ -140,9 +140,9 @@ _NAMES: Final[dict[type, str]] = {
     dict: "map",
     MixedMap: "map",
     datetime: "google.protobuf.Timestamp",
-    Instant: "google.protobuf.Timestamp",
+    PreciseTimestamp: "google.protobuf.Timestamp",
     timedelta: "google.protobuf.Duration",
-    Span: "google.protobuf.Duration",
+    PreciseDuration: "google.protobuf.Duration",
     TypeValue: "type",
     Optional: "optional_type",
     Omit: "omit",

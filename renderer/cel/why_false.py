@@ -10,7 +10,7 @@ import orjson
 
 from renderer.cel.analysis import analyse
 from renderer.cel.program import Program
-from renderer.cel.syntax_tree import Binary, Conditional, Logic, Node, Unary
+from renderer.cel.syntax_tree import Binary, Conditional, Logic, SyntaxNode, Unary
 from renderer.cel.text_format import seconds_text, timestamp_text
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
@@ -21,11 +21,11 @@ _COMPARED: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Operand:
     """One operand: its text, and its value or why it has none."""
 
     text: str
-    node: Node
+    node: SyntaxNode
     value: Any
     error: ExpressionError | None = None
 
@@ -34,7 +34,7 @@ class Part:
         return f"{self.text} = {'error' if self.error else _shown(self.value)}"
 
 
-def decisive(program: Program, variables: Mapping[str, Any]) -> list[Part]:
+def decisive(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
     """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides.
 
     What reads no variable decides nothing.
@@ -48,7 +48,7 @@ class _Decision:
     text: str
     variables: Mapping[str, Any]
 
-    def parts(self, node: Node) -> Iterator[Part]:
+    def parts(self, node: SyntaxNode) -> Iterator[Operand]:
         match node:
             case Logic(operator=operator, operands=operands):
                 for operand in operands:
@@ -65,13 +65,13 @@ class _Decision:
             case _ if analyse(node).names:
                 yield self.part(node)
 
-    def part(self, node: Node) -> Part:
+    def part(self, node: SyntaxNode) -> Operand:
         text = " ".join(self.text[node.at : node.end].split())
         try:
             value = Program(self.text, node, analyse(node)).evaluate_exactly(self.variables)
         except ExpressionError as error:
-            return Part(text, node, None, error)
-        return Part(text, node, value)
+            return Operand(text, node, None, error)
+        return Operand(text, node, value)
 
 
 def _shown(value: Any) -> str:

@@ -15,16 +15,16 @@ from typing import Any
 from renderer import schema, well_known
 from renderer.cel import Program
 from renderer.definition import crd
-from renderer.definition.custom_conditions import Entry
-from renderer.definition.gate_functions import Scope
-from renderer.definition.gates import Gate, Readable, compile_gates
+from renderer.definition.custom_conditions import ConditionExpression
+from renderer.definition.gate_functions import GateScope
+from renderer.definition.gates import Gate, GateInputs, compile_gates
 from renderer.definition.kind_schemas import instance_type
-from renderer.definition.problem_collector import Findings
+from renderer.definition.problem_collector import ProblemCollector
 from renderer.definition.resource_rules import check_keys
-from renderer.definition.resources import Node, build_nodes
+from renderer.definition.resources import ResourceNode, build_nodes
 from renderer.definition.status_fields import compile_status
 from renderer.documents import Document
-from renderer.errors import Origin, Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
@@ -69,11 +69,11 @@ class Definition:
     group_kind: GroupKind
     version: str
     namespaced: bool
-    origin: Origin
+    origin: SourceLocation
     spec_schema: Mapping[str, Any]
-    nodes: tuple[Node, ...]
+    nodes: tuple[ResourceNode, ...]
     status: Template
-    conditions: tuple[Entry, ...]
+    conditions: tuple[ConditionExpression, ...]
     crd: Manifest
     allows_breaking_changes: bool
     manifest: Manifest
@@ -157,7 +157,7 @@ class _Builder:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found = Findings(document)
+        self.found = ProblemCollector(document)
         spec = document.value.get("spec")
         self.spec: dict[str, Any] = spec if isinstance(spec, dict) else {}
         described = self.spec.get("schema")
@@ -179,7 +179,7 @@ class _Builder:
             group_kind=GroupKind(group, kind),
             version=version,
             namespaced=namespaced,
-            origin=Origin(self.document.file, self.document.line),
+            origin=SourceLocation(self.document.file, self.document.line),
             spec_schema=openapi,
             nodes=tuple(nodes),
             status=status.template,
@@ -216,7 +216,7 @@ class _Builder:
         """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
-        around = Readable(Scope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
+        around = GateInputs(GateScope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
         return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
 
     def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:

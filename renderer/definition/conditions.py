@@ -18,7 +18,7 @@ CanArrive = Callable[[ExpressionError], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionResult:
     """Exactly one of `false`, `error` and `waiting` is set where the answer is not yes."""
 
     false: str = ""
@@ -33,7 +33,7 @@ def included(
     is_ready: Callable[[str], bool],
     can_arrive: CanArrive,
     meter: Meter,
-) -> Verdict:
+) -> ConditionResult:
     """Does a node belong to the instance now? Other nodes that a condition reads must be ready before it is asked. `meter` is the instance's."""
     waiting: list[str] = []
     error = ""
@@ -43,34 +43,36 @@ def included(
             continue
         try:
             if not as_bool(condition, condition.evaluate(variables, meter.renew())):
-                return Verdict(false=f"${{{condition.text}}} is false")
+                return ConditionResult(false=f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             if can_arrive(problem):
                 waiting.append(awaited(problem))
             else:
                 error = error or str(problem)
-    return Verdict(error=error) if error else Verdict(waiting=tuple(waiting))
+    return ConditionResult(error=error) if error else ConditionResult(waiting=tuple(waiting))
 
 
-def ready(conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter) -> Ready:
+def ready(
+    conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter
+) -> ReadyVerdict:
     """The answer of `readyWhen` about an object that exists; no verdict without conditions."""
     verdict = None
     for condition in conditions:
         try:
             if not as_bool(condition, condition.evaluate(variables, meter.renew())):
-                return Ready(False, f"${{{condition.text}}} is false")
+                return ReadyVerdict(False, f"${{{condition.text}}} is false")
         except ExpressionError as problem:
-            return Ready(False, f"waits for {awaited(problem)}" if can_arrive(problem) else str(problem))
+            return ReadyVerdict(False, f"waits for {awaited(problem)}" if can_arrive(problem) else str(problem))
         verdict = True
-    return Ready(verdict)
+    return ReadyVerdict(verdict)
 
 
 def awaited(problem: ExpressionError) -> str:
     """What is waited for, as text."""
-    return ".".join(wanted(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
+    return ".".join(is_included_now(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
 
 
-def wanted(problem: NoSuchKey) -> tuple[str, ...]:
+def is_included_now(problem: NoSuchKey) -> tuple[str, ...]:
     """The whole path that the expression reads where the missing key lies on it, else the path of the missing key."""
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
@@ -87,7 +89,7 @@ def as_bool(condition: Program, value: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyVerdict:
     """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
 
     verdict: bool | None = None

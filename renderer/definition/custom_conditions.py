@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from renderer.cel import Meter, NoSuchKey, Program, to_json
-from renderer.cel.syntax_tree import Call, Literal, MapLiteral, Name, Node, walk
+from renderer.cel.syntax_tree import FunctionCall, Literal, MapLiteral, SyntaxNode, Variable, walk
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 from renderer.template.expressions import parse_expression
@@ -26,7 +26,7 @@ Condition = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConditionExpression:
     """One expression; `types` are the conditions that it is known to make, from their literal types."""
 
     program: Program
@@ -34,10 +34,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Authored:
+class CustomConditions:
     """The author's conditions of one instance: what makes them, and what is known of the nodes."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ConditionExpression, ...]
     values: Mapping[str, Any]
 
     def conditions(
@@ -63,7 +63,7 @@ class Authored:
         return [one for one in found if one["type"] not in twice], "; ".join(problems)
 
 
-def compile_entries(written: Any) -> Iterator[tuple[str, Entry | ExpressionError]]:
+def compile_entries(written: Any) -> Iterator[tuple[str, ConditionExpression | ExpressionError]]:
     """The entries of `status.conditions` with their places; mistakes instead of those that have any."""
     if not isinstance(written, list):
         yield "", ExpressionError(str(written), "must be a list of expressions that make conditions")
@@ -81,7 +81,7 @@ def compile_entries(written: Any) -> Iterator[tuple[str, Entry | ExpressionError
             if name in taken:
                 yield place, ExpressionError(program.text, f"a condition of the type {name} is made already")
         taken |= set(types)
-        yield place, Entry(program, types)
+        yield place, ConditionExpression(program, types)
 
 
 def _checked(program: Program) -> Iterator[str]:
@@ -89,13 +89,15 @@ def _checked(program: Program) -> Iterator[str]:
     made = False
     for node in walk(program.tree):
         match node:
-            case Call(function="runtime.newCondition", arguments=(MapLiteral(entries=entries),)):
+            case FunctionCall(function="runtime.newCondition", arguments=(MapLiteral(entries=entries),)):
                 made = True
                 given = {key.value: value for key, value, _ in entries if isinstance(key, Literal)}
                 _check_literals(program, given)
                 if isinstance(given["type"], Literal):
                     yield str(given["type"].value)
-            case Call(function="runtime.condition", arguments=(Name(name="schema"), Literal(value=str() as name))):
+            case FunctionCall(
+                function="runtime.condition", arguments=(Variable(name="schema"), Literal(value=str() as name))
+            ):
                 if name not in (*KROS, *OURS):
                     known = ", ".join((*KROS, *OURS))
                     raise ExpressionError(
@@ -105,7 +107,7 @@ def _checked(program: Program) -> Iterator[str]:
         raise ExpressionError(program.text, "makes no condition; write runtime.newCondition({type: ..., status: ...})")
 
 
-def _check_literals(program: Program, given: Mapping[Any, Node]) -> None:
+def _check_literals(program: Program, given: Mapping[Any, SyntaxNode]) -> None:
     match given["status"]:
         case Literal(value=value) if value not in _STATUSES:
             raise ExpressionError(program.text, f"the status of a condition is True, False or Unknown, not {value!r}")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from renderer.cel import Meter, Program, type_name
-from renderer.definition.problem_collector import Findings
+from renderer.definition.problem_collector import ProblemCollector
 from renderer.definition.variables import not_a_name
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
@@ -35,7 +35,7 @@ class Dimension:
         raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(found)}")
 
 
-def compile_dimensions(written: Any, path: str, ids: Collection[str], found: Findings) -> tuple[Dimension, ...]:
+def compile_dimensions(written: Any, path: str, ids: Collection[str], found: ProblemCollector) -> tuple[Dimension, ...]:
     """The dimensions of one `forEach`; mistakes of form are noted. `ids` are those of all resources."""
     if written is None:
         return ()
@@ -58,7 +58,7 @@ def compile_dimensions(written: Any, path: str, ids: Collection[str], found: Fin
 
 
 def _dimension(
-    entry: Any, path: str, ids: Collection[str], taken: Collection[str], found: Findings
+    entry: Any, path: str, ids: Collection[str], taken: Collection[str], found: ProblemCollector
 ) -> Dimension | None:
     if not isinstance(entry, dict) or len(entry) != 1:
         found.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")

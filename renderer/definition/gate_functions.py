@@ -16,9 +16,9 @@ from typing import Final, Literal, NamedTuple
 
 from renderer.cel import syntax_tree
 from renderer.cel.analysis import call_mistake
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions import find_function
-from renderer.cel.syntax_tree import Call, Index, Macro, Name, Node, Select, with_children
+from renderer.cel.syntax_tree import FunctionCall, Index, Macro, Select, SyntaxNode, Variable, with_children
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
 
@@ -45,7 +45,7 @@ def of_item(method: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class GateScope:
     """The variables of a gate. `items` are the names of what the gate lets move, `collection` names all of them together; neither is there for a
     single resource. `ancestors` are the resources that it depends on, each with whether it is a list. `values` are all others.
     """
@@ -60,7 +60,7 @@ class Scope:
         return self.items | self.ancestors.keys() | self.values | ({self.collection} - {""})
 
 
-class Rate(NamedTuple):
+class PaceCall(NamedTuple):
     """A pace that a gate asks for. The argument is n (`3`, or `"25%"`) or the factor."""
 
     shape: Literal["linear", "exponential"]
@@ -80,80 +80,82 @@ class _Things(NamedTuple):
 _Bound = Mapping[str, _Things | None]
 
 
-class Bindings:
+class GateRewriter:
     """Rewrites one gate. `rates`: those that it asks for. `waits_for`: the ancestors, and the collection, that it asks whether they are ready,
     updated or settled."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: GateScope) -> None:
         self.scope = scope
-        self.rates: set[Rate] = set()
+        self.rates: set[PaceCall] = set()
         self.waits_for: set[str] = set()
 
-    def bind(self, node: Node) -> Node:
+    def bind(self, node: SyntaxNode) -> SyntaxNode:
         """The tree without functions of gates. Raises Fault where one is not called as it should be."""
         return self._bind(node, {})
 
-    def _bind(self, node: Node, bound: _Bound) -> Node:
+    def _bind(self, node: SyntaxNode, bound: _Bound) -> SyntaxNode:
         match node:
-            case Call(target=None, function="inWindow" | "external"):
+            case FunctionCall(target=None, function="inWindow" | "external"):
                 return self._named(node)
-            case Call(target=None, function="inFlight" | "settled" | "failed"):
+            case FunctionCall(target=None, function="inFlight" | "settled" | "failed"):
                 return self._counter(node, bound)
-            case Call(target=None, function="linearlyReady" | "exponentiallyReady"):
+            case FunctionCall(target=None, function="linearlyReady" | "exponentiallyReady"):
                 return self._rate(node, bound)
-            case Call(function="ready" | "updated" | "settled" | "revision", target=Node() as target):
+            case FunctionCall(function="ready" | "updated" | "settled" | "revision", target=SyntaxNode() as target):
                 return self._method(node, target, bound)
-            case Call() if not find_function(node.function, method=node.target is not None):
+            case FunctionCall() if not find_function(node.function, method=node.target is not None):
                 raise _unknown(node)
             case Macro(target=target):
                 inner = {**bound, **self._variables(node, bound)}
                 return with_children(node, lambda child: self._bind(child, bound if child is target else inner))
         return with_children(node, lambda child: self._bind(child, bound))
 
-    def _named(self, call: Call) -> Node:
+    def _named(self, call: FunctionCall) -> SyntaxNode:
         values, what = _NAMED[call.function]
         match call.arguments:
             case (syntax_tree.Literal(value=str() as name),) if name:
                 return _read(call, values, name)
-        raise Fault(
+        raise EvaluationError(
             f'{call.function}() takes the name of one {what} as a text, as in {call.function}("name")', at=call.at
         )
 
-    def _counter(self, call: Call, bound: _Bound) -> Node:
+    def _counter(self, call: FunctionCall, bound: _Bound) -> SyntaxNode:
         match call.arguments:
             case (collection,) if self._is_collection(collection, bound):
                 return _read(call, COUNTERS, call.function)
         raise self._misused(call, self.scope.collection)
 
-    def _rate(self, call: Call, bound: _Bound) -> Node:
+    def _rate(self, call: FunctionCall, bound: _Bound) -> SyntaxNode:
         shape = _RATED[call.function]
         match call.arguments:
             case (item, collection, *rest) if self._is_item(item, bound) and self._is_collection(collection, bound):
-                rate = Rate(shape, _argument(call, shape, rest))
+                rate = PaceCall(shape, _argument(call, shape, rest))
                 self.rates.add(rate)
                 return _read(call, RATES, str(rate))
         raise self._misused(call, f"each, {self.scope.collection}")
 
-    def _misused(self, call: Call, arguments: str) -> Fault:
+    def _misused(self, call: FunctionCall, arguments: str) -> EvaluationError:
         if not self.scope.collection:
-            return Fault(f"{call.function}() needs a collection; this is a single resource", at=call.at)
-        return Fault(f"{call.function}() is about this collection: write {call.function}({arguments})", at=call.at)
+            return EvaluationError(f"{call.function}() needs a collection; this is a single resource", at=call.at)
+        return EvaluationError(
+            f"{call.function}() is about this collection: write {call.function}({arguments})", at=call.at
+        )
 
-    def _method(self, call: Call, target: Node, bound: _Bound) -> Node:
+    def _method(self, call: FunctionCall, target: SyntaxNode, bound: _Bound) -> SyntaxNode:
         things = self._things(target, bound)
         if things is None and self._is_unknown(target, bound):
             things = _Things("", False)
         if things is None or things.is_list or call.arguments:
-            raise Fault(f"{call.function}() {self._asked_of(things, call)}", at=call.at)
+            raise EvaluationError(f"{call.function}() {self._asked_of(things, call)}", at=call.at)
         if call.function != "revision" and things.root not in self.scope.items:
             self.waits_for.add(things.root)
         return Select(call.at, call.end, call.depth, self._bind(target, bound), of_item(call.function), False)
 
-    def _is_unknown(self, node: Node, bound: _Bound) -> bool:
+    def _is_unknown(self, node: SyntaxNode, bound: _Bound) -> bool:
         """Is it a variable that is not there at all? All such are told of together."""
-        return isinstance(node, Name) and node.name not in self.scope.names | COMMON and node.name not in bound
+        return isinstance(node, Variable) and node.name not in self.scope.names | COMMON and node.name not in bound
 
-    def _asked_of(self, things: _Things | None, call: Call) -> str:
+    def _asked_of(self, things: _Things | None, call: FunctionCall) -> str:
         if things and call.arguments:
             return "takes no arguments"
         if things:
@@ -169,15 +171,15 @@ class Bindings:
         element = _Things(things.root, False) if things and things.is_list else None
         return {**dict.fromkeys(macro.variables), macro.variables[-1]: element}
 
-    def _things(self, node: Node, bound: _Bound) -> _Things | None:
+    def _things(self, node: SyntaxNode, bound: _Bound) -> _Things | None:
         match node:
-            case Name(name=name, rooted=False) if name in bound:
+            case Variable(name=name, rooted=False) if name in bound:
                 return bound[name]
-            case Name(name=name) if name in self.scope.items:
+            case Variable(name=name) if name in self.scope.items:
                 return _Things(name, False)
-            case Name(name=name) if name == self.scope.collection:
+            case Variable(name=name) if name == self.scope.collection:
                 return _Things(name, True)
-            case Name(name=name) if name in self.scope.ancestors:
+            case Variable(name=name) if name in self.scope.ancestors:
                 return _Things(name, self.scope.ancestors[name])
             case Index(operand=operand, optional=False):
                 things = self._things(operand, bound)
@@ -186,20 +188,24 @@ class Bindings:
                 return self._things(target, bound)
         return None
 
-    def _is_item(self, node: Node, bound: _Bound) -> bool:
-        return isinstance(node, Name) and node.name in self.scope.items and (node.rooted or node.name not in bound)
+    def _is_item(self, node: SyntaxNode, bound: _Bound) -> bool:
+        return isinstance(node, Variable) and node.name in self.scope.items and (node.rooted or node.name not in bound)
 
-    def _is_collection(self, node: Node, bound: _Bound) -> bool:
-        return isinstance(node, Name) and node.name == self.scope.collection and (node.rooted or node.name not in bound)
+    def _is_collection(self, node: SyntaxNode, bound: _Bound) -> bool:
+        return (
+            isinstance(node, Variable)
+            and node.name == self.scope.collection
+            and (node.rooted or node.name not in bound)
+        )
 
 
-def _read(call: Call, values: str, key: str) -> Node:
+def _read(call: FunctionCall, values: str, key: str) -> SyntaxNode:
     """`values[key]`, in the place of a call."""
-    name = Name(call.at, call.end, 1, values)
+    name = Variable(call.at, call.end, 1, values)
     return Index(call.at, call.end, call.depth, name, syntax_tree.Literal(call.at, call.end, 1, key), False)
 
 
-def _argument(call: Call, shape: str, rest: list[Node]) -> int | str:
+def _argument(call: FunctionCall, shape: str, rest: list[SyntaxNode]) -> int | str:
     match shape, rest:
         case "linear", []:
             return 1
@@ -212,15 +218,17 @@ def _argument(call: Call, shape: str, rest: list[Node]) -> int | str:
         case "exponential", [syntax_tree.Literal(value=factor)] if type(factor) is int and factor >= 2:
             return factor
         case "linear", [_]:
-            raise Fault('n must be a whole number of at least 1, or a share from "1%" to "100%"', at=rest[0].at)
+            raise EvaluationError(
+                'n must be a whole number of at least 1, or a share from "1%" to "100%"', at=rest[0].at
+            )
         case "exponential", [_]:
-            raise Fault("the factor must be a whole number of at least 2", at=rest[0].at)
-    raise Fault(f"{call.function}() takes two or three arguments, not {len(call.arguments)}", at=call.at)
+            raise EvaluationError("the factor must be a whole number of at least 2", at=rest[0].at)
+    raise EvaluationError(f"{call.function}() takes two or three arguments, not {len(call.arguments)}", at=call.at)
 
 
-def _unknown(call: Call) -> Fault:
+def _unknown(call: FunctionCall) -> EvaluationError:
     """A call of a function that nobody has; of a gate's function, where that was probably meant."""
     known = METHODS if call.target else (*_COUNTED, *_NAMED, *_RATED)
     if not (hint := suggestion(call.function, known)):
-        return call_mistake(call) or Fault(f"unknown function {call.function}()", at=call.at)
-    return Fault(f"unknown {'method' if call.target else 'function'} {call.function}(){hint}", at=call.at)
+        return call_mistake(call) or EvaluationError(f"unknown function {call.function}()", at=call.at)
+    return EvaluationError(f"unknown {'method' if call.target else 'function'} {call.function}(){hint}", at=call.at)

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from renderer.cel import Program
 from renderer.cel.analysis import analyse
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.hoist import hoist
 from renderer.cel.parser import parse
-from renderer.cel.syntax_tree import Index, Literal, Logic, Name, Node
-from renderer.cel.types import BOOL, DYN, INT, STRING, MapOf, Record, Scalar, Type
+from renderer.cel.syntax_tree import Index, Literal, Logic, SyntaxNode, Variable
+from renderer.cel.types import BOOL, DYN, INT, STRING, Record, Scalar, StaticMap, Type
 from renderer.definition.gate_functions import (
     COMMON,
     COUNTERS,
@@ -25,13 +25,13 @@ from renderer.definition.gate_functions import (
     METHODS,
     RATES,
     WINDOWS,
-    Bindings,
-    Rate,
-    Scope,
+    GateRewriter,
+    GateScope,
+    PaceCall,
     of_item,
 )
-from renderer.definition.problem_collector import Findings
-from renderer.errors import ExpressionError, Origin
+from renderer.definition.problem_collector import ProblemCollector
+from renderer.errors import ExpressionError, SourceLocation
 from renderer.frozen import dataclass
 from renderer.template.expressions import Expression, scan
 from renderer.template.typed_views import View
@@ -42,16 +42,20 @@ SECRET_FIELDS: Final = frozenset({"data", "stringData"})
 LIFECYCLE: Final[Mapping[str, Type]] = {of_item(method): DYN if method == "revision" else BOOL for method in METHODS}
 """What gates may ask of an item or a resource, beside its own fields."""
 
-_BOOLEANS: Final = MapOf(STRING, BOOL)
+_BOOLEANS: Final = StaticMap(STRING, BOOL)
 TYPES: Final[Mapping[str, Type]] = {
     "target": Record(
-        {"revision": INT, **dict.fromkeys(("commit", "author", "message"), STRING), "trailers": MapOf(STRING, STRING)}
+        {
+            "revision": INT,
+            **dict.fromkeys(("commit", "author", "message"), STRING),
+            "trailers": StaticMap(STRING, STRING),
+        }
     ),
     "now": Scalar("timestamp"),
     WINDOWS: _BOOLEANS,
     EXTERNALS: _BOOLEANS,
     RATES: _BOOLEANS,
-    COUNTERS: MapOf(STRING, INT),
+    COUNTERS: StaticMap(STRING, INT),
 }
 """The types of what every gate may read."""
 
@@ -66,13 +70,13 @@ class Gate:
     """
 
     path: str
-    origin: Origin
+    origin: SourceLocation
     text: str
-    scope: Scope
+    scope: GateScope
     program: Program
     reduced: Program
     fixed: Mapping[str, Program]
-    rates: frozenset[Rate]
+    rates: frozenset[PaceCall]
     waits_for: frozenset[str]
     views: Mapping[str, View] = field(default_factory=dict)
 
@@ -104,7 +108,7 @@ class Gate:
         return bool(self.rates or _keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
-    def rate(self) -> Rate | None:
+    def rate(self) -> PaceCall | None:
         """The rate that it asks for, where it asks for nothing else."""
         return next(iter(self.rates)) if key_of(self.program.tree, RATES) else None
 
@@ -130,18 +134,18 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class GateInputs:
     """What one list of gates may read, and what is known about it before there are values.
 
     `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot be read here.
     """
 
-    scope: Scope
+    scope: GateScope
     secrets: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_gates(written: Any, path: str, around: Readable, found: Findings) -> tuple[Gate, ...] | None:
+def compile_gates(written: Any, path: str, around: GateInputs, found: ProblemCollector) -> tuple[Gate, ...] | None:
     """The gates of one list, None where there is no list; mistakes are noted."""
     if written is None:
         return None
@@ -152,7 +156,7 @@ def compile_gates(written: Any, path: str, around: Readable, found: Findings) ->
     for index, text in enumerate(written):
         place = f"{path}[{index}]"
         try:
-            gate = _gate(text, place, around.scope, Origin(found.document.file, found.document.line_of(place)))
+            gate = _gate(text, place, around.scope, SourceLocation(found.document.file, found.document.line_of(place)))
         except ExpressionError as error:
             found.fail(place, str(error))
             continue
@@ -163,18 +167,18 @@ def compile_gates(written: Any, path: str, around: Readable, found: Findings) ->
     return tuple(gates)
 
 
-def _gate(text: Any, path: str, scope: Scope, origin: Origin) -> Gate:
+def _gate(text: Any, path: str, scope: GateScope, origin: SourceLocation) -> Gate:
     match scan(text) if isinstance(text, str) else ():
         case (Expression(text=inner),):
             inner = inner.strip()
         case _:
             raise ExpressionError(str(text), "is not an expression; write it as ${...}")
-    bindings = Bindings(scope)
+    bindings = GateRewriter(scope)
     try:
         program = _program(inner, bindings.bind(parse(inner)))
         if program.mistake:
             raise program.mistake
-    except Fault as fault:
+    except EvaluationError as fault:
         raise fault.as_error(inner) from None
     reduced, fixed = hoist(program.tree, _FIXED, scope.collection)
     return Gate(
@@ -190,7 +194,7 @@ def _gate(text: Any, path: str, scope: Scope, origin: Origin) -> Gate:
     )
 
 
-def _mistakes(gate: Gate, around: Readable) -> Iterator[str]:
+def _mistakes(gate: Gate, around: GateInputs) -> Iterator[str]:
     known = around.scope.names | COMMON
     for name in sorted(gate.names - known):
         yield f"{around.elsewhere.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(known))}"
@@ -202,7 +206,7 @@ def _mistakes(gate: Gate, around: Readable) -> Iterator[str]:
             yield f"gates do not see the data of Secrets; {name} is one"
 
 
-def _program(text: str, tree: Node) -> Program:
+def _program(text: str, tree: SyntaxNode) -> Program:
     return Program(text, tree, analyse(tree))
 
 
@@ -210,9 +214,9 @@ def _keys(program: Program, values: str) -> frozenset[str]:
     return frozenset(read[1] for read in program.reads if read[0] == values)
 
 
-def key_of(node: Node, values: str) -> str:
+def key_of(node: SyntaxNode, values: str) -> str:
     """The name under which a part of a gate reads one of these values; empty where it is something else."""
     match node:
-        case Index(operand=Name(name=name), key=Literal(value=str() as key)) if name == values:
+        case Index(operand=Variable(name=name), key=Literal(value=str() as key)) if name == values:
             return key
     return ""

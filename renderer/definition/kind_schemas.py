@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, Final
 
 from renderer import builtin_kinds
-from renderer.cel.openapi import Reader, from_openapi
-from renderer.cel.types import STRING, ListOf, Record, Type
+from renderer.cel.openapi import SchemaTypeReader, from_openapi
+from renderer.cel.types import STRING, Record, StaticList, Type
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest
 
@@ -24,7 +24,7 @@ _CONDITION: Final = Record(dict.fromkeys(("type", "status", "reason", "message",
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Described:
+class DescribedKind:
     """A kind as one CRD describes it: the types of its objects, and their schemas, by version."""
 
     crd: Manifest
@@ -33,10 +33,10 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectTypes:
+class KindSchemas:
     """The kinds that a commit, a folder of schemas or a cluster describes, beside those of Kubernetes."""
 
-    described: Mapping[GroupKind, Described] = field(default_factory=dict)
+    described: Mapping[GroupKind, DescribedKind] = field(default_factory=dict)
 
     def of(self, kind: GroupKind, version: str) -> Type | None:
         """The type of a kind's objects; None where it is not known."""
@@ -49,23 +49,23 @@ class ObjectTypes:
         found = self.described.get(kind)
         return tuple(found.types) if found and version not in found.types else ()
 
-    def beside(self, others: ObjectTypes) -> ObjectTypes:
+    def beside(self, others: KindSchemas) -> KindSchemas:
         """With those of `others` that are not described here."""
-        return ObjectTypes({**others.described, **self.described})
+        return KindSchemas({**others.described, **self.described})
 
 
-def of_crds(crds: Iterable[Manifest], previous: ObjectTypes) -> ObjectTypes:
+def of_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
     """The kinds of these CRDs; the last that describes a kind stands. A CRD of `previous` is not read again: the same value, or the same object of a
     cluster at the same resourceVersion.
     """
-    found: dict[GroupKind, Described] = {}
+    found: dict[GroupKind, DescribedKind] = {}
     for crd in crds:
         match crd.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind)}, "versions": list(versions)}:
                 key = GroupKind(group, kind)
                 known = previous.described.get(key)
                 found[key] = known if known and _is_same(known.crd, crd) else _described(crd, versions)
-    return ObjectTypes(found)
+    return KindSchemas(found)
 
 
 def any_object() -> Record:
@@ -94,7 +94,7 @@ def with_status(instance: Type, status: Type) -> Record:
 
 def with_conditions(instance: Type) -> Record:
     """An instance with the conditions of its status, which only conditions may read."""
-    return with_status(instance, Record({"conditions": ListOf(_CONDITION)}))
+    return with_status(instance, Record({"conditions": StaticList(_CONDITION)}))
 
 
 def _is_same(one: Manifest, other: Manifest) -> bool:
@@ -106,7 +106,7 @@ def _stored(crd: Manifest) -> tuple[Any, Any]:
     return metadata.get("uid"), metadata.get("resourceVersion")
 
 
-def _described(crd: Manifest, versions: Iterable[Any]) -> Described:
+def _described(crd: Manifest, versions: Iterable[Any]) -> DescribedKind:
     found: dict[str, Schema] = {}
     for version in versions:
         match version:
@@ -116,7 +116,7 @@ def _described(crd: Manifest, versions: Iterable[Any]) -> Described:
                 found[name] = described
             case {"name": str(name)}:
                 found[name] = _ANYTHING
-    return Described(crd, found, {name: _of_object(described) for name, described in found.items()})
+    return DescribedKind(crd, found, {name: _of_object(described) for name, described in found.items()})
 
 
 def _of_object(described: Schema) -> Type:
@@ -133,5 +133,5 @@ def _built_in(kind: GroupKind, version: str) -> Type | None:
 
 
 @cache
-def _built_in_reader() -> Reader:
-    return Reader(builtin_kinds.bundle().definitions)
+def _built_in_reader() -> SchemaTypeReader:
+    return SchemaTypeReader(builtin_kinds.bundle().definitions)

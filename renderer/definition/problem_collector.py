@@ -13,7 +13,7 @@ from renderer.template.expressions import parse_expression
 from renderer.template.template import Template, TemplateError, compile_template
 
 
-class Findings:
+class ProblemCollector:
     """Collects problems; whoever compiles goes on after each, so that all are reported together."""
 
     def __init__(self, document: Document) -> None:

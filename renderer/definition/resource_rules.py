@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from renderer import well_known
-from renderer.definition.problem_collector import Findings, join
+from renderer.definition.problem_collector import ProblemCollector, join
 from renderer.identity import GroupKind, group_kind
 from renderer.kinds import CRD, RGD
 from renderer.label_selector import OPERATORS
@@ -22,7 +22,7 @@ _REFERENCE_FIELDS: Final = ("apiVersion", "kind", "metadata")
 _REFERENCE_METADATA: Final = ("name", "selector", "namespace")
 
 
-def check_template(body: Any, path: str, found: Findings) -> GroupKind | None:
+def check_template(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
     """The kind of a template's objects; None where it cannot be told. Mistakes are noted."""
     kind = _identity(body, path, found)
     metadata = body.get("metadata") if isinstance(body, dict) else None
@@ -39,7 +39,7 @@ def check_template(body: Any, path: str, found: Findings) -> GroupKind | None:
     return kind
 
 
-def check_reference(body: Any, path: str, found: Findings) -> GroupKind | None:
+def check_reference(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
     """As `check_template`, for an `externalRef`: by name, or by selector, and nothing beside it."""
     kind = _identity(body, path, found)
     metadata = body.get("metadata") if isinstance(body, dict) else None
@@ -54,7 +54,7 @@ def check_reference(body: Any, path: str, found: Findings) -> GroupKind | None:
     return kind
 
 
-def _identity(body: Any, path: str, found: Findings) -> GroupKind | None:
+def _identity(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
     if not isinstance(body, dict):
         found.fail(path, "must be a Kubernetes object with apiVersion, kind and metadata")
         return None
@@ -73,7 +73,7 @@ def _identity(body: Any, path: str, found: Findings) -> GroupKind | None:
     return group_kind(body) if len(found.problems) == before else None
 
 
-def check_keys(metadata: dict[str, Any], path: str, found: Findings) -> None:
+def check_keys(metadata: dict[str, Any], path: str, found: ProblemCollector) -> None:
     """Labels and annotations that a definition may not write, as they are the program's own."""
     for place, message in forbidden_keys(metadata):
         found.fail(f"{path}.{place}", message)
@@ -89,7 +89,7 @@ def forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
 
 
-def _check_crd(body: dict[str, Any], path: str, found: Findings) -> None:
+def _check_crd(body: dict[str, Any], path: str, found: ProblemCollector) -> None:
     """What a CRD defines must be known before any instance is: only its metadata may depend on one."""
     for place in _expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
         found.fail(join(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
@@ -107,7 +107,7 @@ def _expressions(value: Any, path: str) -> Iterator[str]:
                 yield from _expressions(item, f"{path}[{index}]")
 
 
-def _check_selector(selector: Any, path: str, found: Findings) -> None:
+def _check_selector(selector: Any, path: str, found: ProblemCollector) -> None:
     """Its shape; values may be expressions, and are checked when they are known."""
     if isinstance(selector, str) and selector.startswith("${"):
         return

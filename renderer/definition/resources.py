@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from renderer.cel import Program
-from renderer.cel.types import ListOf, Type
+from renderer.cel.types import StaticList, Type
 from renderer.definition.for_each import Dimension, compile_dimensions
-from renderer.definition.gate_functions import Scope
-from renderer.definition.gates import Gate, Readable, compile_gates
-from renderer.definition.kind_schemas import ObjectTypes, any_object
-from renderer.definition.problem_collector import Findings
+from renderer.definition.gate_functions import GateScope
+from renderer.definition.gates import Gate, GateInputs, compile_gates
+from renderer.definition.kind_schemas import KindSchemas, any_object
+from renderer.definition.problem_collector import ProblemCollector
 from renderer.definition.resource_rules import check_reference, check_template
 from renderer.definition.variables import not_a_name
 from renderer.frozen import dataclass
@@ -30,7 +30,7 @@ _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "inc
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ResourceNode:
     """One resource of a definition. `depends_on` in declared order; `external` nodes are read, never written.
 
     A node with dimensions is a collection of objects, and so is one that `selects` objects by their labels; others see either as a list.
@@ -55,7 +55,7 @@ class Node:
         """Of its kind."""
         return version_of(self.template.source)
 
-    def type(self, objects: ObjectTypes) -> Type | None:
+    def type(self, objects: KindSchemas) -> Type | None:
         """The type of its object, or of each of its objects; None where the kind is not known."""
         return objects.of(self.group_kind, self.version)
 
@@ -68,26 +68,26 @@ class Node:
         yield from (dimension.program for dimension in self.for_each)
 
 
-def scope_of(nodes: Iterable[Node], instance: Type, objects: ObjectTypes) -> dict[str, Type]:
+def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas) -> dict[str, Type]:
     """The types of `schema` and of the nodes, by their names in expressions."""
     found: dict[str, Type] = {"schema": instance}
     for node in nodes:
         kind = node.type(objects) or any_object()
-        found[node.id] = ListOf(kind) if node.for_each or node.selects else kind
+        found[node.id] = StaticList(kind) if node.for_each or node.selects else kind
     return found
 
 
-def build_nodes(resources: Any, found: Findings, *, namespaced: bool = True) -> list[Node]:
+def build_nodes(resources: Any, found: ProblemCollector, *, namespaced: bool = True) -> list[ResourceNode]:
     """Nodes in order of level, inside a level as declared. Empty if there are mistakes. `namespaced` is the scope of instances."""
     return _Resources(found, namespaced).nodes(resources)
 
 
 @dataclass(frozen=True)
 class _Resources:
-    found: Findings
+    found: ProblemCollector
     namespaced: bool
 
-    def nodes(self, resources: Any) -> list[Node]:
+    def nodes(self, resources: Any) -> list[ResourceNode]:
         if not isinstance(resources, list):
             self.found.fail("spec.resources", "must be a list of resources, each with an id and a template")
             return []
@@ -130,7 +130,7 @@ class _Resources:
             ids.append(node_id if isinstance(node_id, str) else "")
         return ids
 
-    def _node(self, index: int, resource: dict[str, Any], ids: list[str]) -> Node | None:
+    def _node(self, index: int, resource: dict[str, Any], ids: list[str]) -> ResourceNode | None:
         path = f"spec.resources[{index}]"
         self.found.unknown_fields(path, resource, _RESOURCE_FIELDS)
         if ("template" in resource) == ("externalRef" in resource):
@@ -157,7 +157,7 @@ class _Resources:
         self._check_metadata(template, kind, iterators, f"{path}.{place}")
         read = [template.names - iterators, *(condition.names for condition in include_when)]
         names = frozenset().union(*read, *(dimension.program.names for dimension in for_each))
-        return Node(
+        return ResourceNode(
             id=node_id,
             group_kind=kind,
             template=template,
@@ -172,7 +172,7 @@ class _Resources:
         )
 
     def _gates(
-        self, index: int, resource: dict[str, Any], node: Node, nodes: Mapping[str, Node]
+        self, index: int, resource: dict[str, Any], node: ResourceNode, nodes: Mapping[str, ResourceNode]
     ) -> tuple[Gate, ...] | None:
         """The gates of one resource: they read what is there before it, and of a collection its items."""
         path, written = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
@@ -183,13 +183,13 @@ class _Resources:
         upstream = {name: nodes[name] for name in ancestors(parents, [node.id]) - {node.id}}
         iterators = frozenset(dimension.iterator for dimension in node.for_each)
         own = frozenset({"each", node.id}) if node.for_each else frozenset()
-        scope = Scope(
+        scope = GateScope(
             items=own - {node.id},
             collection=node.id if node.for_each else "",
             ancestors={name: bool(other.for_each or other.selects) for name, other in upstream.items()},
             values=iterators | {"schema"},
         )
-        around = Readable(
+        around = GateInputs(
             scope,
             secrets=frozenset(name for name, other in upstream.items() if other.group_kind == SECRET)
             | (own if node.group_kind == SECRET else frozenset()),

@@ -10,10 +10,10 @@ from renderer.cel.openapi import to_openapi
 from renderer.cel.type_check import Scope, check
 from renderer.cel.types import DYN, Type
 from renderer.definition import variables
-from renderer.definition.custom_conditions import Entry, compile_entries
-from renderer.definition.kind_schemas import ObjectTypes
-from renderer.definition.problem_collector import Findings, join
-from renderer.definition.resources import Node, scope_of
+from renderer.definition.custom_conditions import ConditionExpression, compile_entries
+from renderer.definition.kind_schemas import KindSchemas
+from renderer.definition.problem_collector import ProblemCollector, join
+from renderer.definition.resources import ResourceNode, scope_of
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 from renderer.template.expressions import Expression, scan
@@ -25,15 +25,17 @@ _OWN: Final = frozenset({"state", "conditions"})
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusProjection:
     """The template of the author's fields, their OpenAPI schema, and the conditions that replace kro's."""
 
     template: Template
     schema: Mapping[str, Any] = field(default_factory=dict)
-    conditions: tuple[Entry, ...] = ()
+    conditions: tuple[ConditionExpression, ...] = ()
 
 
-def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: Findings) -> Status:
+def compile_status(
+    written: Any, nodes: Sequence[ResourceNode], instance: Type, found: ProblemCollector
+) -> StatusProjection:
     """The status of a definition; its mistakes are noted. `instance` is the type of an instance without its status.
 
     The schema is a function of the definition alone, so that no other file changes the CRD: of the kinds of its resources only Kubernetes' own
@@ -41,9 +43,9 @@ def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: F
     """
     if not isinstance(written or {}, dict):
         found.fail(_PATH, "must be a mapping whose values are expressions")
-        return Status(compile_template({}))
+        return StatusProjection(compile_template({}))
     written = written or {}
-    known = scope_of(nodes, instance, ObjectTypes())
+    known = scope_of(nodes, instance, KindSchemas())
     # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
     with_names = bool(nodes) or not found.problems
     conditions = _conditions(written.get("conditions"), known, found, with_names=with_names)
@@ -52,7 +54,7 @@ def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: F
     fields = {name: value for name, value in written.items() if name not in _OWN}
     template = found.template(_PATH, fields)
     if template is None:
-        return Status(compile_template({}))
+        return StatusProjection(compile_template({}))
     for place in _constants(fields, ""):
         found.fail(join(_PATH, place), "must contain an expression; constants are not allowed in status")
     for place in _constant_expressions(template):
@@ -60,10 +62,12 @@ def compile_status(written: Any, nodes: Sequence[Node], instance: Type, found: F
     if with_names:
         found.names(template.expressions, _PATH, frozenset(known))
     found.no_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
-    return Status(template, _schema(fields, known), conditions)
+    return StatusProjection(template, _schema(fields, known), conditions)
 
 
-def _conditions(written: Any, known: Scope, found: Findings, *, with_names: bool) -> tuple[Entry, ...]:
+def _conditions(
+    written: Any, known: Scope, found: ProblemCollector, *, with_names: bool
+) -> tuple[ConditionExpression, ...]:
     """The author's own conditions; where there are none, kro's stay."""
     if written is None:
         return ()

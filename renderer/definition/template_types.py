@@ -16,11 +16,11 @@ from renderer.cel.types import (
     DYN,
     STRING,
     Dyn,
-    ListOf,
-    MapOf,
-    OptionalOf,
     Record,
     Scalar,
+    StaticList,
+    StaticMap,
+    StaticOptional,
     Type,
     element_of,
 )
@@ -80,7 +80,7 @@ def misfits(value: Any, wanted: Type, type_of: TypeOf, path: str = "") -> Iterat
     match value:
         case str():
             yield from _of_text(value, wanted, type_of, path)
-        case dict() if isinstance(wanted, Record | MapOf | Dyn):
+        case dict() if isinstance(wanted, Record | StaticMap | Dyn):
             if isinstance(wanted, Dyn):
                 yield from _literal(value, wanted, path)
             for name, item in value.items():
@@ -89,7 +89,7 @@ def misfits(value: Any, wanted: Type, type_of: TypeOf, path: str = "") -> Iterat
                 if field is None:
                     yield place, f"no field {name!r}{_known(name, wanted)}"
                 yield from misfits(item, field or DYN, type_of, place)
-        case list() if isinstance(wanted, ListOf | Dyn):
+        case list() if isinstance(wanted, StaticList | Dyn):
             if isinstance(wanted, Dyn):
                 yield from _literal(value, wanted, path)
             for index, item in enumerate(value):
@@ -139,7 +139,7 @@ def _of_text(text: str, wanted: Type, type_of: TypeOf, path: str) -> Iterator[tu
     for inner in expressions:
         given = type_of(inner, path)
         if not isinstance(given, Dyn) and given != STRING:
-            hint = f"; write {inner}.orValue('')" if isinstance(given, OptionalOf) else f"; write string({inner})"
+            hint = f"; write {inner}.orValue('')" if isinstance(given, StaticOptional) else f"; write string({inner})"
             yield path, f"${{{inner}}}: is {_needed(given, STRING)}{hint}"
     if not expressions:
         yield from _literal(text, wanted, path)
@@ -162,7 +162,7 @@ def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[s
     None that no field can hold it.
     """
     match given, wanted:
-        case OptionalOf(value=held), _:
+        case StaticOptional(value=held), _:
             yield from _differences(held, wanted, place)
         case Dyn(only=only), _:
             if only and not any(_may_be(name, wanted) for name in only):
@@ -175,23 +175,23 @@ def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[s
             yield place, given, wanted
         case Scalar(name=name), _ if name not in _JSON and name not in ("list", "map"):
             yield place, given, None
-        case ((ListOf(element=held) | MapOf(value=held)), Dyn()) if _holds_bytes(held):
+        case ((StaticList(element=held) | StaticMap(value=held)), Dyn()) if _holds_bytes(held):
             yield f"{place}[]", BYTES, None
         case _, Dyn(only=only):
             if only and not any(str(given) in _OF_OPENAPI.get(name, ()) for name in only):
                 yield place, given, wanted
-        case ListOf(element=one), ListOf(element=other):
+        case StaticList(element=one), StaticList(element=other):
             yield from _differences(one, other, f"{place}[]")
-        case Record(fields=fields), Record() | MapOf():
+        case Record(fields=fields), Record() | StaticMap():
             for name, one in fields.items():
                 field = _field(wanted, name)
                 if field is None:
                     yield place, given, f"no field {name!r}{_known(name, wanted)}"
                 else:
                     yield from _differences(one, field, child(place, name) if place else f".{name}")
-        case MapOf(value=one), MapOf(value=other):
+        case StaticMap(value=one), StaticMap(value=other):
             yield from _differences(one, other, f"{place}[]")
-        case MapOf(value=one), Record(fields=fields, open=is_open):
+        case StaticMap(value=one), Record(fields=fields, open=is_open):
             if fields and not is_open and all(next(_differences(one, field), None) for field in fields.values()):
                 yield place, given, f"its values are {shown(one)}, and none of the fields is"
         case _:
@@ -200,7 +200,7 @@ def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[s
 
 
 def _holds_bytes(kind: Type) -> bool:
-    return kind == BYTES or (isinstance(kind, ListOf | MapOf) and _holds_bytes(element_of(kind)))
+    return kind == BYTES or (isinstance(kind, StaticList | StaticMap) and _holds_bytes(element_of(kind)))
 
 
 def _may_be(openapi: str, wanted: Type) -> bool:
@@ -214,7 +214,7 @@ def _field(wanted: Type, name: Any) -> Type | None:
     match wanted:
         case Record(fields=fields, open=is_open):
             return fields.get(name, DYN if is_open else None)
-        case MapOf(value=value):
+        case StaticMap(value=value):
             return value
     return DYN
 

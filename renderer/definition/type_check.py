@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from renderer.cel import Program
-from renderer.cel.type_check import Checked, Scope, check, check_program
-from renderer.cel.types import BOOL, DYN, STRING, ListOf, MapOf, Record, Type, element_of
+from renderer.cel.type_check import Scope, TypeCheckResult, check, check_program
+from renderer.cel.types import BOOL, DYN, STRING, Record, StaticList, StaticMap, Type, element_of
 from renderer.definition import kind_schemas
 from renderer.definition.compile import Definition
 from renderer.definition.gates import LIFECYCLE, TYPES, Gate
-from renderer.definition.kind_schemas import Described, ObjectTypes
-from renderer.definition.problem_collector import Findings, join
-from renderer.definition.resources import Node, scope_of
+from renderer.definition.kind_schemas import DescribedKind, KindSchemas
+from renderer.definition.problem_collector import ProblemCollector, join
+from renderer.definition.resources import ResourceNode, scope_of
 from renderer.definition.template_types import misfit, misfits
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -27,8 +27,8 @@ from renderer.template.typed_views import Path, holds_bytes, views_of
 
 _SELECTOR: Final = Record(
     {
-        "matchLabels": MapOf(STRING, STRING),
-        "matchExpressions": ListOf(Record({"key": STRING, "operator": STRING, "values": ListOf(STRING)})),
+        "matchLabels": StaticMap(STRING, STRING),
+        "matchExpressions": StaticList(Record({"key": STRING, "operator": STRING, "values": StaticList(STRING)})),
     }
 )
 _REFERENCE: Final = Record(
@@ -49,20 +49,20 @@ class CheckedDefinition:
     problems: tuple[Problem, ...]
 
 
-def checked(definition: Definition, objects: ObjectTypes) -> CheckedDefinition:
+def checked(definition: Definition, objects: KindSchemas) -> CheckedDefinition:
     """Check a definition against what is known of the kinds that it uses."""
     return _checked(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
 
 
 @lru_cache(maxsize=1024)
-def _checked(definition: Definition, against: tuple[Described | None, ...]) -> CheckedDefinition:
+def _checked(definition: Definition, against: tuple[DescribedKind | None, ...]) -> CheckedDefinition:
     """Cached by identity: the same files give the same objects."""
     kinds = (node.group_kind for node in definition.nodes)
-    found = _Static(definition, ObjectTypes({kind: one for kind, one in zip(kinds, against, strict=True) if one}))
+    found = _Static(definition, KindSchemas({kind: one for kind, one in zip(kinds, against, strict=True) if one}))
     return CheckedDefinition(found.typed(), tuple(sorted(set(found.found.problems))))
 
 
-def unknown(definition: Definition, objects: ObjectTypes) -> Iterator[Node]:
+def unknown(definition: Definition, objects: KindSchemas) -> Iterator[ResourceNode]:
     """Nodes of a kind that is not known, of which some expression reads more than every object has."""
     reads = {read for program in definition.programs for read in program.reads}
     for node in definition.nodes:
@@ -73,10 +73,10 @@ def unknown(definition: Definition, objects: ObjectTypes) -> Iterator[Node]:
 
 
 class _Static:
-    def __init__(self, definition: Definition, objects: ObjectTypes) -> None:
+    def __init__(self, definition: Definition, objects: KindSchemas) -> None:
         self.definition = definition
         self.objects = objects
-        self.found = Findings(definition.document)
+        self.found = ProblemCollector(definition.document)
         instance = kind_schemas.instance_type(definition.spec_schema, namespaced=definition.namespaced)
         self.scope = scope_of(definition.nodes, instance, objects)
 
@@ -100,7 +100,7 @@ class _Static:
             own = (read for program in node.ready_when for read in program.reads)
             yield from ((node.id, *read) for read in own if read[0] == "each")
 
-    def _node(self, node: Node, path: str) -> Node:
+    def _node(self, node: ResourceNode, path: str) -> ResourceNode:
         place = f"{path}.externalRef" if node.external else f"{path}.template"
         if versions := self.objects.unserved(node.group_kind, node.version):
             listed = ", ".join(versions)
@@ -109,7 +109,7 @@ class _Static:
             )
         iterators: dict[str, Type] = {}
         for number, one in enumerate(node.for_each):
-            values = self._wanted(one.program, ListOf(DYN), f"{path}.forEach[{number}].{one.iterator}", self.scope)
+            values = self._wanted(one.program, StaticList(DYN), f"{path}.forEach[{number}].{one.iterator}", self.scope)
             iterators[one.iterator] = element_of(values)
         each = {"each": element_of(self.scope[node.id])} if node.for_each or node.selects else {}
         for number, program in enumerate(node.include_when):
@@ -129,7 +129,7 @@ class _Static:
             return None
         found = []
         for gate in gates:
-            own = {**dict.fromkeys(gate.scope.items, item), gate.scope.collection: ListOf(item)}
+            own = {**dict.fromkeys(gate.scope.items, item), gate.scope.collection: StaticList(item)}
             asked = {name: _asked(kind) for name, kind in {**scope, **own}.items() if name != "schema"}
             self._wanted(gate.program, BOOL, gate.path, {**scope, **asked, **TYPES})
             found.append(replace(gate, views=views_of({**scope, **asked}, gate.program.reads)))
@@ -152,7 +152,7 @@ class _Static:
     def _type(self, text: str, path: str, scope: Scope) -> Type:
         return self._checked(text, check(text, scope), path)
 
-    def _checked(self, text: str, checked: Checked, path: str) -> Type:
+    def _checked(self, text: str, checked: TypeCheckResult, path: str) -> Type:
         """The type of an expression; `DYN` where it has mistakes, which are noted."""
         for mistake in checked.mistakes:
             column = f" (column {mistake.column})" if mistake.column and mistake.column > 1 else ""
@@ -165,6 +165,6 @@ def _asked(kind: Type) -> Type:
     match kind:
         case Record(fields=fields, open=is_open):
             return Record({**fields, **LIFECYCLE}, open=is_open)
-        case ListOf(element=element):
-            return ListOf(_asked(element))
+        case StaticList(element=element):
+            return StaticList(_asked(element))
     return kind

@@ -16,8 +16,8 @@ from typing import Any, Final
 from yaml.error import YAMLError
 
 from renderer.documents.ambiguous_scalars import ambiguities
-from renderer.documents.locations import Place, places
-from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NODES, Reader, Root, Unreadable
+from renderer.documents.locations import YamlLocation, places
+from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NODES, UnreadableYaml, YamlReader, YamlRoot
 from renderer.documents.syntax_errors import complaint
 from renderer.documents.writer import dump
 from renderer.errors import Problem
@@ -45,9 +45,9 @@ class _Source:
     """The text of one file, shared by its documents."""
 
     data: bytes
-    trees: list[Place] | None = None
+    trees: list[YamlLocation] | None = None
 
-    def place(self, ordinal: int) -> Place:
+    def place(self, ordinal: int) -> YamlLocation:
         if self.trees is None:
             self.trees = places(self.data)
         return self.trees[ordinal]
@@ -109,18 +109,18 @@ def _unsuitable(file: str, data: bytes) -> Problem | None:
     return None
 
 
-def _roots(file: str, data: bytes) -> tuple[list[Root], list[Problem]]:
-    reader = Reader(file, data)
+def _roots(file: str, data: bytes) -> tuple[list[YamlRoot], list[Problem]]:
+    reader = YamlReader(file, data)
     try:
         return reader.roots(), reader.problems
-    except Unreadable:
+    except UnreadableYaml:
         return [], reader.problems
     except YAMLError as error:
         found = complaint(error, data)
         return [], [*reader.problems, Problem(file, found.line, "", found.message)]
 
 
-def _expanded(file: str, root: Root, source: _Source) -> Iterator[Document | Problem]:
+def _expanded(file: str, root: YamlRoot, source: _Source) -> Iterator[Document | Problem]:
     if not isinstance(root.value, dict):
         shown = "a list" if isinstance(root.value, list) else "a single value"
         yield Problem(file, root.line, "", f"the document is {shown}; an object with apiVersion and kind is expected")

@@ -27,13 +27,13 @@ _BARE = re.compile(r"\[([^\]\"']+)\]")
 
 
 @dataclass(slots=True)
-class Place:
+class YamlLocation:
     """One node of a document: its line (from 1; a value stands on the line of its key) and its children."""
 
     line: int
-    children: dict[str | int, Place] = field(default_factory=dict)
+    children: dict[str | int, YamlLocation] = field(default_factory=dict)
 
-    def find(self, path: str) -> Place:
+    def find(self, path: str) -> YamlLocation:
         """The place at `path`, or its nearest ancestor. Keys may hold dots: the longest key that fits is taken."""
         step = self._step(path)
         if step is None:
@@ -41,7 +41,7 @@ class Place:
         child, rest = step
         return child.find(rest)
 
-    def _step(self, path: str) -> tuple[Place, str] | None:
+    def _step(self, path: str) -> tuple[YamlLocation, str] | None:
         if not path:
             return None
         if match := _INDEX.match(path):
@@ -60,31 +60,31 @@ class Place:
 class _Open:
     """A collection whose end has not been read."""
 
-    place: Place
+    place: YamlLocation
     sequence: bool
     key: str | None = None
 
-    def place_for(self, event: Any) -> Place | None:
+    def place_for(self, event: Any) -> YamlLocation | None:
         """The place of the next child; None when the event is a key."""
         line = event.start_mark.line + 1
         if self.sequence:
-            return self.place.children.setdefault(len(self.place.children), Place(line))
+            return self.place.children.setdefault(len(self.place.children), YamlLocation(line))
         if self.key is None:
             self.key = event.value if isinstance(event, ScalarEvent) else ""
             # The first of two equal keys wins, so that the second can be reported against it.
-            self.place.children.setdefault(self.key, Place(line))
+            self.place.children.setdefault(self.key, YamlLocation(line))
             return None
         key, self.key = self.key, None
         return self.place.children[key]
 
 
-def places(data: bytes) -> list[Place]:
+def places(data: bytes) -> list[YamlLocation]:
     """One tree per YAML document of the stream, empty documents included; ends early where the YAML is broken."""
     return list(_trees(data))
 
 
-def _trees(data: bytes) -> Iterator[Place]:
-    root, opened = Place(1), list[_Open]()
+def _trees(data: bytes) -> Iterator[YamlLocation]:
+    root, opened = YamlLocation(1), list[_Open]()
     for event in events(data):
         line = event.start_mark.line + 1
         if isinstance(event, DocumentEndEvent):
@@ -93,11 +93,11 @@ def _trees(data: bytes) -> Iterator[Place]:
         elif isinstance(event, CollectionEndEvent):
             opened.pop()
         elif isinstance(event, NodeEvent):
-            place = opened[-1].place_for(event) if opened else Place(line)
+            place = opened[-1].place_for(event) if opened else YamlLocation(line)
             if not opened and place:
                 root = place
             if isinstance(event, MappingStartEvent | SequenceStartEvent):
-                opened.append(_Open(place or Place(0), isinstance(event, SequenceStartEvent)))
+                opened.append(_Open(place or YamlLocation(0), isinstance(event, SequenceStartEvent)))
     if opened:
         yield root
 

@@ -21,7 +21,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from renderer.documents.locations import Place, places
+from renderer.documents.locations import YamlLocation, places
 from renderer.documents.scalars import ScalarError, resolve, resolve_tagged
 from renderer.documents.syntax_errors import TEMPLATED, is_templated
 from renderer.errors import Problem
@@ -40,11 +40,11 @@ _MERGE: Final = object()
 _ROOT: Final = object()
 
 
-class Unreadable(Exception):
+class UnreadableYaml(Exception):
     """Reading cannot go on."""
 
 
-class Root(NamedTuple):
+class YamlRoot(NamedTuple):
     """The value of one YAML document, where its content starts, and which of the stream's documents it is."""
 
     line: int
@@ -62,7 +62,7 @@ class _Anchored(NamedTuple):
 _Frame = tuple[Any, Any, str | None, int]
 
 
-class Reader:
+class YamlReader:
     """Reads one file; `problems` holds the mistakes found on the way."""
 
     def __init__(self, file: str, data: bytes) -> None:
@@ -73,13 +73,13 @@ class Reader:
         self._anchors: dict[str, _Anchored | None] = {}
         self._merged: dict[int, set[str]] = {}
         self._expanded = 0
-        self._places: list[Place] | None = None
+        self._places: list[YamlLocation] | None = None
         self._ordinal = -1
         self._separator_line = -1
 
-    def roots(self) -> list[Root]:
+    def roots(self) -> list[YamlRoot]:
         """All documents of the stream that are not empty. Raises `Unreadable`, or the parser's own errors."""
-        roots: list[Root] = []
+        roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack
         container: Any = None
@@ -107,12 +107,12 @@ class Reader:
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 if expects is _KEY:
                     self._mistake(event, self._no_key(event))
-                    raise Unreadable
+                    raise UnreadableYaml
                 if expects is _ROOT:
                     root_line = self._root(event)
                 if len(stack) >= MAX_DEPTH:
                     self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
-                    raise Unreadable
+                    raise UnreadableYaml
                 if event.anchor is not None or event.tag is not None:
                     self._begin(event)
                 stack.append((container, expects, event.anchor, nodes))
@@ -150,7 +150,7 @@ class Reader:
                 if value is not None:
                     if kind is ScalarEvent:
                         root_line = self._root(event)
-                    roots.append(Root(root_line, self._ordinal, value))
+                    roots.append(YamlRoot(root_line, self._ordinal, value))
             elif expects is _MERGE:
                 self._merge(event, value, container)
                 expects = _KEY
@@ -164,7 +164,7 @@ class Reader:
         self._separator_line = event.start_mark.line if event.explicit else -1
         if self._ordinal >= MAX_DOCUMENTS:
             self._mistake(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
-            raise Unreadable
+            raise UnreadableYaml
         if event.version or event.tags:
             self._mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
         if self._ordinal and not event.explicit:
@@ -238,17 +238,17 @@ class Reader:
     def _alias(self, event: AliasEvent) -> _Anchored:
         if event.anchor not in self._anchors:
             self._mistake(event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document")
-            raise Unreadable
+            raise UnreadableYaml
         anchored = self._anchors[event.anchor]
         if anchored is None:
             self._mistake(event, f"alias *{event.anchor} stands inside of its own anchor")
-            raise Unreadable
+            raise UnreadableYaml
         self._expanded += anchored.nodes
         if self._expanded > MAX_EXPANDED_NODES:
             self._mistake(
                 event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write them out"
             )
-            raise Unreadable
+            raise UnreadableYaml
         return anchored._replace(value=self._copied(event, anchored.value, len(self._stack)))
 
     def _copied(self, event: AliasEvent, value: Any, depth: int) -> Any:
@@ -256,7 +256,7 @@ class Reader:
             return value
         if depth >= MAX_DEPTH:
             self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
-            raise Unreadable
+            raise UnreadableYaml
         if type(value) is dict:
             return {key: self._copied(event, item, depth + 1) for key, item in value.items()}
         return [self._copied(event, item, depth + 1) for item in value]
@@ -264,7 +264,7 @@ class Reader:
     def _mistake(self, event: Any, message: str) -> None:
         self.problems.append(Problem(self._file, event.start_mark.line + 1, self._path(), message))
         if len(self.problems) >= MAX_PROBLEMS:
-            raise Unreadable
+            raise UnreadableYaml
 
     def _path(self) -> str:
         """Path of the collection that is being filled."""

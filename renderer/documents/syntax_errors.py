@@ -9,7 +9,7 @@ from yaml.error import MarkedYAMLError, YAMLError
 from yaml.reader import ReaderError
 
 
-class Complaint(NamedTuple):
+class YamlSyntaxError(NamedTuple):
     """What is wrong and where; the line counts from 1."""
 
     line: int
@@ -51,19 +51,19 @@ _HINTS = {
 }
 
 
-def complaint(error: YAMLError, data: bytes) -> Complaint:
+def complaint(error: YAMLError, data: bytes) -> YamlSyntaxError:
     """What to tell the author about an error of the parser."""
     if isinstance(error, ReaderError):
         return _control_character(error, data)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
-        return Complaint(1, f"not valid YAML: {error}")
+        return YamlSyntaxError(1, f"not valid YAML: {error}")
     line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
     if _INDENTED_BY_TAB.match(_line(data, line)):
-        return Complaint(line, "a tab in the indentation; YAML allows spaces only")
+        return YamlSyntaxError(line, "a tab in the indentation; YAML allows spaces only")
     for mark in filter(None, (error.context_mark, error.problem_mark)):
         if is_templated(data, mark.line + 1):
-            return Complaint(mark.line + 1, TEMPLATED)
-    return Complaint(line, f"not valid YAML at column {column}: {_reason(error)}{_opened(error, line)}")
+            return YamlSyntaxError(mark.line + 1, TEMPLATED)
+    return YamlSyntaxError(line, f"not valid YAML at column {column}: {_reason(error)}{_opened(error, line)}")
 
 
 def is_templated(data: bytes, line: int) -> bool:
@@ -83,11 +83,13 @@ def _opened(error: MarkedYAMLError, line: int) -> str:
     return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"
 
 
-def _control_character(error: ReaderError, data: bytes) -> Complaint:
+def _control_character(error: ReaderError, data: bytes) -> YamlSyntaxError:
     position = error.position or 0
     shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
     line = data.count(b"\n", 0, position) + 1
-    return Complaint(line, f"the control character {shown} is not allowed in YAML; remove it or write it as an escape")
+    return YamlSyntaxError(
+        line, f"the control character {shown} is not allowed in YAML; remove it or write it as an escape"
+    )
 
 
 def _line(data: bytes, number: int) -> bytes:

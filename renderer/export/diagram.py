@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from renderer.definition.compile import Definition
-from renderer.definition.resources import Node
+from renderer.definition.resources import ResourceNode
 
 _MERMAID: Final = {"single": ('["', '"]'), "collection": ('[["', '"]]'), "external": ('[/"', '"/]')}
 _WORDS: Final = frozenset({"call", "class", "click", "default", "direction", "end", "href", "style", "subgraph"})
@@ -40,11 +40,11 @@ def _word(node_id: str) -> str:
     return f"{node_id}_" if node_id in _WORDS else node_id
 
 
-def _sort(node: Node) -> str:
+def _sort(node: ResourceNode) -> str:
     return "external" if node.external else "collection" if node.for_each else "single"
 
 
-def _label(node: Node) -> Iterator[str]:
+def _label(node: ResourceNode) -> Iterator[str]:
     yield node.id
     yield node.group_kind.kind
     if node.for_each:

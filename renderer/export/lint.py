@@ -15,17 +15,17 @@ from renderer.catalog.catalog import Catalog
 from renderer.cel.types import STRING
 from renderer.definition import type_check
 from renderer.definition.compile import Definition
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.definition.problem_collector import join
-from renderer.definition.resources import Node
+from renderer.definition.resources import ResourceNode
 from renderer.definition.template_types import misfits
 from renderer.documents import Document
-from renderer.errors import Origin, Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import RGD, is_built_in
 from renderer.phrasing import listed
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.model import RenderedApplySet, Rendering
 from renderer.template.expressions import Expression, scan
 from renderer.template.template import keys_with_expressions, path_text, strings
 
@@ -44,7 +44,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class LintFinding:
     """One thing that is wrong, or probably not meant."""
 
     problem: Problem
@@ -56,8 +56,8 @@ class Finding:
 
 
 def lint(
-    files: Mapping[str, bytes], catalog: Catalog, bundle: Bundle, schemas: ObjectTypes | None = None
-) -> list[Finding]:
+    files: Mapping[str, bytes], catalog: Catalog, bundle: Rendering, schemas: KindSchemas | None = None
+) -> list[LintFinding]:
     """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from; `schemas`
     describe kinds beside those of the catalog.
     """
@@ -79,7 +79,10 @@ def lint(
         *(found for definition in catalog.definitions.values() for found in _of_definition(definition, types)),
     }
     return sorted(
-        [*(Finding(one, Severity.ERROR) for one in errors), *(Finding(one, Severity.WARNING) for one in warnings)]
+        [
+            *(LintFinding(one, Severity.ERROR) for one in errors),
+            *(LintFinding(one, Severity.WARNING) for one in warnings),
+        ]
     )
 
 
@@ -88,9 +91,9 @@ def _is_rate(found: Problem, catalog: Catalog) -> bool:
     return found.message.startswith("n is read as") and any(rule.origin.file == found.file for rule in catalog.rules)
 
 
-def _render_errors(catalog: Catalog, bundle: Bundle) -> Iterator[Problem]:
+def _render_errors(catalog: Catalog, bundle: Rendering) -> Iterator[Problem]:
     """Errors that only instances show, each once for all instances that have it."""
-    places: dict[tuple[Origin, str, str], list[str]] = {}
+    places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
     for rendered in bundle.instances.values():
         for origin, path, error in _errors_of(rendered, bundle, origins):
@@ -100,16 +103,16 @@ def _render_errors(catalog: Catalog, bundle: Bundle) -> Iterator[Problem]:
 
 
 def _errors_of(
-    rendered: RenderedSet, bundle: Bundle, origins: Mapping[str, Origin]
-) -> Iterator[tuple[Origin, str, str]]:
+    rendered: RenderedApplySet, bundle: Rendering, origins: Mapping[str, SourceLocation]
+) -> Iterator[tuple[SourceLocation, str, str]]:
     if rendered.error and rendered.owner in bundle.instances:
-        yield origins.get(rendered.definition, Origin()), "", rendered.error
+        yield origins.get(rendered.definition, SourceLocation()), "", rendered.error
     for node in rendered.nodes:
         if node.error:
             yield node.origin, node.id, node.error
 
 
-def _unservable(definitions: Iterable[Definition], types: ObjectTypes) -> Iterator[Problem]:
+def _unservable(definitions: Iterable[Definition], types: KindSchemas) -> Iterator[Problem]:
     """Objects that templates make, which the schema of their kind will not let in: something is missing, or out of its bounds."""
     for definition in definitions:
         for node in definition.nodes:
@@ -125,7 +128,7 @@ def _unservable(definitions: Iterable[Definition], types: ObjectTypes) -> Iterat
                     yield Problem(definition.origin.file, definition.document.line_of(place), place, mistake.message)
 
 
-def _unfit(catalog: Catalog, types: ObjectTypes) -> Iterator[Problem]:
+def _unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     """What the schema of their kind will not let in of objects that stand here as they are applied."""
     for declared in catalog.objects:
         kind, version = declared.group_kind, version_of(declared.manifest)
@@ -154,7 +157,7 @@ def _inert(value: Any) -> Any:
     return value
 
 
-def _undefined(catalog: Catalog, types: ObjectTypes) -> Iterator[Problem]:
+def _undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     """Objects of a group that definitions here use, but of a kind that nobody describes."""
     known = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in known}
@@ -166,14 +169,14 @@ def _undefined(catalog: Catalog, types: ObjectTypes) -> Iterator[Problem]:
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
-def _of_definition(definition: Definition, types: ObjectTypes) -> Iterator[Problem]:
+def _of_definition(definition: Definition, types: KindSchemas) -> Iterator[Problem]:
     document = definition.document
     found = (*_misread(document), *_unused(definition), *_unready(definition), *_unknown(definition, types))
     for path, message in found:
         yield Problem(document.file, document.line_of(path), path, message)
 
 
-def _path(definition: Definition, node: Node) -> str:
+def _path(definition: Definition, node: ResourceNode) -> str:
     ids = [resource["id"] for resource in definition.manifest["spec"]["resources"]]
     return f"spec.resources[{ids.index(node.id)}]"
 
@@ -230,8 +233,8 @@ def _unready(definition: Definition) -> Iterator[tuple[str, str]]:
         yield _path(definition, missing[0]), message
 
 
-def _unknown(definition: Definition, types: ObjectTypes) -> Iterator[tuple[str, str]]:
-    kinds: dict[GroupKind, list[Node]] = {}
+def _unknown(definition: Definition, types: KindSchemas) -> Iterator[tuple[str, str]]:
+    kinds: dict[GroupKind, list[ResourceNode]] = {}
     for node in type_check.unknown(definition, types):
         kinds.setdefault(node.group_kind, []).append(node)
     for kind, nodes in kinds.items():
@@ -241,7 +244,7 @@ def _unknown(definition: Definition, types: ObjectTypes) -> Iterator[tuple[str, 
         yield _path(definition, nodes[0]), message
 
 
-def _should_say_when_ready(node: Node) -> bool:
+def _should_say_when_ready(node: ResourceNode) -> bool:
     """Something goes on after the object exists: a controller of Kubernetes starts pods, or somebody else's controller does its work."""
     runs = node.group_kind.kind in _WORKLOADS if is_built_in(node.group_kind) else not _is_passive(node.group_kind)
     return runs and not node.ready_when and not node.external

@@ -40,7 +40,7 @@ class DependsOnError(RendererError):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class ImpliedEdgeIndex:
     """What other objects of a set are to one of them: the CRD that defines a kind, the workloads whose pods answer for a Service, the bindings
     that give a ServiceAccount its rights.
     """
@@ -50,7 +50,7 @@ class Neighbours:
     bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
 
     @classmethod
-    def of(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> Neighbours:
+    def of(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
         objects = list(manifests)
         bindings: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         for key, manifest in objects:
@@ -67,10 +67,10 @@ class Neighbours:
         return cls(crds, servers, bindings)
 
 
-_NOBODY = Neighbours({}, {}, {})
+_NOBODY = ImpliedEdgeIndex({}, {}, {})
 
 
-def edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+def edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Keys that this object depends on if they are in its set.
 
     References that are not texts are passed over; whether they are mistakes is for the server to say.
@@ -78,7 +78,7 @@ def edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterato
     return (found for found in _edges(manifest, key, neighbours) if all(isinstance(part, str) for part in found))
 
 
-def soft_edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+def soft_edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Dependencies that nothing in the object names, and that give way to those which something does.
 
     The API server's callbacks need the pods behind the Service; a workload needs the rights of its ServiceAccount while it runs, to its end.
@@ -89,7 +89,7 @@ def soft_edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> It
         yield from neighbours.bindings.get(ObjectKey("", "ServiceAccount", key.namespace, account), ())
 
 
-def serving(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+def serving(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Workloads that must be healthy before the API server may be told to call them: with `failurePolicy: Fail` it would refuse all writes, those
     included that bring the workload up.
     """
@@ -110,7 +110,7 @@ def outline(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
     )
 
 
-def _edges(manifest: Manifest, key: ObjectKey, neighbours: Neighbours) -> Iterator[ObjectKey]:
+def _edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     if key.namespace:
         yield ObjectKey("", "Namespace", "", key.namespace)
     if crd := neighbours.crds.get(key.group_kind):

@@ -12,17 +12,17 @@ from dataclasses import field
 from typing import Generic, TypeVar
 
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.graph.implied_edges import outline
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
-from renderer.render.instance_cache import Family, Ground, Reading, Standing
-from renderer.render.model import Live, RenderedNode, RenderedSet
-from renderer.render.order import Order, Uses, placed
+from renderer.render.instance_cache import CachedRoot, InstanceRevisions, ReadSet, SharedRenderInputs
+from renderer.render.model import Live, RenderedApplySet, RenderedNode
+from renderer.render.order import SourceOrder, Uses, placed
 from renderer.render.resolve import with_defaults
-from renderer.render.set_cache import KnownSet, Surroundings
+from renderer.render.set_cache import CachedSet, SetInputs
 from renderer.schema import SchemaMistake
 
 K = TypeVar("K")
@@ -46,21 +46,21 @@ class _Asked(Generic[K, V]):
         found = self.now.get(key)
         return self.before.get(key) if found is None else found
 
-    def turn(self) -> None:
+    def evict_unused(self) -> None:
         self.now, self.before = {}, self.now
 
 
 @dataclass(frozen=True, slots=True)
 class _Defaulted:
     definition: Definition
-    declared: Declared
+    declared: DeclaredObject
     manifest: Manifest
     mistakes: list[SchemaMistake]
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    declared: Declared
+    declared: DeclaredObject
     namespaced: bool
     node: RenderedNode
 
@@ -69,7 +69,7 @@ class _Placed:
 class _Listed:
     """The nodes of all objects of a catalog, and what is remembered of each."""
 
-    objects: tuple[Declared, ...]
+    objects: tuple[DeclaredObject, ...]
     namespaced: Mapping[GroupKind, bool]
     nodes: list[RenderedNode]
     each: Mapping[int, _Placed]
@@ -110,57 +110,65 @@ def _is_same(one: RenderedNode, other: RenderedNode) -> bool:
 class _Used:
     """What of the memo went into one family."""
 
-    sets: dict[_Place, KnownSet] = field(default_factory=dict)
+    sets: dict[_Place, CachedSet] = field(default_factory=dict)
     instances: dict[_Place, _Defaulted] = field(default_factory=dict)
 
-    def reading(self, live: Live) -> Reading:
+    def reading(self, live: Live) -> ReadSet:
         seen = {key for one in self.sets.values() for key in one.seen if key != one.own}
-        return Reading.of(seen, {one.own for one in self.sets.values() if one.own}, live)
+        return ReadSet.of(seen, {one.own for one in self.sets.values() if one.own}, live)
 
 
 @dataclass
-class Memo:
+class RenderCache:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
 
-    _sets: _Asked[_Place, KnownSet] = field(default_factory=_Asked)
+    _sets: _Asked[_Place, CachedSet] = field(default_factory=_Asked)
     _instances: _Asked[_Place, _Defaulted] = field(default_factory=_Asked)
     _placed: _Asked[int, _Placed] = field(default_factory=_Asked)
-    _families: _Asked[_Root, tuple[Family, _Used]] = field(default_factory=_Asked)
+    _families: _Asked[_Root, tuple[CachedRoot, _Used]] = field(default_factory=_Asked)
     _listed: dict[str, _Listed] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
-    _sources: dict[str, RenderedSet] = field(default_factory=dict)
-    _ground: Ground | None = None
+    _sources: dict[str, RenderedApplySet] = field(default_factory=dict)
+    _ground: SharedRenderInputs | None = None
     _used: _Used = field(default_factory=_Used)
     _is_part: bool = False
 
-    def part(self) -> Memo:
+    def part(self) -> RenderCache:
         """For renderings of a part of what was rendered last: they share what is remembered, and forget nothing of the rest."""
-        return Memo(self._sets, self._instances, self._placed, self._families, _ground=self._ground, _is_part=True)
+        return RenderCache(
+            self._sets, self._instances, self._placed, self._families, _ground=self._ground, _is_part=True
+        )
 
     @property
     def size(self) -> int:
         """Sets that are remembered."""
         return len(self._sets.now) + len(self._sets.before)
 
-    def turn(self) -> None:
+    def evict_unused(self) -> None:
         """A new rendering begins."""
         if not self._is_part:
             for one in (self._sets, self._instances, self._placed, self._families):
-                one.turn()
+                one.evict_unused()
 
-    def on(self, ground: Ground) -> Ground:
+    def on(self, ground: SharedRenderInputs) -> SharedRenderInputs:
         """The ground of before where it is equal: so it takes one comparison for all families."""
         if self._ground is None or self._ground != ground:
             self._ground = ground
         return self._ground
 
     def family(
-        self, source: str, declared: Declared, key: ObjectKey, ground: Ground, standing: Standing, live: Live
-    ) -> Family | None:
+        self,
+        source: str,
+        declared: DeclaredObject,
+        key: ObjectKey,
+        ground: SharedRenderInputs,
+        standing: InstanceRevisions,
+        live: Live,
+    ) -> CachedRoot | None:
         """What this instance came to last, if it can come to nothing else. Without, what is rendered from here on is its family."""
         root, self._used = (source, key), _Used()
         known = self._families.get(root)
-        if known is None or not known[0].holds(declared, ground, standing, live):
+        if known is None or not known[0].is_valid_for(declared, ground, standing, live):
             return None
         family, used = self._families.now[root] = known
         self._sets.now |= used.sets
@@ -170,19 +178,19 @@ class Memo:
     def keep(
         self,
         source: str,
-        declared: Declared,
-        ground: Ground,
-        standing: Standing,
+        declared: DeclaredObject,
+        ground: SharedRenderInputs,
+        standing: InstanceRevisions,
         live: Live,
         node: RenderedNode,
-        sets: Mapping[ObjectKey, RenderedSet],
+        sets: Mapping[ObjectKey, RenderedApplySet],
         problems: Iterable[Problem],
     ) -> None:
         """What was rendered since `family` was asked is this."""
         assert node.key
         known = tuple(map(standing.of, sets))
         others = tuple({one.key for it in sets.values() for one in it.nodes if one.key} - sets.keys())
-        family = Family(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
+        family = CachedRoot(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
         self._families.now[source, node.key] = family, self._used
 
     def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> list[RenderedNode]:
@@ -196,7 +204,7 @@ class Memo:
         self._placed.now |= known.each
         return known.nodes
 
-    def _placed_one(self, declared: Declared, namespaced: bool) -> _Placed:
+    def _placed_one(self, declared: DeclaredObject, namespaced: bool) -> _Placed:
         known = self._placed.get(id(declared))
         if known is None or known.declared is not declared or known.namespaced is not namespaced:
             known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
@@ -208,12 +216,12 @@ class Memo:
         """As `Order.levelled`, with the mistakes that it found."""
         known = self._levelled.get(source)
         if known is None or known.uses != uses or (known := known.following(nodes)) is None:
-            order = Order(uses)
+            order = SourceOrder(uses)
             known = _Levelled(nodes, uses, order.levelled(nodes), order.problems)
         self._levelled[source] = known
         return known.ordered, known.problems
 
-    def kept(self, rendered: RenderedSet) -> RenderedSet:
+    def kept(self, rendered: RenderedApplySet) -> RenderedApplySet:
         """The set of a source: the one of before where it is equal, with all that was worked out of that."""
         known = self._sources.get(rendered.source)
         if known is None or known != rendered or not all(map(_is_same, known.nodes, rendered.nodes)):
@@ -221,7 +229,7 @@ class Memo:
         return known
 
     def with_defaults(
-        self, definition: Definition, declared: Declared, key: ObjectKey, manifest: Manifest
+        self, definition: Definition, declared: DeclaredObject, key: ObjectKey, manifest: Manifest
     ) -> tuple[Manifest, list[SchemaMistake]]:
         """As `resolve.with_defaults` of the manifest, which is `declared` at `key`."""
         place = key, definition.digest
@@ -232,12 +240,12 @@ class Memo:
         return known.manifest, known.mistakes
 
     def resolve(
-        self, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
-    ) -> RenderedSet:
+        self, definition: Definition, manifest: Manifest, around: SetInputs, *, source: str, owner: ObjectKey
+    ) -> RenderedApplySet:
         """As `resolve.resolve`."""
         place = ObjectKey.of(manifest), definition.digest
         known = self._sets.get(place)
         if known is None or not known.holds(definition, manifest, around, source=source, owner=owner):
-            known = KnownSet.made(definition, manifest, around, source=source, owner=owner)
+            known = CachedSet.made(definition, manifest, around, source=source, owner=owner)
         self._sets.now[place] = self._used.sets[place] = known
         return known.rendered

@@ -11,29 +11,29 @@ from collections.abc import Collection, Mapping
 from operator import is_
 from typing import NamedTuple
 
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render.model import Live, RenderedNode, RenderedSet, Selected
-from renderer.render.resolve import read_back
-from renderer.render.revisions import AppliedPair, Revision
+from renderer.render.model import Live, RenderedApplySet, RenderedNode, Selected
+from renderer.render.resolve import instance_metadata_read
+from renderer.render.revisions import AppliedSnapshot, DefinitionRevision
 
 
-class Place(NamedTuple):
+class RevisionPlacement(NamedTuple):
     """Revisions of an instance: the one that it is rendered from, and the one that it is to move to; 0: the newest."""
 
     revision: int = 0
     aim: int = 0
 
 
-_NOWHERE = Place()
+_NOWHERE = RevisionPlacement()
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SharedRenderInputs:
     """What every family rests on: definitions with their numbers, kinds that cannot be rendered and why, how kinds are scoped and described, what
     selections found, and which revisions there are.
     """
@@ -44,20 +44,20 @@ class Ground:
     defined: Mapping[GroupKind, str]
     scopes: Mapping[GroupKind, bool]
     selected: Selected
-    revisions: Mapping[GroupKind, tuple[Revision, ...]]
-    types: Collection[ObjectTypes]
+    revisions: Mapping[GroupKind, tuple[DefinitionRevision, ...]]
+    types: Collection[KindSchemas]
 
 
-Stands = tuple[int, int, AppliedPair | None, bool]
+Stands = tuple[int, int, AppliedSnapshot | None, bool]
 """The revisions of an instance as in `Place`, with the newest by its number; what it was last brought to; and whether it waits at a gate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class InstanceRevisions:
     """What is known of instances beside what is declared; `newest` are the numbers of revisions by kind."""
 
-    places: Mapping[ObjectKey, Place]
-    applied: Mapping[ObjectKey, AppliedPair]
+    places: Mapping[ObjectKey, RevisionPlacement]
+    applied: Mapping[ObjectKey, AppliedSnapshot]
     gated: Collection[ObjectKey]
     newest: Mapping[GroupKind, int]
 
@@ -68,7 +68,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadSet:
     """Live objects that were looked at, with what was found; of those that are `own`, members themselves, what is read back."""
 
     keys: tuple[ObjectKey, ...]
@@ -77,38 +77,45 @@ class Reading:
     read_back: tuple[tuple[str, ...] | None, ...]
 
     @classmethod
-    def of(cls, keys: Collection[ObjectKey], own: Collection[ObjectKey], live: Live) -> Reading:
-        return cls(tuple(keys), tuple(map(live.get, keys)), tuple(own), tuple(read_back(live.get(key)) for key in own))
+    def of(cls, keys: Collection[ObjectKey], own: Collection[ObjectKey], live: Live) -> ReadSet:
+        return cls(
+            tuple(keys),
+            tuple(map(live.get, keys)),
+            tuple(own),
+            tuple(instance_metadata_read(live.get(key)) for key in own),
+        )
 
-    def holds(self, live: Live) -> bool:
+    def is_valid_for(self, live: Live) -> bool:
         """Would the same be found?"""
         return (
             all(map(is_, map(live.get, self.keys), self.found))
-            and tuple(read_back(live.get(key)) for key in self.own) == self.read_back
+            and tuple(instance_metadata_read(live.get(key)) for key in self.own) == self.read_back
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class CachedRoot:
     """`node` is the instance in the set of its source, `sets` are those of its members, `others` the objects that they name, `problems` the mistakes
     that were found, `standing` is what was known of each member.
     """
 
-    declared: Declared
-    ground: Ground
+    declared: DeclaredObject
+    ground: SharedRenderInputs
     node: RenderedNode
-    sets: Mapping[ObjectKey, RenderedSet]
+    sets: Mapping[ObjectKey, RenderedApplySet]
     others: tuple[ObjectKey, ...]
     problems: tuple[Problem, ...]
     standing: tuple[Stands, ...]
-    reading: Reading
+    reading: ReadSet
 
-    def holds(self, declared: Declared, ground: Ground, standing: Standing, live: Live) -> bool:
+    def is_valid_for(
+        self, declared: DeclaredObject, ground: SharedRenderInputs, standing: InstanceRevisions, live: Live
+    ) -> bool:
         """Would it come to the same?"""
         return (
             self.declared is declared
             and self.ground is ground
-            and self.reading.holds(live)
+            and self.reading.is_valid_for(live)
             and tuple(map(standing.of, self.sets)) == self.standing
             and standing.applied.keys().isdisjoint(self.others)
         )

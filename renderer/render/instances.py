@@ -7,33 +7,33 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
-from renderer.definition.conditions import Ready
-from renderer.errors import Origin, Problem
+from renderer.definition.conditions import ReadyVerdict
+from renderer.errors import Problem, SourceLocation
 from renderer.identity import GroupKind, Manifest, ObjectKey, digest, source_parent
-from renderer.render.cache import Memo
-from renderer.render.instance_cache import Ground, Place, Standing
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.cache import RenderCache
+from renderer.render.instance_cache import InstanceRevisions, RevisionPlacement, SharedRenderInputs
+from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.order import source_node
-from renderer.render.resolve import MAX_NODES, told
-from renderer.render.revision_selection import Definitions
-from renderer.render.revisions import AppliedPair
-from renderer.render.set_cache import Surroundings
-from renderer.render.world import World
+from renderer.render.resolve import MAX_NODES, join_errors
+from renderer.render.revision_selection import RevisionSelection
+from renderer.render.revisions import AppliedSnapshot
+from renderer.render.set_cache import SetInputs
+from renderer.render.world import ClusterView
 from renderer.schema import SchemaMistake
 
 MAX_NESTING = 8
 
 
-class Owner(NamedTuple):
+class InstanceOwner(NamedTuple):
     """Who wants an instance: a source, by a set of it, which has this parent."""
 
     source: str
     parent: ObjectKey
 
     @classmethod
-    def of_source(cls, source: str) -> Owner:
+    def of_source(cls, source: str) -> InstanceOwner:
         return cls(source, source_parent(source))
 
 
@@ -49,19 +49,21 @@ class _Assigned(NamedTuple):
     unfit: str = ""
 
 
-class Instances:
+class InstanceRenderer:
     """`sets` are those that were rendered so far, `problems` what was found wrong on the way."""
 
-    def __init__(self, definitions: Definitions, scopes: Mapping[GroupKind, bool], world: World, memo: Memo) -> None:
-        self.sets: dict[ObjectKey, RenderedSet] = {}
+    def __init__(
+        self, definitions: RevisionSelection, scopes: Mapping[GroupKind, bool], world: ClusterView, memo: RenderCache
+    ) -> None:
+        self.sets: dict[ObjectKey, RenderedApplySet] = {}
         self.problems: list[Problem] = []
         self._definitions = definitions
         self._world = world
         self._memo = memo
-        self._around = Surroundings(world.live, definitions.current, scopes, world.selected)
-        self._standing = Standing(world.places, world.stored.applied, world.gated, definitions.numbers)
+        self._around = SetInputs(world.live, definitions.current, scopes, world.selected)
+        self._standing = InstanceRevisions(world.places, world.stored.applied, world.gated, definitions.numbers)
         self._ground = memo.on(
-            Ground(
+            SharedRenderInputs(
                 definitions.current,
                 definitions.numbers,
                 definitions.held,
@@ -75,7 +77,7 @@ class Instances:
         self._nodes_of_family = 0
         self._is_shared = False
 
-    def declared(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+    def declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
         """The node of an instance in the set of its source. It is rendered with all that are nested in it, or is as it was last, where nothing of
         that has changed.
         """
@@ -105,7 +107,7 @@ class Instances:
             return ""
         return f"the definition of {kind} {why}; the instance stays as it is"
 
-    def hold(self, key: ObjectKey, why: str, manifest: Manifest, by: Owner, *, depth: int = 0) -> None:
+    def hold(self, key: ObjectKey, why: str, manifest: Manifest, by: InstanceOwner, *, depth: int = 0) -> None:
         """What Git wants of an instance cannot be rendered: it is rendered from its applied pair, and without one it stays as it is."""
         pair = self._world.stored.applied.get(key)
         definition = self._at_pair(key, pair)
@@ -116,17 +118,19 @@ class Instances:
         name = definition.name if definition else self._world.defined.get(key.group_kind, "")
         self._fail(key, why, manifest, name, by)
 
-    def before(self, key: ObjectKey, by: Owner) -> RenderedSet | None:
+    def before(self, key: ObjectKey, by: InstanceOwner) -> RenderedApplySet | None:
         """The instance at its applied pair; None where there is none, or it has to be read first."""
         pair = self._world.stored.applied.get(key)
         definition = self._at_pair(key, pair)
         if not (pair and pair.manifest is not None and definition):
             return None
         found = self._resolve(definition, pair.manifest, by)
-        return replace(found, revision=pair.revision, aim=pair.revision, applied=pair.revision, is_applied=True)
+        return replace(
+            found, revision=pair.revision, target_revision=pair.revision, applied=pair.revision, is_applied=True
+        )
 
-    def _declared(self, source: str, declared: Declared, manifest: Manifest, key: ObjectKey) -> RenderedNode:
-        by = Owner.of_source(source)
+    def _declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+        by = InstanceOwner.of_source(source)
         assigned = self._assigned(key, lambda one: self._memo.with_defaults(one, declared, key, manifest), by)
         if assigned.travels:
             self._stay(assigned, key, manifest, by)
@@ -138,7 +142,7 @@ class Instances:
             Problem(declared.origin.file, declared.line_of(mistake.path), mistake.path, mistake.message)
             for mistake in mistakes
         ]
-        error = declared.refused or told(mistakes)
+        error = declared.refused or join_errors(mistakes)
         if assigned.unfit and not error:
             message = f"does not fit revision {assigned.aim} of its definition, so it stays at {assigned.number}: {assigned.unfit}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "spec", message))
@@ -147,17 +151,17 @@ class Instances:
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "apiVersion", error))
         at = replace(declared.origin, line=declared.line_of(mistakes[0].path)) if mistakes else declared.origin
         if error:
-            self.hold(key, at.told(error), manifest, by)
+            self.hold(key, at.prefixed(error), manifest, by)
         else:
             self._expand(assigned, manifest, key, by)
         return source_node(manifest, key, at, error=error)
 
-    def _assigned(self, key: ObjectKey, at: _AtDefinition, by: Owner) -> _Assigned:
+    def _assigned(self, key: ObjectKey, at: _AtDefinition, by: InstanceOwner) -> _Assigned:
         """Which revision an instance is rendered from: its own, unless the one that it is to move to renders the same. `at` gives the instance
         under a definition.
         """
         kind = key.group_kind
-        place = self._world.places.get(key, Place())
+        place = self._world.places.get(key, RevisionPlacement())
         newest = self._definitions.numbers[kind]
         aim = self._numbered(kind, place.aim) or _Assigned(self._definitions.current[kind], newest, newest)
         own = self._numbered(kind, place.revision)
@@ -165,7 +169,7 @@ class Instances:
             return aim
         (before, wrong_before), (after, wrong_after) = at(own.definition), at(aim.definition)
         if wrong_before or wrong_after:
-            return own._replace(aim=aim.number, travels=not wrong_after, unfit=told(wrong_after))
+            return own._replace(aim=aim.number, travels=not wrong_after, unfit=join_errors(wrong_after))
         is_same = _same(self._resolve(own.definition, before, by), self._resolve(aim.definition, after, by))
         return aim if is_same and before == after else own._replace(aim=aim.number)
 
@@ -173,22 +177,29 @@ class Instances:
         definition = self._definitions.at(kind, number) if number else None
         return _Assigned(definition, number, number) if definition else None
 
-    def _at_pair(self, key: ObjectKey, pair: AppliedPair | None) -> Definition | None:
+    def _at_pair(self, key: ObjectKey, pair: AppliedSnapshot | None) -> Definition | None:
         """The definition at the revision of a pair; one that has to be read first is asked for."""
         if pair and pair.manifest is None:
             self._definitions.unread.add(pair.record)
         return self._definitions.at(key.group_kind, pair.revision) if pair else None
 
-    def _stay(self, assigned: _Assigned, key: ObjectKey, manifest: Manifest, by: Owner) -> None:
+    def _stay(self, assigned: _Assigned, key: ObjectKey, manifest: Manifest, by: InstanceOwner) -> None:
         """An instance whose change only the revision that it is to move to can say: until then it is as it was applied, or nothing."""
         name = assigned.definition.name
-        nothing = RenderedSet(
+        nothing = RenderedApplySet(
             key, manifest, source=by.source, definition=name, owner=by.parent, revision=assigned.number
         )
-        self.sets[key] = replace(self.before(key, by) or nothing, aim=assigned.aim)
+        self.sets[key] = replace(self.before(key, by) or nothing, target_revision=assigned.aim)
 
     def _expand(
-        self, assigned: _Assigned, manifest: Manifest, key: ObjectKey, by: Owner, *, held: str = "", depth: int = 0
+        self,
+        assigned: _Assigned,
+        manifest: Manifest,
+        key: ObjectKey,
+        by: InstanceOwner,
+        *,
+        held: str = "",
+        depth: int = 0,
     ) -> None:
         """Render the set of an instance, and of the instances that are nodes of it."""
         definition = assigned.definition
@@ -206,18 +217,18 @@ class Instances:
         self.sets[key] = replace(
             rendered,
             nodes=nodes,
-            held=held,
+            held_reason=held,
             revision=assigned.number,
-            aim=assigned.aim,
-            unfit=assigned.unfit,
+            target_revision=assigned.aim,
+            incompatible_reason=assigned.unfit,
             applied=pair.revision if pair else 0,
             is_applied=pair is not None and pair.digest == digest([assigned.number, manifest]),
-            before=self.before(key, by) if key in self._world.gated else None,
+            applied_rendering=self.before(key, by) if key in self._world.gated else None,
         )
         self._nodes_of_family += len(nodes)
         for node in nodes:
             if node.key and not node.external:
-                self._nested(node, node.key, Owner(by.source, key), depth + 1)
+                self._nested(node, node.key, InstanceOwner(by.source, key), depth + 1)
 
     def _too_much(self, definition: Definition, depth: int) -> str:
         if depth == MAX_NESTING:
@@ -228,7 +239,7 @@ class Instances:
             return f"the instance at the top has more than {MAX_NODES:,} objects, nested ones counted"
         return ""
 
-    def _nested(self, node: RenderedNode, key: ObjectKey, by: Owner, depth: int) -> None:
+    def _nested(self, node: RenderedNode, key: ObjectKey, by: InstanceOwner, depth: int) -> None:
         """Render an object of an instance, if it is an instance itself."""
         if key in self.sets:
             self._is_shared = True
@@ -237,12 +248,12 @@ class Instances:
         elif key in self._world.stored.applied:
             self.hold(key, node.error or f"waits for {', '.join(node.waiting)}", node.manifest, by, depth=depth)
 
-    def _fail(self, key: ObjectKey, why: str, manifest: Manifest, definition: str, by: Owner) -> None:
-        self.sets[key] = RenderedSet(
+    def _fail(self, key: ObjectKey, why: str, manifest: Manifest, definition: str, by: InstanceOwner) -> None:
+        self.sets[key] = RenderedApplySet(
             parent=key, manifest=manifest, error=why, source=by.source, definition=definition, owner=by.parent
         )
 
-    def _resolve(self, definition: Definition, manifest: Manifest, by: Owner) -> RenderedSet:
+    def _resolve(self, definition: Definition, manifest: Manifest, by: InstanceOwner) -> RenderedApplySet:
         return self._memo.resolve(definition, manifest, self._around, source=by.source, owner=by.parent)
 
 
@@ -255,10 +266,10 @@ def _given(manifest: Manifest) -> _AtDefinition:
     return lambda _: (manifest, [])
 
 
-def _same(one: RenderedSet, other: RenderedSet) -> bool:
+def _same(one: RenderedApplySet, other: RenderedApplySet) -> bool:
     """Would going from one to the other write nothing? What is read from the cluster is the same for both."""
     return [_written(node) for node in one.nodes] == [_written(node) for node in other.nodes]
 
 
 def _written(node: RenderedNode) -> RenderedNode:
-    return replace(node, origin=Origin(), ready=Ready(), healthy_first=frozenset(), iterators={})
+    return replace(node, origin=SourceLocation(), ready=ReadyVerdict(), healthy_first=frozenset(), iterators={})

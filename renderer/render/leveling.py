@@ -31,7 +31,7 @@ def in_levels(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
     Where the two contradict one another, expressions win: an implied edge that would close a circle is left out.
     """
     by_key = {node.key: node.id for node in nodes.values() if node.key}
-    neighbours = implied_edges.Neighbours.of(
+    neighbours = implied_edges.ImpliedEdgeIndex.of(
         (node.key, node.manifest) for node in nodes.values() if node.key and not node.waiting
     )
     parents = {node.id: [name for name in node.depends_on if name in nodes] for node in nodes.values()}

@@ -10,9 +10,9 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from renderer.definition.conditions import Ready
-from renderer.definition.custom_conditions import Authored
-from renderer.errors import Origin, Problem
+from renderer.definition.conditions import ReadyVerdict
+from renderer.definition.custom_conditions import CustomConditions
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
 from renderer.label_selector import Selection
@@ -52,12 +52,12 @@ class RenderedNode:
     key: ObjectKey | None
     waiting: tuple[str, ...] = ()
     error: str = ""
-    ready: Ready = Ready()
+    ready: ReadyVerdict = ReadyVerdict()
     healthy_first: frozenset[str] = frozenset()
     external: bool = False
     selection: Selection | None = None
     iterators: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin = Origin()
+    origin: SourceLocation = SourceLocation()
 
     @property
     def writable(self) -> bool:
@@ -66,7 +66,7 @@ class RenderedNode:
     @property
     def mistake(self) -> str:
         """What is wrong with it, and where that stands in Git."""
-        return self.origin.told(self.error)
+        return self.origin.prefixed(self.error)
 
     @cached_property
     def hash(self) -> str:
@@ -83,7 +83,7 @@ class RenderedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Excluded:
+class ExcludedNode:
     """A node that `includeWhen` took out, and why."""
 
     id: str
@@ -91,7 +91,7 @@ class Excluded:
 
 
 @dataclass(frozen=True)
-class RenderedSet:
+class RenderedApplySet:
     """All nodes that one ApplySet parent owns, in levels. With `error` the set could not be rendered: nothing of it is written or pruned.
 
     `manifest` is the instance itself, its spec defaulted; empty for the set of a source. `conditions` are those that its definition makes. `owner`
@@ -110,21 +110,21 @@ class RenderedSet:
     parent: ObjectKey
     manifest: Manifest = field(default_factory=dict)
     nodes: tuple[RenderedNode, ...] = ()
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[ExcludedNode, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
-    conditions: Authored | None = None
+    conditions: CustomConditions | None = None
     error: str = ""
     source: str = ""
     definition: str = ""
     owner: ObjectKey | None = None
     revision: int = 0
-    aim: int = 0
-    unfit: str = ""
+    target_revision: int = 0
+    incompatible_reason: str = ""
     applied: int = 0
     is_applied: bool = False
-    before: RenderedSet | None = None
+    applied_rendering: RenderedApplySet | None = None
     gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
-    held: str = ""
+    held_reason: str = ""
     problems: tuple[Problem, ...] = ()
     selections: Mapping[str, Selection] = field(default_factory=dict)
 
@@ -152,7 +152,7 @@ class RenderedSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class NewRevision:
     """A new revision of a definition: its number, its digest and the definition as it is stored."""
 
     kind: GroupKind
@@ -163,7 +163,7 @@ class Issued:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class Rendering:
     """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
 
     `leaving` are instances that nothing wants any more and that may not go yet, as they were applied.
@@ -172,16 +172,16 @@ class Bundle:
     those that the sources were read at.
     """
 
-    sources: Mapping[str, RenderedSet]
-    instances: Mapping[ObjectKey, RenderedSet]
-    leaving: Mapping[ObjectKey, RenderedSet] = field(default_factory=dict)
+    sources: Mapping[str, RenderedApplySet]
+    instances: Mapping[ObjectKey, RenderedApplySet]
+    leaving: Mapping[ObjectKey, RenderedApplySet] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
-    issued: tuple[Issued, ...] = ()
+    issued: tuple[NewRevision, ...] = ()
     unread: frozenset[str] = frozenset()
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
     commits: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def sets(self) -> tuple[RenderedSet, ...]:
+    def sets(self) -> tuple[RenderedApplySet, ...]:
         return (*self.sources.values(), *self.instances.values())

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from renderer.catalog.file_content import Declared, located
-from renderer.errors import Origin, Problem
+from renderer.catalog.file_content import DeclaredObject, located
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.graph import implied_edges
 from renderer.graph.levels import CycleError, add_unless_circular, levels
 from renderer.identity import GroupKind, Manifest, ObjectKey
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
 Uses = Mapping[ObjectKey, frozenset[tuple[GroupKind, str]]]
 """Of instances: kind and namespace of their children, nested ones too. The namespace is empty where there is none, or none yet."""
 
 
-def uses_of(keys: Iterable[ObjectKey], instances: Mapping[ObjectKey, RenderedSet]) -> Uses:
+def uses_of(keys: Iterable[ObjectKey], instances: Mapping[ObjectKey, RenderedApplySet]) -> Uses:
     """What the children of those of `keys` use that are instances; `instances` are all that are rendered."""
     return {key: frozenset(_used(key, instances)) for key in keys if key in instances}
 
 
-def _used(key: ObjectKey, instances: Mapping[ObjectKey, RenderedSet]) -> Iterator[tuple[GroupKind, str]]:
+def _used(key: ObjectKey, instances: Mapping[ObjectKey, RenderedApplySet]) -> Iterator[tuple[GroupKind, str]]:
     seen, pending = {key}, [key]
     while pending:
         rendered = instances.get(pending.pop())
@@ -34,7 +34,7 @@ def _used(key: ObjectKey, instances: Mapping[ObjectKey, RenderedSet]) -> Iterato
 
 
 @dataclass
-class Order:
+class SourceOrder:
     """Levels the nodes of a source; `uses` are those of its instances. Mistakes of authors are collected in `problems`."""
 
     uses: Uses
@@ -46,7 +46,7 @@ class Order:
             sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
         )
         ids = {key: node.id for key, node in ordered.items()}
-        neighbours = implied_edges.Neighbours.of((key, node.manifest) for key, node in ordered.items())
+        neighbours = implied_edges.ImpliedEdgeIndex.of((key, node.manifest) for key, node in ordered.items())
         parents: dict[str, list[str]] = {}
         healthy: dict[str, frozenset[str]] = {}
         for key, node in ordered.items():
@@ -94,7 +94,7 @@ class Order:
                 yield provider
 
     def _without_circles(
-        self, parents: dict[str, list[str]], origins: Mapping[str, Origin]
+        self, parents: dict[str, list[str]], origins: Mapping[str, SourceLocation]
     ) -> tuple[list[list[str]], dict[str, str]]:
         """Levels; nodes of a circle are reported, marked and lose the edges among one another, so that all others go on."""
         circles: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Order:
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
 
 
-def placed(declared: Declared, *, namespaced: bool) -> RenderedNode:
+def placed(declared: DeclaredObject, *, namespaced: bool) -> RenderedNode:
     """A declared object as a node of its source's set, in its namespace."""
     key = located(declared, namespaced=namespaced)
     metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
@@ -119,7 +119,7 @@ def placed(declared: Declared, *, namespaced: bool) -> RenderedNode:
 
 
 def source_node(
-    manifest: Manifest, key: ObjectKey, origin: Origin, *, error: str = "", waiting: tuple[str, ...] = ()
+    manifest: Manifest, key: ObjectKey, origin: SourceLocation, *, error: str = "", waiting: tuple[str, ...] = ()
 ) -> RenderedNode:
     """A node of a source's set, before its place in the order is known."""
     return RenderedNode(

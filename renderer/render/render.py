@@ -12,32 +12,32 @@ from itertools import chain
 
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared
+from renderer.catalog.file_content import DeclaredObject
 from renderer.definition import crd
 from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, is_namespaced, scopes_of
-from renderer.render.cache import Memo
-from renderer.render.instances import Instances, Owner
-from renderer.render.model import Bundle, Issued, RenderedNode, RenderedSet
+from renderer.render.cache import RenderCache
+from renderer.render.instances import InstanceOwner, InstanceRenderer
+from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode, Rendering
 from renderer.render.order import source_node, uses_of
-from renderer.render.revision_selection import Definitions
-from renderer.render.world import World
+from renderer.render.revision_selection import RevisionSelection
+from renderer.render.world import ClusterView
 
 
-def render(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:
+def render(catalogs: Sequence[Catalog], world: ClusterView | None = None, memo: RenderCache | None = None) -> Rendering:
     """Render all sources of one cluster. Pure: equal input, equal output, in a stable order; a `memo` only saves work."""
-    memo = memo or Memo()
-    memo.turn()
-    return _Render(catalogs, world or World(), memo).bundle()
+    memo = memo or RenderCache()
+    memo.evict_unused()
+    return _Render(catalogs, world or ClusterView(), memo).bundle()
 
 
 class _Render:
-    def __init__(self, catalogs: Sequence[Catalog], world: World, memo: Memo) -> None:
+    def __init__(self, catalogs: Sequence[Catalog], world: ClusterView, memo: RenderCache) -> None:
         self.catalogs = catalogs
         self.world = world
         self.memo = memo
-        self.definitions = Definitions(catalogs, world.stored, world.live, world.owners, world.types)
+        self.definitions = RevisionSelection(catalogs, world.stored, world.live, world.owners, world.types)
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
@@ -51,9 +51,9 @@ class _Render:
         nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
         foreign = scopes_of(one.crd for one in world.types.described.values())
         self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
-        self.instances = Instances(self.definitions, self.scopes, world, memo)
+        self.instances = InstanceRenderer(self.definitions, self.scopes, world, memo)
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Rendering:
         declared = {catalog.source: self._declared(catalog) for catalog in self.catalogs}
         for catalog in self.catalogs:
             self._keep_unreadable(catalog)
@@ -61,7 +61,7 @@ class _Render:
         ordered = sorted(
             self.instances.sets.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group)
         )
-        return Bundle(
+        return Rendering(
             sources=sources,
             instances=dict(ordered),
             leaving=dict(self._leaving()),
@@ -73,21 +73,21 @@ class _Render:
             commits={catalog.source: catalog.revision for catalog in self.catalogs},
         )
 
-    def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedSet]]:
+    def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedApplySet]]:
         """Gated instances that nothing wants any more, as they were applied."""
         for key in sorted(set(self.world.gated) - self.instances.sets.keys()):
             pair = self.world.stored.applied.get(key)
-            if pair and (found := self.instances.before(key, Owner.of_source(pair.source))):
+            if pair and (found := self.instances.before(key, InstanceOwner.of_source(pair.source))):
                 yield key, found
 
-    def _issued(self, sources: Mapping[str, RenderedSet]) -> Iterator[Issued]:
+    def _issued(self, sources: Mapping[str, RenderedApplySet]) -> Iterator[NewRevision]:
         for kind, definition in sorted(self.definitions.issued.items()):
             source = self.definitions.owner[kind]
             if not sources[source].error:
                 number = self.definitions.numbers[kind]
-                yield Issued(kind, number, definition.digest, definition.manifest, source)
+                yield NewRevision(kind, number, definition.digest, definition.manifest, source)
 
-    def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedSet:
+    def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedApplySet:
         defined = sorted({*catalog.definitions, *catalog.broken})
         crds = [self._crd(catalog, kind) for kind in defined if self.definitions.owner[kind] == catalog.source]
         nodes = self._by_key(chain(crds, declared))
@@ -95,7 +95,7 @@ class _Render:
         self.problems += problems
         mistakes = tuple(problem for source, problem in self.definitions.problems if source == catalog.source)
         return self.memo.kept(
-            RenderedSet(
+            RenderedApplySet(
                 source_parent(catalog.source),
                 nodes=levelled,
                 source=catalog.source,
@@ -146,10 +146,12 @@ class _Render:
             for one, node in zip(catalog.objects, nodes, strict=True)
         ]
 
-    def _instance(self, source: str, declared: Declared, found: RenderedNode) -> RenderedNode:
+    def _instance(self, source: str, declared: DeclaredObject, found: RenderedNode) -> RenderedNode:
         assert found.key is not None
         if error := self.instances.undefined(declared.group_kind):
-            self.instances.hold(found.key, found.origin.told(error), found.manifest, Owner.of_source(source))
+            self.instances.hold(
+                found.key, found.origin.prefixed(error), found.manifest, InstanceOwner.of_source(source)
+            )
             return replace(found, error=found.error or error)
         return self.instances.declared(source, declared, found.manifest, found.key)
 
@@ -158,7 +160,7 @@ class _Render:
         unreadable = catalog.unreadable
         if not unreadable:
             return
-        owner = Owner.of_source(catalog.source)
+        owner = InstanceOwner.of_source(catalog.source)
         for key, pair in self.world.stored.applied.items():
             live = self.world.live.get(key)
             if live is None or key in self.instances.sets or pair.source != catalog.source:

@@ -17,21 +17,21 @@ from renderer.catalog.protected import why_protected
 from renderer.cel import Meter, NoSuchKey
 from renderer.definition import conditions
 from renderer.definition.compile import Definition
-from renderer.definition.conditions import Ready
-from renderer.definition.custom_conditions import Authored
+from renderer.definition.conditions import ReadyVerdict
+from renderer.definition.custom_conditions import CustomConditions
 from renderer.definition.for_each import combinations
 from renderer.definition.resource_rules import forbidden_keys
-from renderer.definition.resources import Node
-from renderer.errors import ExpressionError, Origin
+from renderer.definition.resources import ResourceNode
+from renderer.errors import ExpressionError, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET, is_namespaced
 from renderer.label_selector import Selection, SelectorError
 from renderer.manifest_hash import carries, strip_nulls
 from renderer.render.leveling import in_levels, unique
-from renderer.render.model import Excluded, Live, RenderedNode, RenderedSet, Selected
+from renderer.render.model import ExcludedNode, Live, RenderedApplySet, RenderedNode, Selected
 from renderer.schema import manifest_rules
-from renderer.secret_redaction import Discretion
+from renderer.secret_redaction import SecretRedactor
 from renderer.template.template import TemplateError
 
 MAX_NODES = 10_000
@@ -41,7 +41,7 @@ READ_BACK = ("uid", "creationTimestamp")
 """Metadata of a live instance that its expressions see; nothing else of it is read."""
 
 
-def read_back(live: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+def instance_metadata_read(live: Mapping[str, Any] | None) -> tuple[str, ...] | None:
     """What is read of a live instance itself; None where there is none."""
     return None if live is None else tuple(live["metadata"].get(name, "") for name in READ_BACK)
 
@@ -56,19 +56,19 @@ def resolve(
     selected: Selected | None = None,
     source: str = "",
     owner: ObjectKey | None = None,
-) -> RenderedSet:
+) -> RenderedApplySet:
     """The set of one instance. `instance` has its spec defaulted and validated; `scopes` tells which kinds are namespaced."""
     parent = ObjectKey.of(instance)
     walk = _Walk(definition, instance, observed, definitions, scopes, selected or {})
     for node in definition.nodes:
         walk.visit(node)
-    return RenderedSet(
+    return RenderedApplySet(
         parent=parent,
         manifest=instance,
-        nodes=in_levels(unique(walk.told)),
+        nodes=in_levels(unique(walk.join_errors)),
         excluded=tuple(walk.excluded.values()),
         status=strip_nulls(definition.status.known(walk.live, walk.meter)),
-        conditions=Authored(definition.conditions, walk.live) if definition.conditions else None,
+        conditions=CustomConditions(definition.conditions, walk.live) if definition.conditions else None,
         source=source,
         definition=definition.name,
         owner=owner,
@@ -90,17 +90,15 @@ def schema_value(instance: Manifest, live: Mapping[str, Any] | None) -> dict[str
     }
 
 
-def laid_over(manifest: Any, live: Any) -> Any:
+def overlay(manifest: Any, live: Any) -> Any:
     """The live value with every field that the manifest sets replaced by the manifest's; lists of equal length go item by item."""
     if isinstance(manifest, dict) and isinstance(live, dict):
         deeper = {
-            name: laid_over(value, live.get(name))
-            for name, value in manifest.items()
-            if isinstance(value, (dict, list))
+            name: overlay(value, live.get(name)) for name, value in manifest.items() if isinstance(value, (dict, list))
         }
         return {**live, **manifest, **deeper}
     if isinstance(manifest, list) and isinstance(live, list) and len(manifest) == len(live):
-        return [laid_over(*pair) for pair in zip(manifest, live, strict=True)]
+        return [overlay(*pair) for pair in zip(manifest, live, strict=True)]
     return manifest
 
 
@@ -123,7 +121,7 @@ class _Walk:
     members: dict[str, list[RenderedNode]] = field(default_factory=dict)
     above: dict[str, tuple[str, ...]] = field(default_factory=dict)
     behind: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    excluded: dict[str, Excluded] = field(default_factory=dict)
+    excluded: dict[str, ExcludedNode] = field(default_factory=dict)
     selections: dict[str, Selection] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
@@ -135,7 +133,7 @@ class _Walk:
         self.by_id = {node.id: node for node in self.definition.nodes}
 
     @property
-    def told(self) -> dict[str, RenderedNode]:
+    def join_errors(self) -> dict[str, RenderedNode]:
         """The rendered nodes; what is wrong with them is told without values of the Secrets among them."""
         secrets = [node for node in self.nodes.values() if node.group_kind == SECRET]
         wrong = (
@@ -145,7 +143,7 @@ class _Walk:
             return self.nodes
         live = (self.observed.get(node.key) for node in secrets if node.key)
         written = (node.manifest for node in secrets if node.writable)
-        discreet = Discretion([*written, *(obj for obj in live if obj)])
+        discreet = SecretRedactor([*written, *(obj for obj in live if obj)])
         return self.nodes | {
             node.id: replace(
                 node,
@@ -156,16 +154,16 @@ class _Walk:
             for node in wrong
         }
 
-    def visit(self, node: Node) -> None:
+    def visit(self, node: ResourceNode) -> None:
         gone = [parent for parent in node.depends_on if parent in self.excluded]
         if gone:
-            self.excluded[node.id] = Excluded(node.id, f"it reads {gone[0]}, which is excluded")
+            self.excluded[node.id] = ExcludedNode(node.id, f"it reads {gone[0]}, which is excluded")
             return
         verdict = conditions.included(
             node.include_when, self.values, is_ready=self._is_ready, can_arrive=self._can_arrive, meter=self.meter
         )
         if verdict.false:
-            self.excluded[node.id] = Excluded(node.id, verdict.false)
+            self.excluded[node.id] = ExcludedNode(node.id, verdict.false)
             return
         above = dict.fromkeys(name for parent in node.depends_on for name in self.behind[parent])
         self.above[node.id] = tuple(above)
@@ -181,7 +179,7 @@ class _Walk:
         self.members[node.id] = rendered
         self.behind[node.id] = tuple(one.id for one in rendered) or self.above[node.id]
 
-    def _collection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
+    def _collection(self, node: ResourceNode, verdict: conditions.ConditionResult) -> list[RenderedNode]:
         """The items of a `forEach`; one node that waits, or is in error, while their number cannot be told."""
         try:
             iterators = list(combinations(node.for_each, self.values, self.meter))
@@ -203,7 +201,7 @@ class _Walk:
         self.live[node.id] = self._seen(node.id, [item.live for item in items if item.live is not None])
         return [replace(item.node, iterators=values) for item, values in zip(items, iterators, strict=True)]
 
-    def _selection(self, node: Node, verdict: conditions.Verdict) -> list[RenderedNode]:
+    def _selection(self, node: ResourceNode, verdict: conditions.ConditionResult) -> list[RenderedNode]:
         """The objects that a reference selects; one node that waits while they are not known, or not as the reference wants them."""
         item = self._rendered(node, node.id, self.values, verdict)
         if item.node.error or item.node.waiting:
@@ -236,7 +234,9 @@ class _Walk:
             for index, (obj, one) in enumerate(zip(found, seen, strict=True))
         ]
 
-    def _rendered(self, node: Node, node_id: str, variables: Mapping[str, Any], verdict: conditions.Verdict) -> _Item:
+    def _rendered(
+        self, node: ResourceNode, node_id: str, variables: Mapping[str, Any], verdict: conditions.ConditionResult
+    ) -> _Item:
         waiting, error = list(verdict.waiting), verdict.error
         fixed = {one.iterator for one in node.for_each if one.program.names <= {"schema"}}
         can_arrive = partial(self._can_arrive, fixed=fixed) if fixed else self._can_arrive
@@ -248,14 +248,14 @@ class _Walk:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
         if not (waiting or error or node.selects):
-            error = told(manifest_rules.mistakes(manifest)) or _forbidden(manifest)
+            error = join_errors(manifest_rules.mistakes(manifest)) or _forbidden(manifest)
             if not error and key and not node.external:
                 error = ": ".join(why_protected(manifest, key.namespace, key.name) or ())
             if not error and key is None:
                 error = "metadata.namespace: missing; the instance has no namespace that it could go to"
         if not (waiting or error) and node.group_kind in self.definitions and not node.external:
             manifest, mistakes = with_defaults(self.definitions[node.group_kind], manifest)
-            error = told(mistakes)
+            error = join_errors(mistakes)
         live = self.observed.get(key) if key else None
         if node.external and not node.selects and live is None and not waiting and not error:
             waiting.append(f"{key} to exist")
@@ -270,7 +270,7 @@ class _Walk:
         )
         return _Item(rendered, self._value(node, known if waiting or error else manifest, live), live)
 
-    def _node(self, node: Node, node_id: str, manifest: Manifest, **more: Any) -> RenderedNode:
+    def _node(self, node: ResourceNode, node_id: str, manifest: Manifest, **more: Any) -> RenderedNode:
         return RenderedNode(
             id=node_id,
             level=node.level,
@@ -278,11 +278,11 @@ class _Walk:
             group_kind=node.group_kind,
             manifest=manifest,
             external=node.external,
-            origin=Origin(self.definition.origin.file, node.line),
+            origin=SourceLocation(self.definition.origin.file, node.line),
             **more,
         )
 
-    def _placed(self, node: Node, manifest: Manifest, known: Manifest) -> tuple[Manifest, ObjectKey | None]:
+    def _placed(self, node: ResourceNode, manifest: Manifest, known: Manifest) -> tuple[Manifest, ObjectKey | None]:
         """The manifest with its namespace filled in, and its key as far as name and namespace are known."""
         namespaced = is_namespaced(node.group_kind, self.scopes)
         metadata = manifest.get("metadata") or {}
@@ -299,24 +299,24 @@ class _Walk:
             return manifest, None
         return manifest, ObjectKey(*node.group_kind, place["namespace"] if namespaced else "", place["name"])
 
-    def _learn(self, node: Node, item: _Item) -> None:
+    def _learn(self, node: ResourceNode, item: _Item) -> None:
         if item.live is not None:
             self.live[node.id] = self._seen(node.id, item.live)
         if item.value is not None:
             self.values[node.id] = self._seen(node.id, item.value)
 
-    def _value(self, node: Node, manifest: Manifest, live: Mapping[str, Any] | None) -> Any:
+    def _value(self, node: ResourceNode, manifest: Manifest, live: Mapping[str, Any] | None) -> Any:
         """What readers of this object see; None where nothing can be said of it. Shown in another version it may lack fields of the manifest."""
         if node.external or live is None:
             return live if node.external else manifest
         is_whole = carries(live, manifest) and live.get("apiVersion") == manifest.get("apiVersion")
-        return live if is_whole else laid_over(manifest, live)
+        return live if is_whole else overlay(manifest, live)
 
-    def _ready(self, node: Node, live: Mapping[str, Any] | None) -> Ready:
+    def _ready(self, node: ResourceNode, live: Mapping[str, Any] | None) -> ReadyVerdict:
         if not node.ready_when or node.selects:
-            return Ready()
+            return ReadyVerdict()
         if live is None:
-            return Ready(False, f"{node.id} does not exist yet")
+            return ReadyVerdict(False, f"{node.id} does not exist yet")
         own = {"each": self._seen(node.id, [live])[0]} if node.for_each else {node.id: self._seen(node.id, live)}
         scope = {**own, "schema": self.values["schema"]}
         return conditions.ready(node.ready_when, scope, self._can_arrive, self.meter)
@@ -350,7 +350,7 @@ class _Walk:
         if node.for_each and len(rest) == 1 and root in self.values:
             return False
         described = self.definitions.get(node.group_kind)
-        steps = conditions.wanted(problem)[2 if node.for_each else 1 :]
+        steps = conditions.is_included_now(problem)[2 if node.for_each else 1 :]
         return described is None or len(steps) < 2 or (steps[0] == "status" and steps[1] in described.status_fields)
 
 
@@ -378,5 +378,5 @@ def with_defaults(definition: Definition, manifest: Manifest) -> tuple[Manifest,
     return {**manifest, "spec": spec}, below
 
 
-def told(mistakes: Iterable[schema.SchemaMistake]) -> str:
+def join_errors(mistakes: Iterable[schema.SchemaMistake]) -> str:
     return "; ".join(f"{mistake.path}: {mistake.message}" for mistake in mistakes)

@@ -14,27 +14,27 @@ from renderer import schema, well_known
 from renderer.catalog.catalog import Catalog
 from renderer.definition import crd, type_check
 from renderer.definition.compile import Definition, DefinitionErrors
-from renderer.definition.kind_schemas import ObjectTypes
-from renderer.errors import Origin, Problem
+from renderer.definition.kind_schemas import KindSchemas
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
-from renderer.levelgate_status import OwnStatus
+from renderer.levelgate_status import LevelgateStatus
 from renderer.render.model import Live
-from renderer.render.revisions import Revision, Stored, definition_of
+from renderer.render.revisions import DefinitionRevision, StoredRevisions, definition_of
 
 
 @dataclass
-class Definitions:
+class RevisionSelection:
     """`current` definitions by kind with the `numbers` of their revisions and the source that owns each; `issued` are those whose revision is
     not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final. `types` are the
     kinds that are described outside of Git, `known` all that each source can count on.
     """
 
     catalogs: Sequence[Catalog]
-    stored: Stored
+    stored: StoredRevisions
     live: Live
     preferred: Mapping[GroupKind, str]
-    types: ObjectTypes = field(default_factory=ObjectTypes)
+    types: KindSchemas = field(default_factory=KindSchemas)
     current: dict[GroupKind, Definition] = field(default_factory=dict)
     numbers: dict[GroupKind, int] = field(default_factory=dict)
     owner: dict[GroupKind, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Definitions:
     problems: list[tuple[str, Problem]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     _built: dict[str, Definition | None] = field(default_factory=dict)
-    known: dict[str, ObjectTypes] = field(default_factory=dict)
+    known: dict[str, KindSchemas] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         elsewhere = self.types
@@ -130,11 +130,11 @@ class Definitions:
 
     def _first(self, kind: GroupKind) -> int:
         """The number of a first revision: past every number that live instances still name, should the records have been lost."""
-        told = (OwnStatus.of(obj) for key, obj in self.live.items() if key.group_kind == kind)
+        told = (LevelgateStatus.of(obj) for key, obj in self.live.items() if key.group_kind == kind)
         named = (pair.get("revision", 0) for one in told for pair in (one.target, one.applied))
         return 1 + max((number for number in named if isinstance(number, int)), default=0)
 
-    def _read(self, revision: Revision) -> Definition | None:
+    def _read(self, revision: DefinitionRevision) -> Definition | None:
         if revision.manifest is None:
             self.unread.add(revision.record)
             return None
@@ -142,7 +142,7 @@ class Definitions:
             self._built[revision.record] = self._compiled(revision)
         return self._built[revision.record]
 
-    def _compiled(self, revision: Revision) -> Definition | None:
+    def _compiled(self, revision: DefinitionRevision) -> Definition | None:
         try:
             definition = definition_of(revision)
         except DefinitionErrors:
@@ -150,7 +150,7 @@ class Definitions:
         types = self.known.get(self.owner.get(definition.group_kind, ""), self.types)
         return type_check.checked(definition, types).definition
 
-    def _breaking(self, definition: Definition, newest: Revision | None) -> str:
+    def _breaking(self, definition: Definition, newest: DefinitionRevision | None) -> str:
         """What of this definition its instances may not survive (kro's compatibility guard): against the newest revision, else the live CRD."""
         if definition.allows_breaking_changes:
             return ""
@@ -170,5 +170,5 @@ class Definitions:
         changes = schema.compatibility(stored, definition.spec_schema)
         return "; ".join(f"{change.path}: {change.message}" for change in changes if change.breaking)
 
-    def _problem(self, source: str, origin: Origin, message: str) -> None:
+    def _problem(self, source: str, origin: SourceLocation, message: str) -> None:
         self.problems.append((source, Problem(origin.file, origin.line, "spec.schema", message)))

@@ -20,7 +20,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class DefinitionRevision:
     """One stored revision. `record` names what it is stored in, `commit` the one that brought it, shortened; `manifest` is None until it has been
     read.
     """
@@ -33,7 +33,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedPair:
+class AppliedSnapshot:
     """What an instance was last brought to: the number of a revision, and the instance as it was rendered from (None until read)."""
 
     revision: int
@@ -44,23 +44,23 @@ class AppliedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredRevisions:
     """All that is stored of one cluster; revisions of a kind from the oldest to the newest. `refused`: kinds whose newest revision could not be
     stored, with the reason.
     """
 
-    revisions: Mapping[GroupKind, tuple[Revision, ...]] = field(default_factory=dict)
-    applied: Mapping[ObjectKey, AppliedPair] = field(default_factory=dict)
+    revisions: Mapping[GroupKind, tuple[DefinitionRevision, ...]] = field(default_factory=dict)
+    applied: Mapping[ObjectKey, AppliedSnapshot] = field(default_factory=dict)
     refused: Mapping[GroupKind, str] = field(default_factory=dict)
 
-    def newest(self, kind: GroupKind) -> Revision | None:
+    def newest(self, kind: GroupKind) -> DefinitionRevision | None:
         return self.revisions[kind][-1] if self.revisions.get(kind) else None
 
-    def numbered(self, kind: GroupKind, number: int) -> Revision | None:
+    def numbered(self, kind: GroupKind, number: int) -> DefinitionRevision | None:
         return next((revision for revision in self.revisions.get(kind, ()) if revision.number == number), None)
 
 
-def definition_of(revision: Revision) -> Definition:
+def definition_of(revision: DefinitionRevision) -> Definition:
     """Compile a stored revision that has been read. Raises DefinitionErrors where this version of the program no longer can."""
     return _compiled(orjson.dumps(revision.manifest, option=orjson.OPT_SORT_KEYS), revision.record)
 

@@ -13,8 +13,8 @@ from typing import Any
 from renderer.definition.compile import Definition
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
-from renderer.render.model import Live, RenderedSet, Selected
-from renderer.render.resolve import read_back, resolve
+from renderer.render.model import Live, RenderedApplySet, Selected
+from renderer.render.resolve import instance_metadata_read, resolve
 
 _Version = tuple[str | int, ...] | None
 """Of a live object: its uid, its resourceVersion, in which API version it was read, and how much of it (metadata alone, or all); of the instance
@@ -26,7 +26,7 @@ _Kinds = tuple[tuple[Definition | None, bool | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SetInputs:
     """What a rendering has in common for all its instances."""
 
     live: Live
@@ -40,7 +40,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSet:
+class CachedSet:
     """A set that was rendered, and what it was rendered from; `own` is the instance itself, where it is not read like any other object."""
 
     definition: Definition
@@ -51,12 +51,12 @@ class KnownSet:
     seen: Mapping[ObjectKey, _Version]
     selected: Selected
     own: ObjectKey | None
-    rendered: RenderedSet
+    rendered: RenderedApplySet
 
     @classmethod
     def made(
-        cls, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
-    ) -> KnownSet:
+        cls, definition: Definition, manifest: Manifest, around: SetInputs, *, source: str, owner: ObjectKey
+    ) -> CachedSet:
         """Render it."""
         own = _own(definition, manifest)
         seen = _Seen(around.live, own)
@@ -74,7 +74,7 @@ class KnownSet:
         return cls(definition, manifest, source, owner, kinds, seen.versions, around.selected, own, rendered)
 
     def holds(
-        self, definition: Definition, manifest: Manifest, around: Surroundings, *, source: str, owner: ObjectKey
+        self, definition: Definition, manifest: Manifest, around: SetInputs, *, source: str, owner: ObjectKey
     ) -> bool:
         """Would it come to the same?"""
         return (
@@ -97,7 +97,7 @@ def _version(obj: Mapping[str, Any] | None, is_own: bool) -> _Version:
     if obj is None:
         return None
     if is_own:
-        return read_back(obj)
+        return instance_metadata_read(obj)
     metadata = obj["metadata"]
     return metadata.get("uid", ""), metadata.get("resourceVersion", ""), obj.get("apiVersion", ""), len(obj)
 

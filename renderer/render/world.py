@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import field
 
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render.instance_cache import Place
+from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.model import Live, Selected
-from renderer.render.revisions import Stored
+from renderer.render.revisions import StoredRevisions
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ClusterView:
     """What rendering needs to know of the cluster: live objects, which kinds are namespaced, which kinds our CRDs there define, for every
     defined kind the source whose set holds its CRD, what selections found, what is stored of revisions and applied pairs, and the types of kinds
     that are described outside of Git. Empty when rendering offline, but for `types` of a folder of schemas.
@@ -27,9 +27,9 @@ class World:
     scopes: Mapping[GroupKind, bool] = field(default_factory=dict)
     defined: Mapping[GroupKind, str] = field(default_factory=dict)
     owners: Mapping[GroupKind, str] = field(default_factory=dict)
-    stored: Stored = field(default_factory=Stored)
+    stored: StoredRevisions = field(default_factory=StoredRevisions)
     selected: Selected = field(default_factory=dict)
-    places: Mapping[ObjectKey, Place] = field(default_factory=dict)
+    places: Mapping[ObjectKey, RevisionPlacement] = field(default_factory=dict)
     gated: Collection[ObjectKey] = ()
     settled: Collection[str] = ()
-    types: ObjectTypes = field(default_factory=ObjectTypes)
+    types: KindSchemas = field(default_factory=KindSchemas)

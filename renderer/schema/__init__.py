@@ -3,8 +3,8 @@
 A schema is plain JSON, structural in the sense of Kubernetes, and is never changed once it is built.
 """
 
-from renderer.schema.cel_rules import Broken, Evaluate, broken_rules, rule_mistakes
-from renderer.schema.compatibility import Change, compatibility
+from renderer.schema.cel_rules import BrokenRule, Evaluate, broken_rules, rule_mistakes
+from renderer.schema.compatibility import SchemaChange, compatibility
 from renderer.schema.defaults import apply_defaults
 from renderer.schema.errors import SchemaErrors, SchemaMistake
 from renderer.schema.simple_schema import to_openapi
@@ -12,10 +12,10 @@ from renderer.schema.union import NoUnionError, union
 from renderer.schema.validation import validate
 
 __all__ = [
-    "Broken",
-    "Change",
+    "BrokenRule",
     "Evaluate",
     "NoUnionError",
+    "SchemaChange",
     "SchemaErrors",
     "SchemaMistake",
     "apply_defaults",

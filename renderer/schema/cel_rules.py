@@ -32,7 +32,7 @@ _RESERVED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenRule:
     """A rule that a value breaks. `path` is that of the value, or what the rule's `fieldPath` adds to it."""
 
     path: str
@@ -53,7 +53,7 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
 
 def broken_rules(
     schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
-) -> Iterator[Broken]:
+) -> Iterator[BrokenRule]:
     """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
@@ -79,7 +79,7 @@ def broken_rules(
 
 def _judged(
     rule: Mapping[str, Any], seen: Any, old: Any, typed: Callable[[Any], Any], path: str, evaluate: Evaluate
-) -> Iterator[Broken]:
+) -> Iterator[BrokenRule]:
     """`seen` is the value as rules see it, `typed` makes that of what it was."""
     text = rule["rule"]
     variables: dict[str, Any] = {"self": seen}
@@ -97,7 +97,7 @@ def _judged(
     except Exception as error:
         held, message = False, f"rule cannot be evaluated: {error}"
     if held is not True:
-        yield Broken(f"{path}{rule.get('fieldPath') or ''}", rule, message)
+        yield BrokenRule(f"{path}{rule.get('fieldPath') or ''}", rule, message)
 
 
 def _typing(schema: Schema) -> Callable[[Any], Any]:

@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Change:
+class SchemaChange:
     """One difference between two schemas; `path` is a field of the instance."""
 
     path: str
@@ -23,14 +23,14 @@ class Change:
     breaking: bool
 
 
-def compatibility(old: Schema, new: Schema, path: str = "spec") -> list[Change]:
+def compatibility(old: Schema, new: Schema, path: str = "spec") -> list[SchemaChange]:
     """All changes from `old` to `new`, in the order of the fields."""
     return list(_changes(old, new, path))
 
 
-def _changes(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     if _kind(old) != _kind(new):
-        yield Change(path, f"type changed from {_kind(old)} to {_kind(new)}", True)
+        yield SchemaChange(path, f"type changed from {_kind(old)} to {_kind(new)}", True)
         return
     yield from _properties(old, new, path)
     yield from _required(old, new, path)
@@ -55,110 +55,110 @@ def _kind(schema: Schema) -> str:
     return kind
 
 
-def _properties(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _properties(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = old.get("properties", {}), new.get("properties", {})
     keeps_unknown = bool(new.get("x-kubernetes-preserve-unknown-fields"))
     if old.get("x-kubernetes-preserve-unknown-fields") and not keeps_unknown:
-        yield Change(path, "fields that the schema does not name are no longer kept", True)
+        yield SchemaChange(path, "fields that the schema does not name are no longer kept", True)
     if keeps_unknown and not old.get("x-kubernetes-preserve-unknown-fields"):
-        yield Change(path, "fields that the schema does not name are kept", False)
+        yield SchemaChange(path, "fields that the schema does not name are kept", False)
     for name in before:
         if name in after:
             yield from _changes(before[name], after[name], child(path, name))
         else:
-            yield Change(child(path, name), "field removed", not keeps_unknown)
+            yield SchemaChange(child(path, name), "field removed", not keeps_unknown)
     for name in after:
         if name not in before:
-            yield Change(child(path, name), "field added", False)
+            yield SchemaChange(child(path, name), "field added", False)
 
 
-def _required(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _required(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = set(old.get("required", ())), set(new.get("required", ()))
     fields = new.get("properties", {})
     for name in sorted(after - before):
         defaulted = "default" in fields.get(name, {})
-        yield Change(
+        yield SchemaChange(
             child(path, name), "became required" + (" (and has a default)" if defaulted else ""), not defaulted
         )
     for name in sorted(before - after):
         if name in fields:
-            yield Change(child(path, name), "no longer required", False)
+            yield SchemaChange(child(path, name), "no longer required", False)
     for name in sorted(before & after):
         if "default" in old.get("properties", {}).get(name, {}) and "default" not in fields.get(name, {}):
-            yield Change(child(path, name), "default of a required field removed", True)
+            yield SchemaChange(child(path, name), "default of a required field removed", True)
 
 
-def _enum(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _enum(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = old.get("enum"), new.get("enum")
     if before == after:
         return
     if after is None:
-        yield Change(path, "enum removed", False)
+        yield SchemaChange(path, "enum removed", False)
     elif before is None:
-        yield Change(path, "enum added", True)
+        yield SchemaChange(path, "enum added", True)
     else:
         if gone := [value for value in before if value not in after]:
-            yield Change(path, f"enum lost {_listed(gone)}", True)
+            yield SchemaChange(path, f"enum lost {_listed(gone)}", True)
         if come := [value for value in after if value not in before]:
-            yield Change(path, f"enum gained {_listed(come)}", False)
+            yield SchemaChange(path, f"enum gained {_listed(come)}", False)
 
 
 def _listed(values: list[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def _pattern(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _pattern(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = old.get("pattern"), new.get("pattern")
     if before == after:
         return
     if after is None:
-        yield Change(path, "pattern removed", False)
+        yield SchemaChange(path, "pattern removed", False)
     else:
-        yield Change(path, "pattern added" if before is None else "pattern changed", True)
+        yield SchemaChange(path, "pattern added" if before is None else "pattern changed", True)
 
 
 LOWER: Final = ("minimum", "minLength", "minItems")
 UPPER: Final = ("maximum", "maxLength", "maxItems")
 
 
-def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _bounds(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     for key in (*LOWER, *UPPER):
         before, after = old.get(key), new.get(key)
         if before == after:
             continue
         if after is None:
-            yield Change(path, f"{key} removed", False)
+            yield SchemaChange(path, f"{key} removed", False)
         elif before is None:
-            yield Change(path, f"{key}={after} added", after != 0 or key not in ("minLength", "minItems"))
+            yield SchemaChange(path, f"{key}={after} added", after != 0 or key not in ("minLength", "minItems"))
         else:
             tightened = after > before if key in LOWER else after < before
-            yield Change(path, f"{key} changed from {before} to {after}", tightened)
+            yield SchemaChange(path, f"{key} changed from {before} to {after}", tightened)
 
 
-def _list_type(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _list_type(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = (schema.get("x-kubernetes-list-type", "atomic") for schema in (old, new))
     if before != after:
-        yield Change(path, f"list type changed from {before} to {after}", after != "atomic")
+        yield SchemaChange(path, f"list type changed from {before} to {after}", after != "atomic")
     elif (keys := _list_keys(old)) != (other := _list_keys(new)):
-        yield Change(path, f"keys of the list changed from {', '.join(keys)} to {', '.join(other)}", True)
+        yield SchemaChange(path, f"keys of the list changed from {', '.join(keys)} to {', '.join(other)}", True)
 
 
 def _list_keys(schema: Schema) -> list[str]:
     return sorted(schema.get("x-kubernetes-list-map-keys", ()))
 
 
-def _rules(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _rules(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     before, after = ([rule["rule"] for rule in schema.get("x-kubernetes-validations", ())] for schema in (old, new))
     for rule in after:
         if rule not in before:
-            yield Change(path, f"validation added: {rule}", True)
+            yield SchemaChange(path, f"validation added: {rule}", True)
     for rule in before:
         if rule not in after:
-            yield Change(path, f"validation removed: {rule}", False)
+            yield SchemaChange(path, f"validation removed: {rule}", False)
 
 
-def _harmless(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+def _harmless(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     for key in ("description", "default"):
         if (key in old, old.get(key)) != (key in new, new.get(key)):
             verb = "removed" if key not in new else "added" if key not in old else "changed"
-            yield Change(path, f"{key} {verb}", False)
+            yield SchemaChange(path, f"{key} {verb}", False)

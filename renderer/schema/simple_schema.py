@@ -22,9 +22,9 @@ from renderer.schema.type_syntax import (
     SYNONYMS,
     AnyObject,
     Atomic,
-    ListOf,
-    MapOf,
-    Named,
+    CustomTypeSpec,
+    ListSpec,
+    MapSpec,
     TypeSpec,
     TypeSyntaxError,
     parse_type,
@@ -127,14 +127,14 @@ class _Builder:
                 return _Field({"type": name})
             case AnyObject():
                 return _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-            case ListOf(item):
+            case ListSpec(item):
                 inner = self._of_type(item, path)
                 return self._counted(_Field({"type": "array", "items": inner.schema}, nodes=inner.nodes + 1), path)
-            case MapOf(value):
+            case MapSpec(value):
                 inner = self._of_type(value, path)
                 schema = {"type": "object", "additionalProperties": inner.schema}
                 return self._counted(_Field(schema, nodes=inner.nodes + 1), path)
-            case Named(name):
+            case CustomTypeSpec(name):
                 return self._named(name, path)
 
     def _named(self, name: str, path: str) -> _Field:

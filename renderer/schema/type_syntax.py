@@ -41,25 +41,25 @@ class AnyObject:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListSpec:
     item: TypeSpec
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf:
+class MapSpec:
     """A map from text."""
 
     value: TypeSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class CustomTypeSpec:
     """A custom type, known or not."""
 
     name: str
 
 
-TypeSpec = Atomic | AnyObject | ListOf | MapOf | Named
+TypeSpec = Atomic | AnyObject | ListSpec | MapSpec | CustomTypeSpec
 
 
 class TypeSyntaxError(ValueError):
@@ -68,7 +68,7 @@ class TypeSyntaxError(ValueError):
 
 def parse_type(text: str) -> TypeSpec:
     """The type that `text` writes; whether custom types exist is the caller's question."""
-    wrappers = list[type[ListOf] | type[MapOf]]()
+    wrappers = list[type[ListSpec] | type[MapSpec]]()
     innermost = text.strip()
     for wrapper, rest in _unwrapped(innermost):
         wrappers.append(wrapper)
@@ -81,11 +81,11 @@ def parse_type(text: str) -> TypeSpec:
     return spec
 
 
-def _unwrapped(text: str) -> Iterator[tuple[type[ListOf] | type[MapOf], str]]:
+def _unwrapped(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
     while True:
         if text.startswith("[]"):
             text = text[2:].strip()
-            yield ListOf, text
+            yield ListSpec, text
         elif text.startswith("map["):
             key, bracket, rest = text[4:].partition("]")
             if not bracket:
@@ -93,7 +93,7 @@ def _unwrapped(text: str) -> Iterator[tuple[type[ListOf] | type[MapOf], str]]:
             if key.strip() != "string":
                 raise TypeSyntaxError(f"keys of a map are text: write map[string]{rest}, not map[{key}]{rest}")
             text = rest.strip()
-            yield MapOf, text
+            yield MapSpec, text
         else:
             return
 
@@ -109,4 +109,4 @@ def _innermost(name: str, whole: str) -> TypeSpec:
         return AnyObject()
     if any(sign.isspace() or sign in "[]{}=\"'," for sign in name):
         raise TypeSyntaxError(f"{name!r} is not a type; markers follow after '|', as in 'string | default=x'")
-    return Named(name)
+    return CustomTypeSpec(name)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from renderer.cel import compile_expression
-from renderer.cel.types import BYTES, DYN, ListOf, MapOf, Record, Scalar, Type, element_of
+from renderer.cel.types import BYTES, DYN, Record, Scalar, StaticList, StaticMap, Type, element_of
 from renderer.errors import ExpressionError
 from renderer.template.template import Path as Place
 
@@ -48,10 +48,10 @@ def _view(kind: Type, reads: frozenset[Path], above: tuple[Type, ...]) -> View |
     match kind:
         case Scalar(name=name):
             return _scalar(name)
-        case ListOf(element=element):
+        case StaticList(element=element):
             item = _view(element, _below(reads), above)
             return item and _each_item(item)
-        case MapOf(value=value):
+        case StaticMap(value=value):
             item = _view(value, _below(reads), above)
             return item and _each_value(item)
         case Record(fields=fields) if not any(kind is one for one in above):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from applier.cluster import CONTENT, ClusterName, Discovery, Object, Subject
+from applier.cluster import CONTENT, ClusterName, Discovery, Object, WatchTarget
 from applier.errors import Denied
-from applier.recorded_cluster import Recorded
+from applier.recorded_cluster import RecordedCluster
 from renderer.identity import GroupKind, ObjectKey
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
@@ -18,7 +18,7 @@ def config_map(namespace: str, name: str, **labels: str) -> Object:
 
 
 OBJECTS = [config_map("prod", "b", tier="web"), config_map("prod", "a"), config_map("dev", "c", tier="db")]
-RECORD = Recorded(ClusterName("noon"), {ObjectKey.of(obj): obj for obj in OBJECTS}, Discovery({}))
+RECORD = RecordedCluster(ClusterName("noon"), {ObjectKey.of(obj): obj for obj in OBJECTS}, Discovery({}))
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ async def test_nothing_can_be_written_or_watched() -> None:
     with pytest.raises(Denied):
         await RECORD.delete(key, uid="u", resource_version=None)
     with pytest.raises(Denied):
-        RECORD.watch(Subject(CONFIG_MAP))
+        RECORD.watch(WatchTarget(CONFIG_MAP))

@@ -12,7 +12,7 @@ import pytest
 from gitops.records import window_calendar
 from gitops.records.source_record import read_records
 from gitops.rollouts.source_rules import SourceRules, restored
-from gitops.windows.window import LOCAL, Target, Window
+from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.documents import load
 from renderer.identity import GroupKind
 from tests.gitops.fleet import GROUP, MERGE, Fleet
@@ -108,15 +108,15 @@ def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
     found = sorted(fleet.call(_targets(fleet)), key=lambda one: one.kind)
     definition = f"links.{GROUP}"
     assert [replace(one, labels=None) for one in found] == [
-        Target(GroupKind("", "ConfigMap"), "default", LOCAL, rgd=definition, node="after"),
-        Target(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "", LOCAL, rgd=definition),
-        Target(GroupKind("apps", "Deployment"), "default", LOCAL, rgd=definition, node="app"),
-        Target(LINK, "default", LOCAL, rgd=definition),
+        WindowTarget(GroupKind("", "ConfigMap"), "default", LOCAL, rgd=definition, node="after"),
+        WindowTarget(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "", LOCAL, rgd=definition),
+        WindowTarget(GroupKind("apps", "Deployment"), "default", LOCAL, rgd=definition, node="app"),
+        WindowTarget(LINK, "default", LOCAL, rgd=definition),
     ]
     assert [(one.labels or {}).get("tier") for one in found] == ["gold", None, "gold", "gold"]
 
 
-async def _targets(fleet: Fleet) -> list[Target]:
+async def _targets(fleet: Fleet) -> list[WindowTarget]:
     found = await window_calendar.targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
     return found["platform"]
 

@@ -11,14 +11,14 @@ import pytest
 
 from applier.causes import Reason
 from gitops.cli import USAGE
-from gitops.explain.explanation import Explanation, Waiting
+from gitops.explain.explanation import CauseChain, WaitingLink
 from gitops.explain.phrasing import actions
-from gitops.gates.evaluate import Fact
-from gitops.reconcile.source_acceptance import Offer
+from gitops.gates.evaluate import ExternalFact
+from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
-from gitops.records.cause_rows import Cause
-from gitops.records.instance_state import State
-from gitops.records.source_record import Unreadable
+from gitops.records.cause_rows import CauseRow
+from gitops.records.instance_state import DisplayState
+from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
@@ -127,7 +127,7 @@ def test_the_json_has_what_blocks_it_and_the_chain(held_up: Fleet, typed: Typed)
 
 def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Typed) -> None:
     """surface 4.4: what was checked too and does not hold it up; a fact that is not so is a link of the chain instead."""
-    known = {"error-budget": Fact(True), "unasked": Fact(True)}
+    known = {"error-budget": ExternalFact(True), "unasked": ExternalFact(True)}
     shops.reconciler.facts = lambda _: known
     shops.gates = ['${external("error-budget")}']
     friday(shops)
@@ -141,7 +141,7 @@ def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Type
         ["business-hours"],
         [{"name": "error-budget", "since": "2026-11-20T13:02:00Z"}],
     )
-    known["error-budget"] = Fact(False)
+    known["error-budget"] = ExternalFact(False)
     shops.step()
     assert found(typed, shops, "link/shop")["externals"] == []
     assert found(typed, shops, "link/shop")["chain"][0]["reason"] == "GateClosed"
@@ -498,8 +498,8 @@ IN_GIT = "in Git: a fix"
 def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[str, str]]) -> None:
     """One that nobody answers is mended in no commit."""
     key = ObjectKey("", "Service", "default", "a")
-    cause = Cause(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object=str(key))
-    found = list(actions(Explanation(str(key), State.FAILED, key, chain=(Waiting(key, cause),))))
+    cause = CauseRow(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object=str(key))
+    found = list(actions(CauseChain(str(key), DisplayState.FAILED, key, chain=(WaitingLink(key, cause),))))
     assert [(what[: len(want)], how[: len(way)]) for (what, how), (want, way) in zip(found, ways, strict=True)] == ways
 
 
@@ -507,7 +507,7 @@ def test_a_source_that_cannot_be_read_says_why_to_programs_too(typed: Typed) -> 
     with Fleet(names=("a",)) as fleet:
         fleet.start()
         assert found(typed, fleet, "source/platform")["unreadable"] is None
-        why = Unreadable("2026-11-20T12:00:00Z", "no answer")
+        why = UnreadableSource("2026-11-20T12:00:00Z", "no answer")
         fleet.call(
             fleet.cluster.merge(
                 source_parent("platform"),
@@ -586,7 +586,7 @@ def test_a_commit_that_waits_for_a_person_can_be_agreed_to_as_it_stands(typed: T
     """The answer can be copied: it names the commit that is offered, and no rollout."""
     with Fleet(names=("a",)) as fleet:
         fleet.start()
-        offered = replace(fleet.state, offer=Offer("b" * 40, "its plan is another one", reason))
+        offered = replace(fleet.state, offer=HeldCommit("b" * 40, "its plan is another one", reason))
         fleet.call(fleet.reconciler.reconcile([offered]))
         told = answer(typed, fleet, "source/platform")
         assert told[-1] == f"  go to that commit  levelgate approve source/platform --commit {'b' * 12}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import Change
+from applier.cluster import WatchEvent
 from gitops.cli import USAGE
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import GROUP, Fleet
@@ -155,13 +155,13 @@ def test_the_daemon_wakes_the_same(typed: Typed, fleet: Fleet) -> None:
     woken: list[Roots] = []
 
     async def daemon() -> None:
-        async with Attention(fleet.reconciler, woken.append, lambda _: None) as attention:
-            attention.before()
-            await attention.after(await fleet.reconciler.reconcile([fleet.state]))
+        async with EventRouter(fleet.reconciler, woken.append, lambda _: None) as attention:
+            attention.begin_pass()
+            await attention.end_pass(await fleet.reconciler.reconcile([fleet.state]))
             for name in ("settings", "a-app", "for-b"):
                 live = fleet.request("GET", f"{CONFIG_MAPS}/{name}")
                 live["metadata"]["resourceVersion"] = "later"
-                attention._changed(Change(live))
+                attention._changed(WatchEvent(live))
 
     put(fleet, "for-b", {}, plugin="b")
     fleet.call(daemon())

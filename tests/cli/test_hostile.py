@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gitops.cli import invoke
-from gitops.cli.progress import Progress
+from gitops.cli.progress import ProgressPrinter
 from gitops.text import visible, visible_json
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet, StillClock
@@ -51,7 +51,7 @@ def test_nobody_can_make_up_a_row(held_up: Fleet, typed: Typed, command: tuple[s
 
 
 def test_a_log_shows_which_lines_are_of_one_text(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress(StillClock()).notice("shop", HOSTILE)
+    ProgressPrinter(StillClock()).notice("shop", HOSTILE)
     first, second = capsys.readouterr().out.splitlines()
     assert first == r"2026-11-20T12:00:00Z  shop                     \x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m"
     assert second == f"{'':22}link/api   Settled"

@@ -9,7 +9,7 @@ import pytest
 
 from applier.errors import Denied
 from applier.execute.results import Result
-from gitops.cli.progress import Progress
+from gitops.cli.progress import ProgressPrinter
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import Fleet, commit_id
 
@@ -23,7 +23,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixture[str]) -> None:
     with Fleet(names=("i0",)) as fleet:
-        progress = Progress(fleet.clock, json=True)
+        progress = ProgressPrinter(fleet.clock, json=True)
         fleet.reconciler.report = progress.result
         fleet.push()
         for _ in range(3):
@@ -39,7 +39,7 @@ def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixtu
 def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with Fleet(names=("i0",)) as fleet:
         fleet.push()
-        progress = Progress(fleet.clock, json=True)
+        progress = ProgressPrinter(fleet.clock, json=True)
         for _ in range(5):
             progress.passed(fleet.step())
             fleet.ready(*fleet.at("one"))
@@ -56,7 +56,7 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
 
 def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with Fleet() as fleet:
-        progress = Progress(fleet.clock, json=True)
+        progress = ProgressPrinter(fleet.clock, json=True)
         progress.result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", revision="abc"))
     (line,) = lines(capsys)
     assert (line["reason"], line["error"]) == ("ApplyFailed", "no")
@@ -66,7 +66,7 @@ def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.C
     """Another message is told again, and so is the same one once it has worked in between."""
     no, other = (Result(KEY, KEY, "updated", error=Denied(why)) for why in ("no", "quota"))
     with Fleet() as fleet:
-        for progress in (Progress(fleet.clock), Progress(fleet.clock, json=True)):
+        for progress in (ProgressPrinter(fleet.clock), ProgressPrinter(fleet.clock, json=True)):
             for result in (no, no, no, other, Result(KEY, KEY, "updated"), other):
                 progress.result(result)
     shown = capsys.readouterr().out.splitlines()
@@ -79,7 +79,7 @@ def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.C
 def test_what_is_told_of_a_failure_is_forgotten_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     """I11: an object that was refused and that Git no longer wants leaves nothing behind."""
     with Fleet(names=("i0",)) as fleet:
-        progress = Progress(fleet.clock)
+        progress = ProgressPrinter(fleet.clock)
         progress.result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
         fleet.push()
         for _ in range(4):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import USAGE
-from gitops.records.requests import Order, Subject, break_glass, hold, pin
+from gitops.records.requests import PersonRequest, RequestSubject, break_glass, hold, pin
 from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id
@@ -206,10 +206,12 @@ def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
     ],
 )
 def test_an_order_is_signed_where_no_other_of_the_same_object_is(
-    order: Callable[[Subject], Order], signed: str
+    order: Callable[[RequestSubject], PersonRequest], signed: str
 ) -> None:
     """Of two that stand on one object at once each keeps its own name."""
-    subject = Subject(ObjectKey("g.test", "Link", "default", "a"), {"metadata": {"uid": "1"}}, None, "ada", START)
+    subject = RequestSubject(
+        ObjectKey("g.test", "Link", "default", "a"), {"metadata": {"uid": "1"}}, None, "ada", START
+    )
     assert order(subject).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] == "ada"
     assert order(replace(subject, by="")).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] is None
 

@@ -14,7 +14,7 @@ from applier.sandbox.wire import Request
 from gitops.cli import USAGE
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.records.source_record import Unreadable
+from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
@@ -172,7 +172,7 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
     """I12: how old the news is, and why."""
     with Fleet(names=("a", "b")) as fleet:
         fleet.start()
-        told = Unreadable("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
+        told = UnreadableSource("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
         said = {"metadata": {"annotations": {well_known.UNREADABLE: told.text()}}}
         fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS))
         since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"

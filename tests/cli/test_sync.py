@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from gitops.cli import USAGE
-from gitops.records.source_record import Unreadable, untaken_body
-from gitops.records.sync import answered, requests
+from gitops.records.source_record import UnreadableSource, untaken_body
+from gitops.records.sync import last_answered, requests
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
@@ -54,7 +54,7 @@ def test_an_instance_is_answered_in_its_own_status_once(fleet: Fleet, typed: Typ
     typed(fleet, "sync", "link/a", "-n", "default")
     asked = requests(fleet.step().plan.sets)["platform"]
     fleet.call(fleet.reconciler.reconcile([replace(fleet.state, synced=asked)]))
-    assert answered(fleet.request("GET", LINK)) == said(fleet, LINK)
+    assert last_answered(fleet.request("GET", LINK)) == said(fleet, LINK)
     assert requests(fleet.step().plan.sets) == {}
 
 
@@ -72,7 +72,7 @@ def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet,
 
 def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     """I12: the daemon does work here, and has said why."""
-    why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
+    why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
@@ -114,7 +114,7 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fle
     fleet.reconciler.follows = {"platform", "slow"}
     fleet.step()
     assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "300ms", code=3)
-    why = Unreadable("2026-11-20T11:00:00Z", "https://x: the server refused access")
+    why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     record = untaken_body("slow")
     record["metadata"]["annotations"] = {well_known.UNREADABLE: why.text()}
     fleet.request("POST", OWN, record)

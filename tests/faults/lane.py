@@ -21,11 +21,11 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError
 from applier.kube import connect
 from gitops.clock import SystemClock
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
-from gitops.source import Mirror, Snapshot, Target, Tip
+from gitops.source import Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
@@ -67,7 +67,7 @@ class FastClock(SystemClock):
 class Branch:
     """What `gitops.source.Mirror` is to a follower, with a head that is set by hand; `line` are the commits that it has come by."""
 
-    target: Target
+    target: SourceTarget
     files: Files = field(default_factory=dict)
     number: int = 0
     line: tuple[str, ...] = ()
@@ -110,9 +110,9 @@ class Branch:
     def fetch(self, tip: Tip) -> str:
         return tip.commit
 
-    def snapshot(self, revision: str) -> Snapshot:
+    def snapshot(self, revision: str) -> SourceSnapshot:
         files = {name: File(revision, text.encode()) for name, text in sorted(self.kept[revision].items())}
-        return Snapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
+        return SourceSnapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Life:
     killed: bool
     writes: Sequence[Request]
     befallen: int
-    found: Pass | None = None
+    found: ReconcileResult | None = None
     error: ClusterError | None = None
 
 
@@ -158,7 +158,7 @@ class Lane:
         self._commits += 1
         for short, files in commit.items():
             name = self.source(short)
-            branch = self.branches.setdefault(name, Branch(Target(f"/{name}")))
+            branch = self.branches.setdefault(name, Branch(SourceTarget(f"/{name}")))
             if not branch.kept or branch.files != files:
                 branch.push(files, self._commits, rewrites=rewrites)
             if approved:
@@ -193,7 +193,7 @@ class Lane:
         async with self._behind(rules, {}) as (proxy, cluster):
             clock = SystemClock()
             follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
-            async with Attention(follower.reconciler, follower.wake, lambda _: None) as follower.attention:
+            async with EventRouter(follower.reconciler, follower.wake, lambda _: None) as follower.attention:
                 running = asyncio.ensure_future(follower.forever())
                 try:
                     yield follower, proxy
@@ -322,7 +322,9 @@ class Lane:
         return [event for event in self.audit.events(since=since) if self.token in event.uri]
 
 
-async def _end(task: asyncio.Future[Pass], proxy: Proxy) -> tuple[Pass | None, ClusterError | None]:
+async def _end(
+    task: asyncio.Future[ReconcileResult], proxy: Proxy
+) -> tuple[ReconcileResult | None, ClusterError | None]:
     """How it ended: with a pass, with an error, or killed, with neither."""
     try:
         return await asyncio.wait_for(task, LONGEST_LIFE), None
@@ -334,7 +336,7 @@ async def _end(task: asyncio.Future[Pass], proxy: Proxy) -> tuple[Pass | None, C
         return None, None
 
 
-async def _passes(follower: Follower, *, wait: float, passes: int) -> Pass:
+async def _passes(follower: Follower, *, wait: float, passes: int) -> ReconcileResult:
     for _ in range(passes):
         found = await follower.once(wait=timedelta(seconds=wait))
     return found

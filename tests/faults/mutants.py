@@ -21,7 +21,7 @@ from applier.kube.client import Client
 from applier.plan import prune
 from gitops.daemon import commit_acceptance
 from gitops.decisions import window_verdicts
-from gitops.windows.verdict import Verdict
+from gitops.windows.verdict import WindowVerdict
 from tests.faults.kills import plant
 from tests.faults.lane import Commit, Lane
 from tests.faults.observer import History, content, disturbed, violations
@@ -209,8 +209,8 @@ def without_superset() -> Iterator[None]:
 
 def last_first() -> Any:
     """Orphans go in the order that is wrong, so that no luck hides what should have kept them."""
-    original = prune.orphans
-    return mock.patch.object(prune, "orphans", lambda *arguments, **named: original(*arguments, **named)[::-1])
+    original = prune.prune_candidates
+    return mock.patch.object(prune, "prune_candidates", lambda *arguments, **named: original(*arguments, **named)[::-1])
 
 
 @contextmanager
@@ -254,8 +254,8 @@ def _ignoring_the_absence_that_is_due() -> Iterator[None]:
         yield
 
 
-def _open(_rules: Any, _target: Any, _effect: Any, reading: Any) -> Verdict:
-    return Verdict(open=True, next_edge=reading.now)
+def _open(_rules: Any, _target: Any, _effect: Any, reading: Any) -> WindowVerdict:
+    return WindowVerdict(open=True, next_edge=reading.now)
 
 
 MUTANTS = (

@@ -17,7 +17,7 @@ from applier.execute import executor
 from applier.execute.executor import Executor
 from applier.plan import planner as plan
 from applier.plan import prune
-from applier.plan.node_planner import Judge
+from applier.plan.node_planner import NodePlanner
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import last_first, without_dependencies, without_superset
@@ -29,7 +29,7 @@ Off = Callable[[], AbstractContextManager[object]]
 
 def _without_barrier() -> Any:
     """What depends on a node starts before it."""
-    return mock.patch.object(Judge, "_holds_up", return_value=None)
+    return mock.patch.object(NodePlanner, "_holds_up", return_value=None)
 
 
 @contextmanager
@@ -100,20 +100,20 @@ def _not_created_again() -> Any:
     def failure(_judge: Any, _rendered: Any, _node: Any, key: Any, live: Any) -> Any:
         return Invalid(f"{key} was deleted") if live is None else None
 
-    return mock.patch.object(Judge, "_failure", failure)
+    return mock.patch.object(NodePlanner, "_failure", failure)
 
 
 @contextmanager
 def _with_members_of_all() -> Iterator[None]:
     """Whatever carries a label of any set counts as a member of this one."""
-    original = prune.orphans
+    original = prune.prune_candidates
 
     def orphans(rendered: Any, observed: Any, **named: Any) -> Any:
         everyone = tuple(chain.from_iterable(observed.members.values()))
         mistaken = mock.Mock(wraps=observed, members={rendered.id: everyone}, objects=observed.objects)
         return original(rendered, mistaken, **named)
 
-    with _by_its_own_set(), mock.patch.object(prune, "orphans", orphans):
+    with _by_its_own_set(), mock.patch.object(prune, "prune_candidates", orphans):
         yield
 
 
@@ -137,7 +137,7 @@ def _whatever_it_holds() -> Iterator[None]:
     async def nothing(*_: Any) -> str:
         return ""
 
-    with without_dependencies(), mock.patch.object(executor, "inside", nothing):
+    with without_dependencies(), mock.patch.object(executor, "contents_of", nothing):
         yield
 
 

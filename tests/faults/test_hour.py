@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.endpoints.faults import CutWatch, Fault, Faulty, Refuse, Reset
+from applier.sandbox.endpoints.faults import CutWatch, FaultInjector, InjectedFault, Refuse, Reset
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
 from gitops.reconcile.requeue import LAST_LOOK_WATCHED
@@ -79,8 +79,8 @@ class Shaken(Fleet):
         return {**files, "link.json": json.dumps(definition)}
 
     @cached_property
-    def faulty(self) -> Faulty:
-        return Faulty(super()._door)
+    def faulty(self) -> FaultInjector:
+        return FaultInjector(super()._door)
 
     async def _door(self, request: Request) -> Response:
         return await self.faulty.answer(request)
@@ -174,13 +174,13 @@ class Hour:
                 self.fleet.called = self.chance.choice([f"links.{GROUP}", f"chains.{GROUP}"])
                 self._pushed()
             case "cut":
-                self.fleet.faulty.faults = [Fault(CutWatch(self.chance.randrange(3)), verb="watch", times=5)]
+                self.fleet.faulty.faults = [InjectedFault(CutWatch(self.chance.randrange(3)), verb="watch", times=5)]
             case "refuse":
                 self.fleet.faulty.faults = [
-                    Fault(Refuse(503), verb=self.chance.choice(["list", "patch", "watch"]), times=9)
+                    InjectedFault(Refuse(503), verb=self.chance.choice(["list", "patch", "watch"]), times=9)
                 ]
             case "reset":
-                self.fleet.faulty.faults = [Fault(Reset(self.chance.random() < 0.5), verb="patch", times=3)]
+                self.fleet.faulty.faults = [InjectedFault(Reset(self.chance.random() < 0.5), verb="patch", times=3)]
             case "git":
                 self.mirror.lost = not self.mirror.lost
             case "restart":
@@ -231,7 +231,7 @@ class Hour:
         self.running = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
-        async with Attention(self.fleet.reconciler, self.follower.wake, lambda _: None) as self.follower.attention:
+        async with EventRouter(self.fleet.reconciler, self.follower.wake, lambda _: None) as self.follower.attention:
             await self.follower.forever()
 
     def _timer(self, moment: datetime | None) -> None:
@@ -239,7 +239,7 @@ class Hour:
             self._due.cancel()
         if moment:
             wait = (moment - self.fleet.clock.now()).total_seconds()
-            self._due = asyncio.get_running_loop().call_later(max(wait, 0.0), self.follower.hint)
+            self._due = asyncio.get_running_loop().call_later(max(wait, 0.0), self.follower.reconcile_all)
 
     async def _stop(self) -> None:
         self.follower.stop.set()

@@ -13,12 +13,12 @@ import pytest
 
 from applier.cluster import Object
 from applier.read.pending_reads import SHORTEST
-from applier.sandbox.endpoints.faults import Delay, Fault, Refuse, Reset
+from applier.sandbox.endpoints.faults import Delay, InjectedFault, Refuse, Reset
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
@@ -83,7 +83,7 @@ class Faulted(Shaken):
 
 
 @asynccontextmanager
-async def following(fleet: Fleet, passed: Callable[[Pass], None]) -> AsyncIterator[Follower]:
+async def following(fleet: Fleet, passed: Callable[[ReconcileResult], None]) -> AsyncIterator[Follower]:
     """A daemon at work, until it is stopped in good order."""
     follower = Follower(
         {"platform": cast(Mirror, Committed(fleet))},
@@ -92,14 +92,14 @@ async def following(fleet: Fleet, passed: Callable[[Pass], None]) -> AsyncIterat
         elapsed=asyncio.get_running_loop().time,
         max_concurrent=4,
     )
-    async with Attention(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
+    async with EventRouter(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
         follower.passed = passed
         running = asyncio.ensure_future(follower.forever())
         try:
             yield follower
         finally:
             follower.stop.set()
-            follower.hint()
+            follower.reconcile_all()
             await running
 
 
@@ -129,16 +129,16 @@ class Rollout:
         in_the_way(self.fleet, "i07")
         self.fleet.unreadable = "i01"
         self.fleet.faulty.faults = [
-            Fault(Refuse(403), verb="patch", name="i03-app"),
-            Fault(Reset(carried_out=False), verb="patch", name="i04-app"),
-            Fault(Refuse(500), verb="patch", name="i05-app"),
-            Fault(Delay(25), verb="patch", plural="deployments", name="i08-app"),
-            Fault(Delay(25), verb="patch", plural="configmaps", name="i08-app"),
-            Fault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
-            Fault(Delay(HANGS), verb="list", plural="secrets"),
-            Fault(Delay(25), verb="patch", name="i10", subresource="status"),
-            Fault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i11", subresource="status"),
-            Fault(Delay(HANGS), verb="patch", plural="events"),
+            InjectedFault(Refuse(403), verb="patch", name="i03-app"),
+            InjectedFault(Reset(carried_out=False), verb="patch", name="i04-app"),
+            InjectedFault(Refuse(500), verb="patch", name="i05-app"),
+            InjectedFault(Delay(25), verb="patch", plural="deployments", name="i08-app"),
+            InjectedFault(Delay(25), verb="patch", plural="configmaps", name="i08-app"),
+            InjectedFault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
+            InjectedFault(Delay(HANGS), verb="list", plural="secrets"),
+            InjectedFault(Delay(25), verb="patch", name="i10", subresource="status"),
+            InjectedFault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i11", subresource="status"),
+            InjectedFault(Delay(HANGS), verb="patch", plural="events"),
         ]
 
     async def _live(self) -> None:
@@ -149,7 +149,7 @@ class Rollout:
             self.passes = 0
             await asyncio.sleep(60)
 
-    def _passed(self, _: Pass) -> None:
+    def _passed(self, _: ReconcileResult) -> None:
         self.passes += 1
         assert self.passes < 100, "it runs in circles"
 
@@ -206,12 +206,12 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
                 await asyncio.sleep(LOOK)
             begun = loop.time()
             follower.stop.set()
-            follower.hint()
+            follower.reconcile_all()
             await running
             assert loop.time() - begun < 10
 
         fleet.reconciler.report = lambda result: heard.append(result.key.name)
-        fleet.faulty.faults = [Fault(Delay(takes), verb="patch", name="a-app")]
+        fleet.faulty.faults = [InjectedFault(Delay(takes), verb="patch", name="a-app")]
         fleet.push()
         fleet.call(story())
         assert ("a-app" in heard, "b-app" in heard) == (wanted, True)
@@ -228,7 +228,7 @@ def test_who_stops_waits_for_no_server_that_does_not_serve(fault: Delay | Refuse
         async def story() -> None:
             async with following(fleet, lambda _: None) as follower:
                 await asyncio.sleep(since)
-                fleet.faulty.faults = [Fault(fault)]
+                fleet.faulty.faults = [InjectedFault(fault)]
                 fleet.push("two")
                 follower.poll("platform")
                 await asyncio.sleep(1)
@@ -279,7 +279,7 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
             async with following(fleet, lambda _: None) as follower:
                 await fleet.live(20)
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
-                fleet.faulty.faults = [Fault(Delay(40), verb="list", plural=plural, namespace="")]
+                fleet.faulty.faults = [InjectedFault(Delay(40), verb="list", plural=plural, namespace="")]
                 fleet.plain = {"secret": {**SECRET, "stringData": {"text": "two"}}, "service": service("plain", "two")}
                 fleet.push("two")
                 follower.poll("platform")
@@ -308,7 +308,7 @@ def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
         async def story() -> None:
             kinds = [one for one in (await fleet.cluster.discover()).resources.values() if one.group in APIS]
             assert len(kinds) > 3 * SLOTS
-            fleet.faulty.faults = [Fault(Delay(30), verb="list", plural=one.plural) for one in kinds]
+            fleet.faulty.faults = [InjectedFault(Delay(30), verb="list", plural=one.plural) for one in kinds]
             async with following(fleet, lambda _: None) as follower:
                 await asyncio.sleep(15)
                 assert fleet.request("GET", "/api/v1/namespaces/default/secrets/plain")
@@ -324,10 +324,10 @@ def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
 
 
 RECORDS = {
-    "rollout": Fault(Delay(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
-    "rollout refused": Fault(Refuse(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
-    "revision": Fault(Delay(25), verb="patch", plural="controllerrevisions", name="*-r2"),
-    "revision refused": Fault(Refuse(403), verb="patch", plural="controllerrevisions", name="*-r2"),
+    "rollout": InjectedFault(Delay(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
+    "rollout refused": InjectedFault(Refuse(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
+    "revision": InjectedFault(Delay(25), verb="patch", plural="controllerrevisions", name="*-r2"),
+    "revision refused": InjectedFault(Refuse(403), verb="patch", plural="controllerrevisions", name="*-r2"),
 }
 
 
@@ -377,7 +377,7 @@ def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> Non
         async def story() -> None:
             async with following(fleet, lambda _: None) as follower:
                 await asyncio.sleep(20)
-                slow = Fault(Delay(12), verb="patch", plural="configmaps", name="source-platform")
+                slow = InjectedFault(Delay(12), verb="patch", plural="configmaps", name="source-platform")
                 fleet.faulty.faults = [slow]
                 for text in ("two", "three"):
                     fleet.plain = {"service": service("plain", text)}
@@ -415,7 +415,7 @@ def test_a_list_that_fails_before_a_record_shrinks_keeps_the_record_and_ends_no_
         settle(fleet)
         fleet.plain = {}
         fleet.push()
-        fleet.faulty.faults = [Fault(Refuse(403), verb="list", plural="secrets", after=2)]
+        fleet.faulty.faults = [InjectedFault(Refuse(403), verb="list", plural="secrets", after=2)]
         found = fleet.step()
         assert [one.action for one in found.results if one.error] == ["kept"]
         assert "Secret" in kinds_of(fleet)
@@ -430,7 +430,7 @@ def test_a_source_without_a_record_may_have_members_of_a_kind_that_cannot_be_rea
         fleet.push()
         settle(fleet)
         fleet.request("DELETE", SOURCE)
-        fleet.faulty.faults = [Fault(Refuse(403), verb="list", plural="secrets")]
+        fleet.faulty.faults = [InjectedFault(Refuse(403), verb="list", plural="secrets")]
         fleet.plain = {}
         fleet.push()
         settle(fleet)

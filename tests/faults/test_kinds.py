@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from tests.faults.lane import Commit, Lane, Object
 from tests.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
 
@@ -14,7 +14,7 @@ def with_widget(commit: Commit, widget: Object) -> Commit:
     return {"git": {**commit["git"], "widget.json": json.dumps(widget)}}
 
 
-async def others_go_on(lane: Lane, commit: Commit, name: str) -> Pass:
+async def others_go_on(lane: Lane, commit: Commit, name: str) -> ReconcileResult:
     """One life with this commit, in which the ConfigMap of that name gets the text `two`; its last pass."""
     await lane.commit(commit)
     life = await lane.live(wait=0.0)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from applier.cluster import Subject
+from applier.cluster import WatchTarget
 from gitops.daemon.follower import Follower
 from gitops.daemon.workqueue import RESYNC
 from renderer.identity import GroupKind
@@ -47,11 +47,11 @@ async def there(lane: Lane, key: Key) -> None:
 async def at_rest(follower: Follower) -> None:
     """All that is watched is watched by now, and nothing is to be done: a watch that begins is a reason to look at everything once more."""
     assert follower.attention
-    begun: set[Subject] = set()
+    begun: set[WatchTarget] = set()
     watches = follower.attention._watches
     wake = watches.begun
 
-    def hear(subject: Subject) -> None:
+    def hear(subject: WatchTarget) -> None:
         begun.add(subject)
         wake(subject)
 

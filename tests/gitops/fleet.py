@@ -18,10 +18,10 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
 from applier.sandbox.wire import Request, Response
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
-from gitops.rollouts.state import State
+from gitops.rollouts.state import RolloutState
 from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
@@ -232,7 +232,7 @@ class Fleet:
             self.ready(*self.at("one"))
         assert self.waits() == dict.fromkeys(self.names, "Settled")
 
-    def step(self, after: timedelta = timedelta()) -> Pass:
+    def step(self, after: timedelta = timedelta()) -> ReconcileResult:
         """One pass of the same process, so much later."""
         self.clock.moment += after
         found = self.call(self.reconciler.reconcile([self.state]))
@@ -348,9 +348,9 @@ class Fleet:
         """Reason of the condition `Propagated` of all."""
         return {name: self.propagated(name)[0] for name in self.names if self.status(name)}
 
-    def rollout(self) -> State:
+    def rollout(self) -> RolloutState:
         """As it is stored."""
-        return State.read(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
+        return RolloutState.read(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
 
 
 def _image(deployment: Object) -> str:

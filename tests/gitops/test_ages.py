@@ -12,10 +12,10 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.follower import Follower
 from gitops.explain.tree import tree, walk
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.tally import StateCounts
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
@@ -75,7 +75,7 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
     assert healthy(fleet) == "True"
     fleet.step()
     before = fleet.writes
-    assert Tally.of_all(fleet.step().ledger).waiting == 0
+    assert StateCounts.of_all(fleet.step().ledger).waiting == 0
     assert fleet.writes == before
 
 
@@ -87,7 +87,7 @@ def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: Fleet) -
     written, whole = fleet.clock.moment, list[str]()
 
     class Noting(Reconciler):
-        async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+        async def reconcile(self, sources: Sequence[SourceState]) -> ReconcileResult:
             whole.append(healthy(fleet))
             return await super().reconcile(sources)
 
@@ -109,7 +109,7 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, w
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.once(wait=wait))
-    tally = Tally.of_all(found.ledger)
+    tally = StateCounts.of_all(found.ledger)
     assert (tally.waiting, tally.failed) == (waiting, 0)
 
 

@@ -71,12 +71,12 @@ async def test_it_is_nowhere(name: str, value: str) -> None:
     async with AsyncExitStack() as stack:
         tracer = stack.enter_context(tracing.tracer_of("0", SimpleSpanProcessor(spans)))
         seen = await stack.enter_async_context(scene(names=("i0",), more=[SECRET, *QUOTING[name]]))
-        fleet, stage = seen.fleet, instrumentation.told(tracing.stage_of(tracer), seen.seen.stage)
+        fleet, stage = seen.fleet, instrumentation.combine(tracing.stage_of(tracer), seen.seen.stage)
         fleet.reconciler = Reconciler(
-            tracing.Traced(fleet.cluster, lambda: None, tracer), "0", fleet.clock, LOCAL, stage=stage
+            tracing.TracedCluster(fleet.cluster, lambda: None, tracer), "0", fleet.clock, LOCAL, stage=stage
         )
         fleet.reconciler.report = lambda one: told.append(repr(one))
-        fleet.reconciler.announced = lambda some: told.append(repr(some))
+        fleet.reconciler.on_transitions = lambda some: told.append(repr(some))
         encoded = base64.b64encode(value.encode()).decode()
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}, "data": {"password": encoded}}
         fleet.request("POST", "/api/v1/namespaces/default/secrets", body)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from applier.applyset.completed_jobs import EARLY, MOST
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.tally import StateCounts
 from renderer import well_known
 from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
 
@@ -97,7 +97,7 @@ def test_a_job_that_its_ttl_removes_counts_as_done(fleet: Fleet) -> None:
     fleet.step()
     before = fleet.writes
     for _ in range(3):
-        assert Tally.of_all(fleet.step().ledger) == Tally(settled=2, held=0, waiting=0, failed=0)
+        assert StateCounts.of_all(fleet.step().ledger) == StateCounts(settled=2, held=0, waiting=0, failed=0)
     assert (jobs(fleet), fleet.writes) == ([], before)
 
 

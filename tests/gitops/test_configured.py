@@ -12,10 +12,10 @@ import pytest
 from applier.applyset.adoption import Adoption
 from applier.causes import Reason
 from applier.cluster import CONTENT
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.gitops.fleet import OWN, Fleet
@@ -37,7 +37,7 @@ def source(name: str, *maps: str, commit: str = "1" * 40, **said: Any) -> Source
     return SourceState(load(files, source=name, revision=commit), **said)
 
 
-def passed(fleet: Fleet, *sources: SourceState) -> Pass:
+def passed(fleet: Fleet, *sources: SourceState) -> ReconcileResult:
     return fleet.call(fleet.reconciler.reconcile(sources))
 
 
@@ -46,7 +46,7 @@ def live(fleet: Fleet) -> set[str]:
     return {one["metadata"]["name"] for one in found}
 
 
-def said_of(found: Pass, name: str) -> tuple[Reason, str]:
+def said_of(found: ReconcileResult, name: str) -> tuple[Reason, str]:
     """Why nothing of this source is written."""
     error = next(one.error for one in found.plan.sets if one.rendered.is_source and one.rendered.source == name)
     assert error
@@ -95,14 +95,16 @@ def test_of_a_source_that_the_configuration_suspends_nothing_is_written_not_even
 @pytest.mark.parametrize(
     ("brake", "held"),
     [
-        (Brake(), False),
-        (Brake(deletions=2, percent=20), True),
-        (Brake(deletions=3, percent=20), False),
-        (Brake(deletions=2, percent=60), False),
-        (Brake(deletions=0, percent=0), True),
+        (DeletionBrake(), False),
+        (DeletionBrake(deletions=2, percent=20), True),
+        (DeletionBrake(deletions=3, percent=20), False),
+        (DeletionBrake(deletions=2, percent=60), False),
+        (DeletionBrake(deletions=0, percent=0), True),
     ],
 )
-def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(fleet: Fleet, brake: Brake, held: bool) -> None:
+def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(
+    fleet: Fleet, brake: DeletionBrake, held: bool
+) -> None:
     """Rule 12: three of five objects go."""
     passed(fleet, source("shop", *"abcde"), source("other", *"vwxyz"))
     found = passed(fleet, source("shop", *"ab", brake=brake), source("other", *"vwxyz"))
@@ -113,7 +115,7 @@ def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(fleet: Fl
 
 def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: Fleet) -> None:
     """Rule 12, threat 24: what is held says how many objects go and which commit has to be named; each deletes three of what is there."""
-    strict = Brake(deletions=0, percent=0)
+    strict = DeletionBrake(deletions=0, percent=0)
     named = {name: name * 40 for name in "abc"}
 
     def held(name: str, *maps: str) -> set[str]:
@@ -140,7 +142,7 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: F
 
 def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: Fleet) -> None:
     """Rule 12: the commit was approved for something else, since none of its deletions were carried out."""
-    strict = Brake(deletions=0, percent=0)
+    strict = DeletionBrake(deletions=0, percent=0)
     passed(fleet, source("shop", *"abc"))
     kept = source("shop", "a", commit="b" * 40, brake=strict, prunes=False)
     fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)

@@ -9,7 +9,7 @@ import pytest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.leadership import LEASE, Leadership, NotLeading
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer import well_known
@@ -39,7 +39,7 @@ class Process:
         self.reconciler = Reconciler(cluster_of(self._door), "0", fleet.clock, LOCAL, lead=self.lead)
         fleet.call(self.lead.acquire(lambda _: None, patient=False))
 
-    def step(self) -> Pass:
+    def step(self) -> ReconcileResult:
         self.writes.clear()
         self.fleet.reconciler = self.reconciler
         return self.fleet.step()

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 from aiohttp import web
 
-from gitops.external_facts import External, Externals, NoAnswer, ask
-from gitops.gates.evaluate import Fact
+from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUnavailable, ask
+from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from tests.gitops.fleet import Fleet, StillClock
@@ -50,8 +50,8 @@ class Answers:
             finally:
                 self.closing.set()
 
-    def external(self, *, name: str = "budget", timeout: timedelta = timedelta(seconds=10)) -> External:
-        return External(name, self.url, "true", MINUTE, timeout)
+    def external(self, *, name: str = "budget", timeout: timedelta = timedelta(seconds=10)) -> ExternalFactSource:
+        return ExternalFactSource(name, self.url, "true", MINUTE, timeout)
 
 
 @pytest.mark.parametrize(
@@ -73,54 +73,57 @@ async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answe
 )
 async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
     async with server.serving():
-        with pytest.raises(NoAnswer) as error:
+        with pytest.raises(FactUnavailable) as error:
             await ask(server.external())
         assert (str(error.value), server.asked) == (why, 1)
 
 
 async def test_a_server_that_hangs_or_is_gone_is_no_answer() -> None:
     async with Answers(hangs=True).serving() as server:
-        with pytest.raises(NoAnswer, match=r"no answer within 0\.05s"):
+        with pytest.raises(FactUnavailable, match=r"no answer within 0\.05s"):
             await ask(server.external(timeout=timedelta(milliseconds=50)))
-    with pytest.raises(NoAnswer, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
+    with pytest.raises(FactUnavailable, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
         await ask(server.external())
 
 
 async def test_an_answer_counts_until_it_is_too_old() -> None:
     """S1-5: what is not known is closed, with why."""
     clock = StillClock()
-    externals = Externals(clock)
+    externals = ExternalFactPoller(clock)
     async with Answers().serving() as server:
         budget = server.external()
         externals.declare([budget])
-        assert externals.facts(clock.now()) == {"budget": Fact(None, "not asked yet")}
+        assert externals.facts(clock.now()) == {"budget": ExternalFact(None, "not asked yet")}
         assert await externals.ask(budget)
         assert not await externals.ask(budget)
         server.status = 503
         clock.moment += MINUTE
         assert not await externals.ask(budget)
-        assert externals.facts(clock.now()) == {"budget": Fact(True)}
+        assert externals.facts(clock.now()) == {"budget": ExternalFact(True)}
         clock.moment += timedelta(seconds=1)
         why = "the last answer is 61s old, more than 60s; since then: it answered with status 503, not 200"
-        assert externals.facts(clock.now()) == {"budget": Fact(None, why)}
+        assert externals.facts(clock.now()) == {"budget": ExternalFact(None, why)}
         server.status, server.text = 200, "false"
         assert await externals.ask(budget)
-        assert externals.facts(clock.now()) == {"budget": Fact(False)}
+        assert externals.facts(clock.now()) == {"budget": ExternalFact(False)}
         assert externals.facts(clock.now() - timedelta(hours=1))["budget"].answer is None
 
 
 async def test_what_is_declared_otherwise_is_asked_anew() -> None:
     clock = StillClock()
-    externals = Externals(clock)
+    externals = ExternalFactPoller(clock)
     async with Answers().serving() as server:
         budget, other = server.external(), server.external(name="other")
         externals.declare([budget, other])
         await externals.ask(budget)
         await externals.ask(other)
-        externals.declare([External("budget", server.url, "yes", MINUTE), other])
-        assert externals.facts(clock.now()) == {"budget": Fact(None, "not asked yet"), "other": Fact(True)}
+        externals.declare([ExternalFactSource("budget", server.url, "yes", MINUTE), other])
+        assert externals.facts(clock.now()) == {
+            "budget": ExternalFact(None, "not asked yet"),
+            "other": ExternalFact(True),
+        }
         assert not await externals.ask(budget), "an answer to what is not asked any more"
-        assert externals.facts(clock.now())["budget"] == Fact(None, "not asked yet")
+        assert externals.facts(clock.now())["budget"] == ExternalFact(None, "not asked yet")
 
 
 # ---- in whole passes
@@ -134,7 +137,9 @@ def fleet() -> Iterator[Fleet]:
 
 def knowing(fleet: Fleet, **answers: bool | None) -> None:
     """A process whose configuration declares these facts, which are as they are."""
-    known = {name: Fact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()}
+    known = {
+        name: ExternalFact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()
+    }
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, facts=lambda _: known)
 
 

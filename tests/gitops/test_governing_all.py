@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.gitops.fleet import Fleet
@@ -35,7 +35,7 @@ def central(**rules: Mapping[str, Any] | str) -> SourceState:
     return SourceState(load(files, source="central", revision="2" * 40))
 
 
-def passed(fleet: Fleet, *others: SourceState, governors: frozenset[str] = GOVERNED) -> Pass:
+def passed(fleet: Fleet, *others: SourceState, governors: frozenset[str] = GOVERNED) -> ReconcileResult:
     assert fleet.catalog
     return fleet.call(fleet.reconciler.reconcile([SourceState(fleet.catalog, governors=governors), *others]))
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.rollouts.state import Target as Revision
+from gitops.rollouts.state import TargetRevision as Revision
 from tests.gitops.fleet import Died, Fleet
 
 NAMES = ("a", "b", "c")

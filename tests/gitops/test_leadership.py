@@ -16,10 +16,10 @@ import pytest
 
 from applier.cluster import Cluster, Object
 from applier.errors import Denied
-from applier.fenced_cluster import Fenced
+from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.endpoints.faults import Delay, Fault, Faulty, Refuse, Reset
+from applier.sandbox.endpoints.faults import Delay, FaultInjector, InjectedFault, Refuse, Reset
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.clock import Clock, SystemClock
@@ -177,13 +177,13 @@ async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbo
 
 def test_a_server_that_does_not_answer_is_not_waited_for_at_the_end() -> None:
     """A graceful stop takes less than ten seconds: then the Lease has to run out."""
-    faulty = Faulty(Sandbox().answer)
+    faulty = FaultInjector(Sandbox().answer)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         lead = Leadership(cluster_of(faulty.answer), "one", SystemClock(), runner.get_loop().time)
 
         async def story() -> float:
             assert await lead.take(await lead.read())
-            faulty.faults = [Fault(Delay(1e6))]
+            faulty.faults = [InjectedFault(Delay(1e6))]
             begun = runner.get_loop().time()
             await lead.release()
             return runner.get_loop().time() - begun
@@ -196,7 +196,7 @@ async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: Kub
     """I6: SIGSTOP for longer than the Lease, then SIGCONT: it has not heard of anything yet, and its own clock forbids the write."""
     time = Time()
     async with processes("one", time=time, cluster=sandbox) as ((one, task),):
-        writes = Fenced(sandbox, one.leads.check)
+        writes = FencedCluster(sandbox, one.leads.check)
         await writes.apply(CONFIG_MAP, manager="levelgate")
         task.cancel()  # it hears nothing while it is stopped
         time.seconds += 9.9
@@ -216,7 +216,7 @@ async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: Kub
 async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(user: str) -> None:
     """I6: between two tries of one write the process is stopped for longer than the Lease."""
     time = Time()
-    faulty = Faulty(Sandbox().answer, [Fault(Refuse(429), verb="patch", plural="configmaps")])
+    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(429), verb="patch", plural="configmaps")])
 
     async def stopped(_: float) -> None:
         time.seconds += 60
@@ -224,7 +224,7 @@ async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(
     cluster = cluster_of(faulty.answer, sleep=stopped)
     async with processes("one", time=time, cluster=cluster) as ((one, task),):
         task.cancel()
-        writes: Cluster = Fenced(cluster, one.leads.check)
+        writes: Cluster = FencedCluster(cluster, one.leads.check)
         writes = writes.impersonating(user) if user else writes
         with pytest.raises(NotLeading):
             await writes.apply(CONFIG_MAP, manager="levelgate")
@@ -234,7 +234,7 @@ async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(
 async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
     """Ten seconds of errors end it; the other waits fifteen."""
     time = Time()
-    faulty = Faulty(Sandbox().answer, [Fault(Refuse(500), verb="patch", plural="leases", after=2)])
+    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(500), verb="patch", plural="leases", after=2)])
     cluster = cluster_of(faulty.answer, sleep=time.sleep)
     async with processes("one", time=time, cluster=cluster) as ((one, _),):
         await time.pass_by(9)
@@ -246,13 +246,13 @@ async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
 async def test_a_renewal_whose_answer_is_lost_costs_nothing_while_the_server_restarts() -> None:
     """Row "API server restart": it has carried out the renewal and cannot tell, and knows of no rights when it has just started."""
     time = Time()
-    faulty = Faulty(Sandbox().answer)
+    faulty = FaultInjector(Sandbox().answer)
     cluster = cluster_of(faulty.answer, sleep=time.sleep)
     async with processes("one", time=time, cluster=cluster) as ((one, _),):
         await time.pass_by(4)
         faulty.faults = [
-            Fault(Reset(carried_out=True), verb="patch", plural="leases", times=1),
-            Fault(Refuse(403), verb="get", plural="leases", times=2),
+            InjectedFault(Reset(carried_out=True), verb="patch", plural="leases", times=1),
+            InjectedFault(Refuse(403), verb="get", plural="leases", times=2),
         ]
         await time.pass_by(60)
         assert (one.is_leader, len(faulty.met)) == (True, 3)
@@ -261,10 +261,10 @@ async def test_a_renewal_whose_answer_is_lost_costs_nothing_while_the_server_res
 async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
     """Row "API server restart": nobody could renew anything in that minute; then one of them leads."""
     time = Time()
-    faulty = Faulty(Sandbox().answer)
+    faulty = FaultInjector(Sandbox().answer)
     async with processes("one", "two", time=time, cluster=cluster_of(faulty.answer, sleep=time.sleep)) as (one, two):
         await time.pass_by(10)
-        faulty.faults = [Fault(Refuse(500), plural="leases")]
+        faulty.faults = [InjectedFault(Refuse(500), plural="leases")]
         await time.pass_by(60)
         assert [each.is_leader for each, _ in (one, two)] == [False, False]
         assert not two[1].done()
@@ -275,7 +275,7 @@ async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
 
 async def test_who_has_read_no_lease_yet_says_that_it_cannot() -> None:
     time = Time()
-    faulty = Faulty(Sandbox().answer, [Fault(Refuse(403), plural="leases")])
+    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(403), plural="leases")])
     one = Process(Leadership(cluster_of(faulty.answer), "one", time, lambda: time.seconds))
     with pytest.raises(Denied):
         await one.run()

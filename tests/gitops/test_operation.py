@@ -13,15 +13,15 @@ from typing import Any, cast
 import pytest
 
 from applier.errors import ClusterError
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
-from gitops.rollouts.state import Target as Revision
-from gitops.source import Branch, Mirror, Snapshot, Target, Tip
+from gitops.rollouts.state import TargetRevision as Revision
+from gitops.source import BranchRef, Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
@@ -42,8 +42,8 @@ class Committed:
     access: tuple[object, ...] = ()
 
     @property
-    def target(self) -> Target:
-        return Target("file:///platform", Branch("main"))
+    def target(self) -> SourceTarget:
+        return SourceTarget("file:///platform", BranchRef("main"))
 
     def refs(self, *names: str) -> dict[str, str]:
         assert self.fleet.catalog
@@ -61,10 +61,10 @@ class Committed:
     def holds(self, _commit: str) -> bool:
         return True
 
-    def snapshot(self, revision: str) -> Snapshot:
+    def snapshot(self, revision: str) -> SourceSnapshot:
         assert self.fleet.catalog
         files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
-        return Snapshot(revision, revision, files, (), True, "subject", "Ada", None)
+        return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", None)
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Operation:
     follower: Follower
     passes: list[frozenset[str] | None] = field(default_factory=list)
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         names = frozenset(one.rendered.parent.name for one in found.sets if not one.rendered.is_source)
         self.passes.append(None if found.touched is None else names)
 
@@ -103,7 +103,7 @@ async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **
     )
     found = Operation(fleet, follower)
     follower.passed = found.passed
-    async with Attention(reconciler, follower.wake, lambda _: None) as follower.attention:
+    async with EventRouter(reconciler, follower.wake, lambda _: None) as follower.attention:
         running = asyncio.ensure_future(follower.forever())
         try:
             await found.until(lambda: None in found.passes)
@@ -225,7 +225,9 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
     """I9."""
 
     async def story() -> None:
-        refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="b-app", times=6)])
+        refusing = FaultInjector(
+            fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="b-app", times=6)]
+        )
         fleet.cluster = cluster_of(refusing.answer)
         async with operating(fleet) as found:
             for name in ("b", "c"):
@@ -238,7 +240,7 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
 
 def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
     """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
-    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="b-app", times=100)])
+    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="b-app", times=100)])
     fleet.cluster = cluster_of(refusing.answer)
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     fleet.push("two")
@@ -259,10 +261,10 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> No
     class Failing(Reconciler):
         """Its passes over parts fail for a while."""
 
-        async def part(self, roots: Collection[ObjectKey]) -> Pass | Wider:
+        async def reconcile_roots(self, roots: Collection[ObjectKey]) -> ReconcileResult | WidenScope:
             if failures:
                 raise failures.pop()
-            return await super().part(roots)
+            return await super().reconcile_roots(roots)
 
     async def story() -> None:
         told: list[str] = []
@@ -280,7 +282,7 @@ def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:
             before = fleet.writes
             for _ in range(20):
                 fleet.clock.moment += timedelta(minutes=1)
-                found.follower.hint()
+                found.follower.reconcile_all()
                 await found.until(lambda: None in found.passes)
             assert fleet.writes == before
 

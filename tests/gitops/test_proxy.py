@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from gitops.clock import SystemClock
-from gitops.external_facts import External, NoAnswer
+from gitops.external_facts import ExternalFactSource, FactUnavailable
 from gitops.external_facts import ask as ask_fact
 from gitops.forge.port import ForgeError
 from gitops.forge.rest import Rest
 from gitops.notifications.delivery import post
-from gitops.notifications.receivers import Request
+from gitops.notifications.receivers import OutgoingRequest
 
 SERVER = "https://server.test:8443"
 
@@ -31,12 +31,12 @@ async def forge(folder: Path) -> None:
 
 
 async def receiver(_: Path) -> None:
-    assert (await post(Request(f"{SERVER}/hook", {}, b"{}"))).status == 0
+    assert (await post(OutgoingRequest(f"{SERVER}/hook", {}, b"{}"))).status == 0
 
 
 async def fact(_: Path) -> None:
-    with pytest.raises(NoAnswer):
-        await ask_fact(External("budget", f"{SERVER}/budget", "yes", timedelta(minutes=1)))
+    with pytest.raises(FactUnavailable):
+        await ask_fact(ExternalFactSource("budget", f"{SERVER}/budget", "yes", timedelta(minutes=1)))
 
 
 @pytest.mark.parametrize("ask", [forge, receiver, fact])

@@ -13,7 +13,7 @@ import pytest
 from applier.causes import Reason
 from applier.execute import pending_writes
 from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from gitops.reconcile.reconciler import Reconciler
@@ -52,13 +52,13 @@ class Refusing:
         self.restart()
 
     def restart(self) -> None:
-        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, LOCAL, insists=False)
+        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, LOCAL, waits_for_responses=False)
         self.fleet.reconciler.decider.refusals.chance = lambda: 0.0
 
     async def door(self, request: Request) -> Response:
         if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:
             self.tries += 1
-            return await Faulty(self.fleet.sandbox.answer, [Fault(Refuse(self.code))]).answer(request)
+            return await FaultInjector(self.fleet.sandbox.answer, [InjectedFault(Refuse(self.code))]).answer(request)
         return await self.fleet.sandbox.answer(request)
 
     def tried(self, *, after: timedelta = timedelta(), passes: int = 3) -> int:
@@ -152,7 +152,7 @@ def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, ch
 
 def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_change(story: Refusing) -> None:
     fleet, path = story.fleet, "/apis/apps/v1/namespaces/default/deployments/a-app"
-    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(422), verb="patch", name="a-app", times=100)])
+    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(422), verb="patch", name="a-app", times=100)])
     fleet.cluster = cluster_of(refusing.answer)
     story.restart()
     fleet.push("two")
@@ -187,7 +187,7 @@ def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) 
 def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
     """Its passes are seconds apart, or minutes where it waits for long."""
     story.fleet.reconciler = Reconciler(story.fleet.cluster, "0", story.fleet.clock, LOCAL)
-    story.fleet.reconciler.try_once()
+    story.fleet.reconciler.disable_retries()
     assert story.tried() == 1
     assert story.tried(after=timedelta(minutes=2)) == 0
     story.fleet.plain["bad"] = config_map("bad", "other")
@@ -199,7 +199,7 @@ def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
 def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
     """By a timer, and as soon as it is accepted nothing is remembered."""
     fleet = story.fleet
-    refusing = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="patch", name="a-app", times=4)])
+    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="a-app", times=4)])
     fleet.cluster = cluster_of(refusing.answer)
     fleet.plain = {}
     fleet.push("two")
@@ -230,7 +230,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
             return SILENT if is_guarded else await fleet.sandbox.answer(request)
 
         fleet.cluster = cluster_of(door)
-        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, insists=False)
+        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, waits_for_responses=False)
         fleet.plain = {"guarded": config_map("guarded"), "free": config_map("free")}
         fleet.push()
 

@@ -10,7 +10,7 @@ import pytest
 from applier.causes import Reason
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.state import State
+from gitops.rollouts.state import RolloutState
 from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
 from tests.properties.platform import Platform
@@ -31,7 +31,7 @@ def named(kind: str, name: str, *nodes: str) -> str:
     return json.dumps(found)
 
 
-def states(platform: Platform) -> dict[str, State]:
+def states(platform: Platform) -> dict[str, RolloutState]:
     """As they are stored."""
     stored = Rollouts.of(obj for obj in platform.cluster.objects.values() if obj["kind"] == "ConfigMap")
     return stored.states(platform.clock.moment)
@@ -65,7 +65,7 @@ def test_a_definition_that_gets_another_name_goes_on_with_its_rollout(platform: 
         before.completed,
         before.decisions,
     )
-    assert found["app"] == State()
+    assert found["app"] == RolloutState()
 
 
 @pytest.mark.parametrize("second", ["platform", "other"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitops.rollouts.state import Target as Revision
+from gitops.rollouts.state import TargetRevision as Revision
 from tests.gitops.fleet import GROUP, TEN, Fleet
 
 

@@ -22,7 +22,7 @@ from opentelemetry.trace import StatusCode
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops import tracing
-from gitops.instrumentation import Stage, told
+from gitops.instrumentation import Stage, combine
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
@@ -45,7 +45,7 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     fleet.sandbox = Sandbox(clock=fleet.clock.seconds)
     fleet.push()
     with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
-        cluster = tracing.Traced(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
+        cluster = tracing.TracedCluster(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
         reconciler = Reconciler(cluster, "0", fleet.clock, LOCAL, stage=tracing.stage_of(tracer))
         for _ in range(3):
             await reconciler.reconcile([fleet.state])
@@ -207,7 +207,7 @@ def test_stages_are_told_to_everyone_in_order() -> None:
     def hearing(who: str) -> Stage:
         return lambda name, /, **_: Hearing(f"{who} {name}")
 
-    stage = told(hearing("a"), hearing("b"))
+    stage = combine(hearing("a"), hearing("b"))
     with stage("render"):
         pass
     assert heard == ["a render begins", "b render begins", "b render ends", "a render ends"]

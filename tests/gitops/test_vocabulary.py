@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from applier.causes import Happening, Reason
+from applier.causes import EventReason, Reason
 
 SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
 
@@ -20,4 +20,4 @@ def test_every_reason_is_documented_and_there_are_no_others() -> None:
 def test_every_word_of_an_event_is_documented() -> None:
     """surface 3.3: the same words in conditions and events; beside the reasons there are only these."""
     (listed,) = re.findall(r"Events say besides: ((?:`\w+`(?:, | and )?\s?)+)", SEMANTICS.read_text())
-    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(Happening)
+    assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(EventReason)

@@ -16,7 +16,7 @@ from applier.errors import ClusterError
 from applier.state.observed import annotation, label
 from gitops.plan import planner
 from gitops.plan.report import Report
-from gitops.reconcile.context import Pass, Preview
+from gitops.reconcile.context import Preview, ReconcileResult
 from gitops.reconcile.preview import preview
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
@@ -25,7 +25,7 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
-from renderer.render.cache import Memo
+from renderer.render.cache import RenderCache
 from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
@@ -105,13 +105,13 @@ class Platform:
         )
         self.sources[source] = SourceState(catalog, ref="main", url="file:///platform", hold=hold)
 
-    def run(self, faults: Mapping[int, str] | None = None) -> Pass | None:
+    def run(self, faults: Mapping[int, str] | None = None) -> ReconcileResult | None:
         """One pass of a new process; None when it died or gave up on the way."""
         self.cluster.revive(faults)
         self._process = self._started()
         return self.go_on()
 
-    def go_on(self) -> Pass | None:
+    def go_on(self) -> ReconcileResult | None:
         """One more pass of the same process."""
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
@@ -119,7 +119,7 @@ class Platform:
         except (Crash, ClusterError):
             return None
 
-    def _again(self) -> Pass | None:
+    def _again(self) -> ReconcileResult | None:
         self.cluster.go_on()
         return self.go_on()
 
@@ -131,7 +131,7 @@ class Platform:
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._runner.run(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=Memo()))
+        return self._runner.run(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=RenderCache()))
 
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
@@ -142,7 +142,7 @@ class Platform:
     def _started(self) -> Reconciler:
         return Reconciler(self.cluster, "0", self.clock, LOCAL)
 
-    def settle(self, *, passes: int = 40, anew: bool = True) -> Pass:
+    def settle(self, *, passes: int = 40, anew: bool = True) -> ReconcileResult:
         """Passes, each of a new process if `anew`, with controllers in between, until one changes nothing and the world stands still."""
         for number in range(passes):
             before = len(self.cluster.writes)

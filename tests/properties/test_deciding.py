@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from applier.sandbox.storage.store import Stored
+from applier.sandbox.storage.store import StoredObject
 from gitops.decisions import decide as governor
-from gitops.decisions.decision import Propagation
-from gitops.decisions.inputs import Situation
-from gitops.reconcile.incremental.scope import Wider
+from gitops.decisions.decision import Decision
+from gitops.decisions.inputs import DecisionInputs
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.engine import Push, Simulation
+from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.timeline_json import as_json
 from tests.gitops.fleet import START, Fleet
 from tests.properties.test_convergence import examples
@@ -63,7 +63,7 @@ def test_what_is_decided_once_would_be_decided_again(
         made = counted(patched)
         once = simulated(policy, hours, gates, assume, later)
         few = len(made)
-        patched.setattr(governor, "repeats", lambda *_: False)
+        patched.setattr(governor, "is_fixpoint", lambda *_: False)
         assert simulated(policy, hours, gates, assume, later) == once
         assert few <= len(made) - few
 
@@ -99,12 +99,12 @@ def test_passes_over_parts_tell_what_passes_over_everything_tell(
 ) -> None:
     """2.2, I5: who moves when, what holds it, and with which words. Only whose write comes first at one moment may differ."""
 
-    async def refused(self: Reconciler, roots: object) -> Wider:
-        return Wider("everything is looked at")
+    async def refused(self: Reconciler, roots: object) -> WidenScope:
+        return WidenScope("everything is looked at")
 
     _, told = simulated(policy, hours, gates, assume, later, newcomer)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Reconciler, "part", refused)
+        patched.setattr(Reconciler, "reconcile_roots", refused)
         assert simulated(policy, hours, gates, assume, later, newcomer)[1] == told
 
 
@@ -119,13 +119,13 @@ def test_a_pass_that_lets_nobody_move_decides_once() -> None:
 def counted(patched: pytest.MonkeyPatch) -> list[object]:
     """Every decision from here on."""
     made = list[object]()
-    decide = governor.decide
+    decide = governor.decide_changes
 
-    def deciding(here: Situation) -> Propagation:
+    def deciding(here: DecisionInputs) -> Decision:
         made.append(here)
         return decide(here)
 
-    patched.setattr(governor, "decide", deciding)
+    patched.setattr(governor, "decide_changes", deciding)
     return made
 
 
@@ -136,7 +136,7 @@ def simulated(
     assume: str,
     later: timedelta,
     newcomer: str = "",
-) -> tuple[list[Stored], bytes]:
+) -> tuple[list[StoredObject], bytes]:
     """All objects and the timeline; the second commit brings the newcomer."""
     canary = {"metadata": {"labels": {"tier": "canary"}}}
     fleet = Fleet(names=NAMES, **gates, written={newcomer or "a": canary})
@@ -146,7 +146,7 @@ def simulated(
     for image, at in (("two", START), ("three", START + later)):
         fleet.names = NAMES if image == "two" else (*NAMES, *newcomer)
         fleet.push(image)
-        pushes.append(Push(at, fleet.state, image))
+        pushes.append(CommitPush(at, fleet.state, image))
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=3)))
     store = simulation.world.sandbox.state.store
     stored = [one for name in sorted(store.resources()) for one in store.shelf(name).objects.values()]

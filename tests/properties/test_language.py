@@ -21,10 +21,10 @@ from renderer.cel import budget
 from renderer.documents import dump
 from renderer.export import diagram, json_schema
 from renderer.export.example import example
-from renderer.export.lint import Finding, lint
-from renderer.render.model import Bundle
+from renderer.export.lint import LintFinding, lint
+from renderer.render.model import Rendering
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from renderer.schema import validate
 from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 from tests.properties.test_convergence import examples
@@ -88,7 +88,7 @@ MOST = 400
 """Megabytes that one set of files may need more than any before it."""
 
 
-def gone_through(files: Mapping[str, bytes], *, longest: float = LONGEST) -> tuple[Bundle, list[Finding]]:
+def gone_through(files: Mapping[str, bytes], *, longest: float = LONGEST) -> tuple[Rendering, list[LintFinding]]:
     """Everything that is made from files, in a time and with a size that nobody complains of."""
     begin, size = time.process_time(), getrusage(RUSAGE_SELF).ru_maxrss
     found = _gone_through(files)
@@ -97,9 +97,9 @@ def gone_through(files: Mapping[str, bytes], *, longest: float = LONGEST) -> tup
     return found
 
 
-def _gone_through(files: Mapping[str, bytes]) -> tuple[Bundle, list[Finding]]:
+def _gone_through(files: Mapping[str, bytes]) -> tuple[Rendering, list[LintFinding]]:
     catalog = load(files, source="platform")
-    bundle = render([catalog], World())
+    bundle = render([catalog], ClusterView())
     findings = lint(files, catalog, bundle)
     for one in catalog.definitions.values():
         example(one, every=True)

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.plan.comparison_cache import Comparisons
-from applier.plan.model import Gates, Plan, Records
-from applier.plan.node_planner import Judge
+from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.model import ChangePermissions, Plan, PlanConstraints
+from applier.plan.node_planner import NodePlanner
 from applier.plan.planner import plan
 from applier.state.observed import Observed
 from gitops.reconcile import step
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey, source_parent
 from renderer.render import set_cache
-from renderer.render.cache import Memo
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.cache import RenderCache
+from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.render import render
 from renderer.render.resolve import resolve
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
@@ -36,7 +36,7 @@ def test_a_value_of_another_type_is_rendered_anew() -> None:
     fields = {"any": "object"}
     node = config_map("a")
     node["template"]["data"] = {"is": "${string(schema.spec.any.a)}"}
-    memo, found, catalog = Memo(), list[str](), load({})
+    memo, found, catalog = RenderCache(), list[str](), load({})
     for value in (1, True):
         files = {
             "w.json": json.dumps(
@@ -60,17 +60,19 @@ def test_a_value_of_another_type_is_rendered_anew() -> None:
 def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None:
     """Over commits, and over the rounds and passes of each, with controllers at work."""
 
-    def checked(catalogs: Sequence[Catalog], world: World | None = None, memo: Memo | None = None) -> Bundle:
+    def checked(
+        catalogs: Sequence[Catalog], world: ClusterView | None = None, memo: RenderCache | None = None
+    ) -> Rendering:
         found = render(catalogs, world, memo)
         assert found == render(catalogs, world)
         return found
 
     def planned(
-        bundle: Bundle,
+        bundle: Rendering,
         observed: Observed,
-        records: Records,
-        gates: Gates,
-        comparisons: Comparisons,
+        records: PlanConstraints,
+        gates: ChangePermissions,
+        comparisons: ComparisonCache,
         *,
         to_the_end: bool = False,
     ) -> Plan:
@@ -103,13 +105,13 @@ def test_files_with_the_same_bytes_are_not_read_again() -> None:
 def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that finds one of them changed renders and plans that one, and what is common to all. The status of an instance is no change of it."""
     judged, rendered = list[ObjectKey](), list[ObjectKey]()
-    nodes, family = Judge.nodes, Memo.family
+    nodes, family = NodePlanner.nodes, RenderCache.family
 
-    def judging(judge: Judge, one: RenderedSet, **named: Any) -> Any:
+    def judging(judge: NodePlanner, one: RenderedApplySet, **named: Any) -> Any:
         judged.append(one.parent)
         return nodes(judge, one, **named)
 
-    def remembered(memo: Memo, source: str, declared: Any, key: ObjectKey, *ground: Any) -> Any:
+    def remembered(memo: RenderCache, source: str, declared: Any, key: ObjectKey, *ground: Any) -> Any:
         found = family(memo, source, declared, key, *ground)
         if found is None:
             rendered.append(key)
@@ -118,8 +120,8 @@ def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch
     with Fleet(names=("i0", "i1", "i2")) as fleet:
         fleet.start()
         fleet.step()
-        monkeypatch.setattr(Judge, "nodes", judging)
-        monkeypatch.setattr(Memo, "family", remembered)
+        monkeypatch.setattr(NodePlanner, "nodes", judging)
+        monkeypatch.setattr(RenderCache, "family", remembered)
         fleet.step()
         assert set(judged) == {source_parent("platform")}
         fleet.ready("i1", ready=False)
@@ -132,7 +134,7 @@ def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: 
     """It is written anew whenever an instance waits for somebody else; what its expressions read of it is as it was. Of its resources all counts."""
     rendered = []
 
-    def counted(*arguments: Any, **named: Any) -> RenderedSet:
+    def counted(*arguments: Any, **named: Any) -> RenderedApplySet:
         rendered.append(named["source"])
         return resolve(*arguments, **named)
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from applier.cluster import Object
 from applier.sandbox.wire import Request, Response
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.scope import Wider
-from gitops.reconcile.set_summaries import Ledger
-from gitops.reconcile.tally import Tally
-from gitops.records.source_record import Scopes
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.scope import WidenScope
+from gitops.reconcile.set_summaries import SetSummaries
+from gitops.reconcile.tally import StateCounts
+from gitops.records.source_record import InstanceScopes
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, OWN, Fleet
 
@@ -74,18 +74,18 @@ def test_parts_end_where_a_fresh_process_would(settled: Copies, steps: list[list
                 touched |= happens(fleet, what, name)
             look(fleet, touched)
             assert (whole := fleet.reconciler.whole)
-            assert told(whole.ledger) == told(Ledger.of(whole.found.plan))
+            assert told(whole.ledger) == told(SetSummaries.of(whole.snapshot.plan))
         for _ in range(3):
             ready(fleet)
             look(fleet, EVERYTHING)
-        fleet.call(fleet.reconciler.tell())
+        fleet.call(fleet.reconciler.report_sources())
         before = state_of(fleet)
         fleet.restart()
         fleet.settle()
         assert state_of(fleet) == before
 
 
-def told(ledger: Ledger) -> object:
+def told(ledger: SetSummaries) -> object:
     """What records, lists and logs make of it, as it was kept while parts went on or made from everything."""
     restless = {
         one.plan.rendered.parent: (
@@ -96,8 +96,12 @@ def told(ledger: Ledger) -> object:
         )
         for one in ledger.restless()
     }
-    counts = Tally.of_all(ledger, "platform"), len(ledger.of_source("platform")), set(ledger.definitions("platform"))
-    return counts, restless, ledger.scopes("platform", Scopes()).text
+    counts = (
+        StateCounts.of_all(ledger, "platform"),
+        len(ledger.of_source("platform")),
+        set(ledger.definitions("platform")),
+    )
+    return counts, restless, ledger.scopes("platform", InstanceScopes()).text
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -118,7 +122,7 @@ def test_parts_write_what_whole_passes_would(settled: Copies, commits: list[dict
             for fleet in (one, other):
                 ready(fleet)
             look(one, EVERYTHING)
-            one.call(one.reconciler.tell())
+            one.call(one.reconciler.report_sources())
             other.settle()
             assert sorted(written[0]) == sorted(written[1])
         states = [state_of(fleet, uids=False) for fleet in (one, other)]
@@ -139,9 +143,9 @@ def declare(fleet: Fleet, commit: Mapping[str, str]) -> None:
 def due(fleet: Fleet) -> Collection[ObjectKey]:
     """What parts are to look at after a commit. Where they cannot tell, everything has been looked at."""
     found = fleet.reconciler.accept([fleet.state])
-    if isinstance(found, Wider):
+    if isinstance(found, WidenScope):
         fleet.settle()
-    return EVERYTHING if isinstance(found, Wider) else found
+    return EVERYTHING if isinstance(found, WidenScope) else found
 
 
 def writes(fleet: Fleet) -> list[str]:
@@ -217,10 +221,10 @@ def happens(fleet: Fleet, what: str, name: str) -> set[ObjectKey]:
 def look(fleet: Fleet, keys: Collection[ObjectKey]) -> None:
     """As the daemon does: each object until nothing changes; everything, where a part is not enough."""
     for _ in range(12):
-        found = fleet.call(fleet.reconciler.part(sorted(keys)))
-        if isinstance(found, Pass) and not found.changed:
+        found = fleet.call(fleet.reconciler.reconcile_roots(sorted(keys)))
+        if isinstance(found, ReconcileResult) and not found.changed:
             return
-        if isinstance(found, Wider) and not fleet.step().changed:
+        if isinstance(found, WidenScope) and not fleet.step().changed:
             return
     raise AssertionError("it does not come to rest")
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from applier.applyset.adoption import Adoption
 from applier.causes import Reason
 from applier.cluster import Object
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from applier.state.observed import is_terminating, label
-from gitops.plan.report import Action, Change, Report
+from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.rollout_records import Rollouts
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
@@ -65,7 +65,7 @@ PLATFORM = {applyset_id(source_parent("platform")), applyset_id(ObjectKey(GROUP,
 """The sets of the source that has the definitions and rules, and one instance, where the rest is in another."""
 
 Rule = Mapping[str, Any]
-_STAYS = frozenset({Action.FAILED, Action.KEEP})
+_STAYS = frozenset({PlannedAction.FAILED, PlannedAction.KEEP})
 _OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 
 
@@ -159,7 +159,7 @@ class Said:
     instances that somebody deleted, which are let go whatever holds that they come again.
     """
 
-    now: dict[ObjectKey, Action]
+    now: dict[ObjectKey, PlannedAction]
     never: set[ObjectKey]
     open: set[ObjectKey]
     late: set[str]
@@ -177,11 +177,11 @@ class Said:
         repairs = policy is not None and json.loads(policy)["spec"].get("governs") == "All"
         known = {one.key: one.parts[0] if is_slow or _is_held(one) else one for one in report.changes if one.key}
         turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
-        new = {key for key, one in known.items() if key == one.instance and one.action is Action.CREATE}
+        new = {key for key, one in known.items() if key == one.instance and one.action is PlannedAction.CREATE}
         if is_slow:
             items = {key for key, one in known.items() if one.gates and all(gate.is_of_items for gate in one.gates)}
             never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - items
-            unclear = items | {key for key, one in known.items() if one.action is Action.UNKNOWN}
+            unclear = items | {key for key, one in known.items() if one.action is PlannedAction.UNKNOWN}
             unclear |= {key for key, one in known.items() if one.instance in new} - never if others_come else set()
             now = {key: one.action for key, one in known.items() if key not in never | unclear}
             first = {one.instance for one in report.changes if one.instance and one.meanwhile} if repairs else set()
@@ -189,12 +189,12 @@ class Said:
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
         never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
         twice = {one.key for one in report.changes if one.key and one.meanwhile and not _is_held(one)}
-        unclear = turns | twice | {key for key, one in known.items() if one.action is Action.UNKNOWN}
+        unclear = turns | twice | {key for key, one in known.items() if one.action is PlannedAction.UNKNOWN}
         now = {key: one.action for key, one in known.items() if key not in never | unclear}
         return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
 
 
-def _is_held(change: Change) -> bool:
+def _is_held(change: PlannedChange) -> bool:
     """Is something done to it first, and the rest held by more than a turn that may come soon?"""
     return bool(change.meanwhile) and not all(gate.is_turn for gate in change.gates)
 
@@ -212,7 +212,7 @@ def run(platform: Platform) -> list[Write]:
     raise AssertionError("no rest")
 
 
-def done(writes: list[Write]) -> dict[ObjectKey, Action]:
+def done(writes: list[Write]) -> dict[ObjectKey, PlannedAction]:
     """What became of each object by all that was written of it; our own records and Events are no content."""
     found: dict[ObjectKey, tuple[Object | None, Object | None, bool]] = {}
     for write in writes:
@@ -222,16 +222,16 @@ def done(writes: list[Write]) -> dict[ObjectKey, Action]:
     return {key: action for key, one in found.items() if (action := _action(*one))}
 
 
-def _action(before: Object | None, after: Object | None, went: bool) -> Action | None:
+def _action(before: Object | None, after: Object | None, went: bool) -> PlannedAction | None:
     if before is None:
-        return Action.CREATE if after else None
+        return PlannedAction.CREATE if after else None
     if after is None:
-        return Action.DELETE
+        return PlannedAction.DELETE
     if went:
-        return Action.REPLACE
+        return PlannedAction.REPLACE
     if label(before, well_known.PART_OF) and not label(after, well_known.PART_OF):
-        return Action.RELEASE
-    return Action.UPDATE if _content(before) != _content(after) else None
+        return PlannedAction.RELEASE
+    return PlannedAction.UPDATE if _content(before) != _content(after) else None
 
 
 def _content(obj: Object) -> Object:
@@ -262,7 +262,7 @@ def in_one_source(story: Sequence[Turn]) -> None:
                 meddle(platform, what, which)
             platform.commit(turn.files, approved=not turn.is_braked)
             source = replace(platform.sources["platform"], adoption=Adoption.parse(turn.adopt))
-            platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if turn.is_braked else source
+            platform.sources["platform"] = replace(source, brake=DeletionBrake(0, 0)) if turn.is_braked else source
             going = {key for key, live in platform.cluster.objects.items() if is_terminating(live)}
             report, writes = platform.plan(), run(platform)
             said = Said.of(report, turn.files, goes_back=goes_back(platform))
@@ -351,8 +351,8 @@ def _is_common(document: Object) -> bool:
 def agree(said: Said, writes: list[Write]) -> None:
     late = {write.key for write in writes if label(write.after or write.before or {}, well_known.PART_OF) in said.late}
     found = {key: action for key, action in done(writes).items() if key not in late}
-    found = {key: action for key, action in found.items() if action is not Action.DELETE or key not in said.gone}
-    wanted = {Action.ADOPT: Action.UPDATE}
+    found = {key: action for key, action in found.items() if action is not PlannedAction.DELETE or key not in said.gone}
+    wanted = {PlannedAction.ADOPT: PlannedAction.UPDATE}
     now = {key: wanted.get(action, action) for key, action in said.now.items() if key not in late}
     assert {key: action for key, action in found.items() if key not in said.open} == now
     assert not said.never & found.keys()
@@ -427,7 +427,10 @@ def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None
         changed = json.dumps(fixed | {"data": {"text": "two"}})
         platform.commit({"fixed.json": changed, "window.json": deny("create")})
         (change,) = platform.plan().changes
-        assert (change.action, [gate.reason for gate in change.gates]) == (Action.REPLACE, [Reason.WINDOW_CLOSED])
+        assert (change.action, [gate.reason for gate in change.gates]) == (
+            PlannedAction.REPLACE,
+            [Reason.WINDOW_CLOSED],
+        )
         assert done(run(platform)) == {}
         platform.commit({"fixed.json": changed})
-        assert done(run(platform)) == {change.key: Action.REPLACE}
+        assert done(run(platform)) == {change.key: PlannedAction.REPLACE}

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from applier.cluster import CONTENT, Discovery, Object
-from applier.plan.prune import Fate, Orphan, Unsettled, dependents, orphans
+from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, dependents, prune_candidates
 from applier.state.observed import Observed
 from renderer import well_known
-from renderer.catalog.file_content import Unreadable
+from renderer.catalog.file_content import UnreadableFiles
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 PARENT = ObjectKey("g.test", "Link", "default", "x")
-SET = RenderedSet(parent=PARENT, definition="links")
-OTHER = RenderedSet(parent=PARENT._replace(name="other"), definition="links")
+SET = RenderedApplySet(parent=PARENT, definition="links")
+OTHER = RenderedApplySet(parent=PARENT._replace(name="other"), definition="links")
 MINE: Object = {"f:metadata": {"f:labels": {f"f:{well_known.PART_OF}": {}}}}
 
 
@@ -35,7 +35,7 @@ def member(
     proven: bool = True,
     node: str = "",
     file: str = "",
-    of: RenderedSet = SET,
+    of: RenderedApplySet = SET,
 ) -> Object:
     """A member that records dependencies on `needs` (names of ConfigMaps; `~` marks one that its revision dropped)."""
     group = "apiextensions.k8s.io" if kind == "CustomResourceDefinition" else ""
@@ -72,14 +72,14 @@ def judge(
     live: Iterable[Object],
     *,
     desired: Iterable[str] = (),
-    unsettled: Sequence[Unsettled] = (),
-    unreadable: Unreadable | None = None,
+    unsettled: Sequence[PruneProtection] = (),
+    unreadable: UnreadableFiles | None = None,
     hold: str = "",
     release: bool = False,
-) -> dict[str, Orphan]:
+) -> dict[str, PruneCandidate]:
     """One wave: the orphans of `SET` by name, in their order."""
-    observed = Observed(Discovery({})).seen(live)
-    found = orphans(
+    observed = Observed(Discovery({})).with_objects(live)
+    found = prune_candidates(
         SET,
         observed,
         wanted={key(name): SET.id for name in desired},
@@ -121,8 +121,8 @@ class Waves:
             del self.live[name]
 
 
-def unsettled(name: str, *, known: bool = True, kind: str = "ConfigMap") -> Unsettled:
-    return Unsettled(name, GroupKind("", kind), key(name, kind) if known else None)
+def unsettled(name: str, *, known: bool = True, kind: str = "ConfigMap") -> PruneProtection:
+    return PruneProtection(name, GroupKind("", kind), key(name, kind) if known else None)
 
 
-__all__ = ["Fate", "Waves", "judge", "key", "member", "unsettled"]
+__all__ = ["PruneOutcome", "Waves", "judge", "key", "member", "unsettled"]

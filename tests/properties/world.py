@@ -19,9 +19,9 @@ from applier.sandbox.api.request_path import address
 from applier.sandbox.api.state import opened
 from applier.sandbox.controllers.workloads import Script
 from applier.sandbox.endpoints.transport import SandboxTransport
-from applier.sandbox.kinds.registry import Kind
+from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.server import Sandbox
-from applier.sandbox.storage.store import Key, Stored
+from applier.sandbox.storage.store import StoredKey, StoredObject
 from applier.sandbox.wire import DroppedError, Request, Response
 from renderer.identity import ObjectKey
 
@@ -71,7 +71,7 @@ class World(KubeCluster):
         self.witness: Callable[[Write], None] = lambda _: None
         self._instant = instant
         self._pause = pause
-        self._objects: dict[Key, tuple[Stored, ObjectKey, Object]] = {}
+        self._objects: dict[StoredKey, tuple[StoredObject, ObjectKey, Object]] = {}
         transport = SandboxTransport(self._answer, "memory")
         super().__init__(transport, concurrency=16, sleep=_at_once, rng=random.Random(1).random)
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
@@ -105,7 +105,7 @@ class World(KubeCluster):
     def put(self, manifest: Object, *, manager: str = "somebody") -> None:
         """Created or changed by somebody else."""
         kind, key = self._placed(ObjectKey.of(manifest))
-        if key.namespace and not self.sandbox.state.store.get(Key("namespaces", "", key.namespace)):
+        if key.namespace and not self.sandbox.state.store.get(StoredKey("namespaces", "", key.namespace)):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
         metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVERS_OWN}
         many = _path(kind, key.namespace)
@@ -180,11 +180,11 @@ class World(KubeCluster):
             self.witness(write)
         return response
 
-    def _shown(self, kind: Kind | None, place: Key | None) -> Object | None:
+    def _shown(self, kind: ServedKind | None, place: StoredKey | None) -> Object | None:
         stored = self.sandbox.state.store.get(place) if place else None
         return opened(kind, stored) if kind and stored else None
 
-    def _placed(self, key: ObjectKey) -> tuple[Kind, Key]:
+    def _placed(self, key: ObjectKey) -> tuple[ServedKind, StoredKey]:
         kind = next(one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
         return kind, kind.key(key.namespace, key.name)
 
@@ -199,6 +199,6 @@ async def _at_once(_: float) -> None:
     return
 
 
-def _path(kind: Kind, namespace: str) -> str:
+def _path(kind: ServedKind, namespace: str) -> str:
     root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
     return f"{root}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"

@@ -8,16 +8,16 @@ from urllib.parse import quote
 
 import pytest
 
-from renderer.secret_redaction import Discretion
+from renderer.secret_redaction import SecretRedactor
 
 TOLD = "(value of Secret prod/db)"
 VALUE, LONG = 'pa55 "word"', "0123456789" * 8
 
 
-def discretion(value: str) -> Discretion:
+def discretion(value: str) -> SecretRedactor:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "prod"}}
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "plain text"}}
-    return Discretion([{**secret, "data": {"a": base64.b64encode(value.encode()).decode()}}, other])
+    return SecretRedactor([{**secret, "data": {"a": base64.b64encode(value.encode()).decode()}}, other])
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_a_short_one_only_as_a_quotation() -> None:
 
 def test_what_is_written_to_a_secret_counts_as_well() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": VALUE}}
-    assert Discretion([secret])(VALUE) == "(value of Secret /s)"
-    assert Discretion([])(VALUE) == VALUE
+    assert SecretRedactor([secret])(VALUE) == "(value of Secret /s)"
+    assert SecretRedactor([])(VALUE) == VALUE

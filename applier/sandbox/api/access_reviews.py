@@ -11,17 +11,17 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.api.request_path import Address
-from applier.sandbox.wire import Request, Response, Subject, bad_request, invalid, invalid_object
+from applier.sandbox.api.request_path import RequestPath
+from applier.sandbox.wire import RefusalSubject, Request, Response, bad_request, invalid, invalid_object
 
 _ATTRIBUTES = ("resourceAttributes", "nonResourceAttributes")
 
 
-def is_review(where: Address) -> bool:
+def is_review(where: RequestPath) -> bool:
     return where.verb == "create" and (where.group, where.version, where.plural) in _REVIEWS
 
 
-def review(where: Address, request: Request) -> Response:
+def review(where: RequestPath, request: Request) -> Response:
     """The answer. Raises Refusal (400, 422) where the question cannot be read, or does not ask about exactly one thing."""
     kind, answer = _REVIEWS[where.group, where.version, where.plural]
     try:
@@ -36,7 +36,7 @@ def review(where: Address, request: Request) -> Response:
 def _may(asked: Mapping[str, Any]) -> dict[str, Any]:
     spec = asked["spec"]
     if len([name for name in _ATTRIBUTES if spec.get(name)]) != 1:
-        subject = Subject("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
+        subject = RefusalSubject("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
         why = f"exactly one of {' or '.join(_ATTRIBUTES)} must be specified"
         raise invalid_object(subject, [invalid("spec." + _ATTRIBUTES[0], None, why)])
     return {"spec": spec, "status": {"allowed": True, "reason": "whoever connects to a sandbox may do everything"}}

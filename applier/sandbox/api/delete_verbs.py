@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.api.options import DeleteOptions
-from applier.sandbox.api.state import State, opened
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.storage.store import Stored
+from applier.sandbox.api.state import ApiState, opened
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal, conflict, not_found
 
 Object = dict[str, Any]
@@ -21,14 +21,14 @@ _OF_POLICY = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 _KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
-class Deleting:
+class DeleteVerbs:
     """`gone` is told what was removed for good."""
 
-    def __init__(self, state: State, *, gone: Callable[[Kind, Stored], None]) -> None:
+    def __init__(self, state: ApiState, *, gone: Callable[[ServedKind, StoredObject], None]) -> None:
         self._state = state
         self._gone = gone
 
-    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> Object:
+    def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
         """The object that is going away, or a Status that it is gone. Raises Refusal (403, 404, 409)."""
         stored = self._state.store.get(kind.key(namespace, name))
         if stored is None:
@@ -40,7 +40,7 @@ class Deleting:
             raise Refusal(403, "Forbidden", message, details=kind.subject(name).details())
         return self._deleted(kind, live, options)
 
-    def _deleted(self, kind: Kind, live: Object, options: DeleteOptions) -> Object:
+    def _deleted(self, kind: ServedKind, live: Object, options: DeleteOptions) -> Object:
         metadata = live["metadata"]
         key = kind.key(metadata.get("namespace", ""), metadata["name"])
         wanted = _finalizers(kind, metadata.get("finalizers") or [], options.propagation)
@@ -56,7 +56,7 @@ class Deleting:
         details = kind.subject(metadata["name"]).details(uid=metadata["uid"])
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
-    def _marked(self, kind: Kind, live: Object, finalizers: list[str]) -> Object:
+    def _marked(self, kind: ServedKind, live: Object, finalizers: list[str]) -> Object:
         metadata = dict(live["metadata"])
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._state.now()
@@ -74,14 +74,14 @@ class Deleting:
             marked["status"] = {**(live.get("status") or {}), "phase": "Terminating"}
         return marked
 
-    def delete_all(self, kind: Kind, found: list[Stored], options: DeleteOptions) -> None:
+    def delete_all(self, kind: ServedKind, found: list[StoredObject], options: DeleteOptions) -> None:
         for stored in found:
             live = self._state.store.get(stored.key)
             if live:
                 self._deleted(kind, opened(kind, live), options)
 
 
-def _check_preconditions(kind: Kind, live: Object, options: DeleteOptions) -> None:
+def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions) -> None:
     metadata = live["metadata"]
     subject = kind.subject(metadata["name"])
     for wanted, field, word, hint in (
@@ -96,7 +96,7 @@ def _check_preconditions(kind: Kind, live: Object, options: DeleteOptions) -> No
             raise conflict(subject, why, content=True)
 
 
-def _finalizers(kind: Kind, present: list[str], policy: str) -> list[str]:
+def _finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
     """The finalizers of an object that is to be deleted by a policy; without one those that are there decide."""
     if kind.resource == "namespaces":
         return present
@@ -107,6 +107,6 @@ def _finalizers(kind: Kind, present: list[str], policy: str) -> list[str]:
     return present
 
 
-def is_held(kind: Kind, obj: Object) -> bool:
+def is_held(kind: ServedKind, obj: Object) -> bool:
     """Namespaces have finalizers in their spec too."""
     return kind.resource == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.kinds.registry import Kind, Registry
+from applier.sandbox.kinds.registry import Registry, ServedKind
 from applier.sandbox.wire import JSON, TEXT, Request, Response, UnknownPathError
 
 _VERBS = ["get", "patch", "update"]
@@ -20,7 +20,7 @@ _SCALE = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-class Discovery:
+class DiscoveryService:
     """Answers are made once for each revision of the registry. `version` is the Kubernetes version to be: `v1.36.4`."""
 
     def __init__(self, kinds: Registry, version: str) -> None:
@@ -118,7 +118,7 @@ class Discovery:
         }
 
 
-def _entry(kind: Kind) -> dict[str, Any]:
+def _entry(kind: ServedKind) -> dict[str, Any]:
     identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     entry: dict[str, Any] = {
         "resource": kind.plural,

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.kinds.registry import Kind, Registry
+from applier.sandbox.kinds.registry import Registry, ServedKind
 from applier.sandbox.wire import Response, UnknownPathError
-from renderer.builtin_kinds import Bundle
+from renderer.builtin_kinds import BuiltinSchemas
 
 Schema = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ _PARAMETERS = [
 class OpenApi:
     """Documents by group version, made when they are asked for."""
 
-    def __init__(self, kinds: Registry, bundle: Bundle) -> None:
+    def __init__(self, kinds: Registry, bundle: BuiltinSchemas) -> None:
         self._kinds = kinds
         self._bundle = bundle
 
@@ -58,7 +58,7 @@ class OpenApi:
                 path = f"apis/{group}/{version}" if group else f"api/{version}"
                 yield path, {"serverRelativeURL": f"/openapi/v3/{path}?hash={tag}"}
 
-    def _document(self, kinds: list[Kind]) -> dict[str, Any]:
+    def _document(self, kinds: list[ServedKind]) -> dict[str, Any]:
         schemas: dict[str, Any] = {}
         for kind in kinds:
             name, schema = self._schema(kind)
@@ -68,7 +68,7 @@ class OpenApi:
         paths = {path: item for kind in kinds for path, item in _paths(kind)}
         return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
-    def _schema(self, kind: Kind) -> tuple[str, Schema]:
+    def _schema(self, kind: ServedKind) -> tuple[str, Schema]:
         schema = self._bundle.schema(kind.group, kind.version, kind.kind)
         if schema is not None and not kind.custom:
             return self._bundle.kinds[f"{kind.group}/{kind.version}/{kind.kind}"], schema
@@ -96,7 +96,7 @@ class OpenApi:
                     self._add_references(item, schemas)
 
 
-def _paths(kind: Kind) -> Iterator[tuple[str, dict[str, Any]]]:
+def _paths(kind: ServedKind) -> Iterator[tuple[str, dict[str, Any]]]:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     place = "/namespaces/{namespace}" if kind.namespaced else ""
     identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}

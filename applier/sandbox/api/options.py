@@ -13,10 +13,10 @@ import orjson
 
 from applier.sandbox.api.request_path import flag
 from applier.sandbox.wire import (
-    Mistake,
     Refusal,
+    RefusalSubject,
     Request,
-    Subject,
+    StatusCause,
     bad_request,
     forbidden,
     invalid_object,
@@ -51,23 +51,25 @@ def write_options(request: Request, query: Mapping[str, str], verb: str, *, appl
     if "force" in query and verb == "patch" and not apply:
         mistakes.append(forbidden("force", "may not be specified for non-apply patch"))
     if mistakes:
-        raise invalid_object(Subject("meta.k8s.io", "", f"{verb.capitalize()}Options"), mistakes)
+        raise invalid_object(RefusalSubject("meta.k8s.io", "", f"{verb.capitalize()}Options"), mistakes)
     manager = named or request.headers.get("user-agent", "").partition("/")[0][:128] or "unknown"
     return WriteOptions(manager, "dryRun" in query, asked or "Warn", flag(query, "force"))
 
 
-def _dry_run(query: Mapping[str, str]) -> list[Mistake]:
+def _dry_run(query: Mapping[str, str]) -> list[StatusCause]:
     asked = query.get("dryRun")
     return [] if asked in (None, "All") else [unsupported("dryRun", [asked], ["All"])]
 
 
-def _field_manager(name: str, *, apply: bool) -> list[Mistake]:
+def _field_manager(name: str, *, apply: bool) -> list[StatusCause]:
     if apply and not name:
         return [required("fieldManager", "is required for apply patch")]
     if len(name.encode()) > 128:
         return [too_long("fieldManager", "may not be more than 128 bytes")]
     return (
-        [] if name.isprintable() else [Mistake("fieldManager", "FieldValueInvalid", "should be printable characters")]
+        []
+        if name.isprintable()
+        else [StatusCause("fieldManager", "FieldValueInvalid", "should be printable characters")]
     )
 
 
@@ -96,7 +98,7 @@ def delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
     if policy and policy not in _POLICIES:
         mistakes.append(unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
     if mistakes:
-        raise invalid_object(Subject("meta.k8s.io", "", "DeleteOptions"), mistakes)
+        raise invalid_object(RefusalSubject("meta.k8s.io", "", "DeleteOptions"), mistakes)
     uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
     if not isinstance(uid, str) or not isinstance(version, str):
         raise bad_request("preconditions of DeleteOptions are texts")
@@ -139,14 +141,14 @@ def list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOpt
     initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
     text, match, token = (query.get(name, "") for name in ("resourceVersion", _MATCH, "continue"))
     if mistakes := list(_of_watch(match, initial) if watching else _of_list(match, text, token, initial)):
-        raise invalid_object(Subject("meta.k8s.io", "", "ListOptions"), mistakes)
+        raise invalid_object(RefusalSubject("meta.k8s.io", "", "ListOptions"), mistakes)
     if token and text not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
     version = version_of(text, told="" if watching else "invalid resource version: ", code=500 if watching else 400)
     return ListOptions(version, match == "Exact", limit, token, seconds, initial, flag(query, "allowWatchBookmarks"))
 
 
-def _of_list(match: str, version: str, token: str, initial: bool | None) -> Iterator[Mistake]:
+def _of_list(match: str, version: str, token: str, initial: bool | None) -> Iterator[StatusCause]:
     if match and not version:
         yield forbidden(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided")
     if match and token:
@@ -159,7 +161,7 @@ def _of_list(match: str, version: str, token: str, initial: bool | None) -> Iter
         yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
 
 
-def _of_watch(match: str, initial: bool | None) -> Iterator[Mistake]:
+def _of_watch(match: str, initial: bool | None) -> Iterator[StatusCause]:
     if initial is not None and match != "NotOlderThan":
         yield forbidden(_MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan")
     if initial is None and match:

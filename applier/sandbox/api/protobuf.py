@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.kinds.go_types import FIELDS, INT_OR_STRING, QUANTITY, RAW, TIMES, Form
+from applier.sandbox.kinds.go_types import FIELDS, INT_OR_STRING, QUANTITY, RAW, TIMES, GoType
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
@@ -29,7 +29,7 @@ class UnreadableError(ValueError):
     """Bytes that are no such message, with the reason."""
 
 
-def read(body: bytes, form: Form) -> Object:
+def read(body: bytes, form: GoType) -> Object:
     """The object of a body, with apiVersion and kind as the client names them. Raises UnreadableError."""
     if not body.startswith(_MAGIC):
         raise UnreadableError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
@@ -42,7 +42,7 @@ def read(body: bytes, form: Form) -> Object:
         raise UnreadableError(f"proto: {error}") from None
 
 
-def _structure(form: Form, data: bytes, depth: int) -> Object:
+def _structure(form: GoType, data: bytes, depth: int) -> Object:
     if depth > _DEEPEST:
         raise UnreadableError("nested too deeply")
     parts = {part.number: part for part in form.parts}
@@ -64,7 +64,7 @@ def _structure(form: Form, data: bytes, depth: int) -> Object:
     return found
 
 
-def _items(form: Form, value: Any, depth: int) -> Iterator[Any]:
+def _items(form: GoType, value: Any, depth: int) -> Iterator[Any]:
     """One item, or several numbers in one field."""
     if form.type == "integer" and isinstance(value, bytes):
         position = 0
@@ -75,7 +75,7 @@ def _items(form: Form, value: Any, depth: int) -> Iterator[Any]:
         yield _value(form, value, depth)
 
 
-def _value(form: Form, value: Any, depth: int) -> Any:
+def _value(form: GoType, value: Any, depth: int) -> Any:
     if form.parts:
         return _structure(form, value or b"", depth + 1)
     match form.type:

@@ -16,13 +16,13 @@ from typing import Any
 import orjson
 
 from applier.sandbox.api.options import list_options, version_of
-from applier.sandbox.api.request_path import Address
+from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.selectors import field_selector, label_selector
-from applier.sandbox.api.state import State
+from applier.sandbox.api.state import ApiState
 from applier.sandbox.jsonpath import at
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.printing.representations import Look, list_bytes
-from applier.sandbox.storage.store import Stored
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.printing.representations import Representation, list_bytes
+from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal, bad_request, expired, not_found
 from renderer.frozen import dataclass
 
@@ -66,10 +66,10 @@ _EXPIRED = (
     "the continue parameter."
 )
 
-Match = Callable[[Stored], bool]
+Match = Callable[[StoredObject], bool]
 
 
-def selection(kind: Kind, address: Address) -> tuple[Match, bool]:
+def selection(kind: ServedKind, address: RequestPath) -> tuple[Match, bool]:
     """Which objects an address means, and whether it leaves any out. Raises Refusal (400)."""
     labels, fields = address.query.get("labelSelector", ""), address.query.get("fieldSelector", "")
     matches_labels = label_selector(labels)
@@ -81,7 +81,7 @@ def selection(kind: Kind, address: Address) -> tuple[Match, bool]:
         if path not in known:
             raise bad_request(f"field label not supported: {path}")
 
-    def matches(stored: Stored) -> bool:
+    def matches(stored: StoredObject) -> bool:
         return matches_labels(stored.labels) and all(
             (_field(stored, path, known[path]) == value) is equal for path, value, equal in terms
         )
@@ -89,7 +89,7 @@ def selection(kind: Kind, address: Address) -> tuple[Match, bool]:
     return matches, bool(labels.strip() or terms)
 
 
-def _field(stored: Stored, path: str, absent: str) -> str:
+def _field(stored: StoredObject, path: str, absent: str) -> str:
     match path:
         case "metadata.name":
             return stored.key.name
@@ -123,14 +123,14 @@ class _Token:
         raise bad_request("invalid continue token: continue key is not valid")
 
 
-class Reading:
+class ReadVerbs:
     """The read verbs."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[Stored]] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[StoredObject]] = OrderedDict()
 
-    def find(self, kind: Kind, address: Address) -> Stored:
+    def find(self, kind: ServedKind, address: RequestPath) -> StoredObject:
         """Raises Refusal (404, 500, 504)."""
         self._check_version(version_of(address.query.get("resourceVersion", "")))
         stored = self._state.store.get(kind.key(address.namespace, address.name))
@@ -138,12 +138,12 @@ class Reading:
             raise not_found(kind.subject(address.name))
         return stored
 
-    def select(self, kind: Kind, address: Address) -> builtins.list[Stored]:
+    def select(self, kind: ServedKind, address: RequestPath) -> builtins.list[StoredObject]:
         """All objects that an address means, in order."""
         matches, _ = selection(kind, address)
         return [stored for stored in self._all(kind, address.namespace) if matches(stored)]
 
-    def list(self, kind: Kind, address: Address, look: Look) -> bytes:
+    def list(self, kind: ServedKind, address: RequestPath, look: Representation) -> bytes:
         """Raises Refusal (400, 410, 422, 504)."""
         matches, partial = selection(kind, address)
         options = list_options(address.query)
@@ -166,17 +166,17 @@ class Reading:
                 metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
         return list_bytes(kind, page, look, metadata)
 
-    def _all(self, kind: Kind, namespace: str) -> builtins.list[Stored]:
+    def _all(self, kind: ServedKind, namespace: str) -> builtins.list[StoredObject]:
         shelf = self._state.store.shelf(kind.resource)
         return [shelf.objects[key] for key in shelf.keys(namespace or None)]
 
-    def _resume(self, kind: Kind, address: Address, token: _Token) -> tuple[int, builtins.list[Stored]]:
+    def _resume(self, kind: ServedKind, address: RequestPath, token: _Token) -> tuple[int, builtins.list[StoredObject]]:
         kept = self._snapshots.get((token.version, kind.resource, address.namespace))
         if kept is None:
             raise expired(_EXPIRED)
         return token.version, [item for item in kept if item.key[1:] > token.start]
 
-    def _keep(self, key: tuple[int, str, str], items: builtins.list[Stored]) -> None:
+    def _keep(self, key: tuple[int, str, str], items: builtins.list[StoredObject]) -> None:
         if key not in self._snapshots:
             self._snapshots[key] = items
             while len(self._snapshots) > SNAPSHOTS:
@@ -190,9 +190,9 @@ class Reading:
             raise Refusal(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
 
 
-def _page(items: Iterator[Stored], limit: int) -> tuple[list[Stored], Iterator[Stored] | None]:
+def _page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
     """The first `limit` (0: all), and what comes after the one that follows them, None if none does."""
-    page: list[Stored] = []
+    page: list[StoredObject] = []
     for item in items:
         if limit > 0 and len(page) == limit:
             return page, items

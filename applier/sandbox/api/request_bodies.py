@@ -14,13 +14,22 @@ import orjson
 
 from applier.sandbox.api.options import WriteOptions
 from applier.sandbox.api.protobuf import MEDIA_TYPE, UnreadableError, read
-from applier.sandbox.api.request_path import Address
+from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.kinds import metadata as rules
-from applier.sandbox.kinds.go_types import Form
-from applier.sandbox.kinds.registry import Fitted, Kind
+from applier.sandbox.kinds.go_types import GoType
+from applier.sandbox.kinds.registry import Fitted, ServedKind
 from applier.sandbox.merge.json_patch import MOST_OPERATIONS, json_patch, merge_patch
 from applier.sandbox.merge.strategic_patch import strategic_merge
-from applier.sandbox.wire import Mistake, Refusal, Request, Subject, bad_request, invalid, invalid_object, shown
+from applier.sandbox.wire import (
+    Refusal,
+    RefusalSubject,
+    Request,
+    StatusCause,
+    bad_request,
+    invalid,
+    invalid_object,
+    shown,
+)
 
 Object = dict[str, Any]
 
@@ -33,7 +42,7 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
-def as_json(request: Request, form: Form | None) -> Request:
+def as_json(request: Request, form: GoType | None) -> Request:
     """A request whose body is JSON, where it was protobuf of something of this form. Raises Refusal (400)."""
     if form is None or media_type(request) != MEDIA_TYPE:
         return request
@@ -44,7 +53,7 @@ def as_json(request: Request, form: Form | None) -> Request:
     return replace(request, headers={**request.headers, "content-type": "application/json"}, body=body)
 
 
-def decoded(kind: Kind, request: Request) -> Object:
+def decoded(kind: ServedKind, request: Request) -> Object:
     """The body of a create or update, an object of this kind. Raises Refusal (400, 415, 422)."""
     body = request.body
     sent = media_type(request)
@@ -71,7 +80,7 @@ def decoded(kind: Kind, request: Request) -> Object:
     return obj
 
 
-def _check_type(kind: Kind, obj: Object, body: bytes) -> None:
+def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
     """apiVersion and kind must be those of the address; built-in kinds may leave them out."""
     api_version, name = obj.get("apiVersion"), obj.get("kind")
     if not kind.custom:
@@ -90,11 +99,11 @@ def _check_type(kind: Kind, obj: Object, body: bytes) -> None:
     elif name != kind.kind:
         metadata = obj.get("metadata")
         named = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
-        subject = Subject(kind.group, kind.plural, str(name), named)
+        subject = RefusalSubject(kind.group, kind.plural, str(name), named)
         raise invalid_object(subject, [invalid("kind", name, f"must be {kind.kind}")])
 
 
-def read_object(kind: Kind, obj: Object, options: WriteOptions, body: bytes) -> tuple[Object, tuple[str, ...]]:
+def read_object(kind: ServedKind, obj: Object, options: WriteOptions, body: bytes) -> tuple[Object, tuple[str, ...]]:
     """An object by the rules of its kind, and warnings. Raises Refusal (400)."""
     fitted = fit(kind, obj)
     told = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
@@ -129,7 +138,7 @@ def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
     )
 
 
-def fit(kind: Kind, obj: Object, *, merged: bool = False) -> Fitted:
+def fit(kind: ServedKind, obj: Object, *, merged: bool = False) -> Fitted:
     """As `Model.fit`, with the metadata read first. What was `merged` was read before."""
     metadata, unknown, mistake = rules.read(obj.get("metadata"))
     content = _whole(obj) if kind.custom and not merged else obj
@@ -165,7 +174,7 @@ def _warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...
     return tuple(f'unknown field "{path}"' for path in unknown) if options.validation == "Warn" else ()
 
 
-def check_place(metadata: Object, address: Address, *, name: str) -> None:
+def check_place(metadata: Object, address: RequestPath, *, name: str) -> None:
     """The name, where the address has one, and the namespace, where one is given, are those of the address."""
     if name:
         sent = metadata.get("name")
@@ -177,7 +186,7 @@ def check_place(metadata: Object, address: Address, *, name: str) -> None:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def change_of(kind: Kind, content_type: str, body: bytes) -> Callable[[Object], Any]:
+def change_of(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
     """What a patch does to an object. Raises Refusal (400, 413, 415); the result, PatchError."""
     if content_type == _JSON_PATCH:
         return _operations_of(body)
@@ -205,7 +214,7 @@ def _unreadable_patch(patched: Object, why: str) -> Refusal:
         422,
         "Invalid",
         f' "" is invalid: patch: {message}',
-        details={"causes": [Mistake("patch", "FieldValueInvalid", message).as_cause]},
+        details={"causes": [StatusCause("patch", "FieldValueInvalid", message).as_cause]},
     )
 
 
@@ -235,7 +244,7 @@ def _operations_of(body: bytes) -> Callable[[Object], Any]:
     return lambda live: json_patch(live, operations)
 
 
-def intent_of(kind: Kind, address: Address, body: bytes) -> Object:
+def intent_of(kind: ServedKind, address: RequestPath, body: bytes) -> Object:
     """The body of a server-side apply. Raises Refusal (400)."""
     try:
         intent = _whole(orjson.loads(body))
@@ -259,11 +268,11 @@ def intent_of(kind: Kind, address: Address, body: bytes) -> Object:
     return {**intent, "metadata": intent.get("metadata") or {}}
 
 
-def gvk(kind: Kind) -> str:
+def gvk(kind: ServedKind) -> str:
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 
-def read_patched(kind: Kind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
+def read_patched(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
     """A patched object by the rules of its kind, and warnings. Raises Refusal (422)."""
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'

@@ -13,7 +13,7 @@ from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RequestPath:
     """One resource request. `namespace` is empty for all namespaces and cluster scope, `name` for collections."""
 
     verb: str
@@ -44,7 +44,7 @@ def segments(target: str) -> list[str]:
     return [unquote(part) for part in path.strip("/").split("/")]
 
 
-def address(request: Request) -> Address:
+def address(request: Request) -> RequestPath:
     """The address of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
     match segments(request.target):
         case ["api", version, *rest]:
@@ -56,7 +56,7 @@ def address(request: Request) -> Address:
     query = query_of(request.target)
     namespace, plural, name, subresource = _place(rest)
     verb = _verb(request.method, name, subresource, query)
-    return Address(verb, group, version, plural, namespace, name, subresource, query)
+    return RequestPath(verb, group, version, plural, namespace, name, subresource, query)
 
 
 def _place(rest: list[str]) -> tuple[str, str, str, str]:

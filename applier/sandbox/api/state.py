@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from applier.sandbox.kinds.registry import Kind, Registry
-from applier.sandbox.storage.store import Key, Store, Stored
+from applier.sandbox.kinds.registry import Registry, ServedKind
+from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 
 
 @dataclass(slots=True)
-class State:
+class ApiState:
     """`clock` answers seconds since 1970, `new_uid` a text that was never used before; tests bring their own."""
 
     store: Store
@@ -27,17 +27,17 @@ class State:
         """The time as objects show it: RFC 3339, UTC, whole seconds."""
         return timestamp(int(self.clock()))
 
-    def read(self, kind: Kind, key: Key) -> Object | None:
+    def read(self, kind: ServedKind, key: StoredKey) -> Object | None:
         """An object as its kind shows it, to work on."""
         stored = self.store.get(key)
         return opened(kind, stored) if stored else None
 
-    def write(self, key: Key, obj: Object) -> Stored:
+    def write(self, key: StoredKey, obj: Object) -> StoredObject:
         """Store an object; `obj` gets its resourceVersion."""
         return self.store.put(key, stored_form(obj))
 
 
-def opened(kind: Kind, stored: Stored) -> Object:
+def opened(kind: ServedKind, stored: StoredObject) -> Object:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.object()}
 
 

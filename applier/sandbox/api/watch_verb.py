@@ -15,25 +15,25 @@ import orjson
 
 from applier.sandbox.api.options import list_options
 from applier.sandbox.api.read_verbs import Match, selection
-from applier.sandbox.api.request_path import Address
-from applier.sandbox.api.state import State
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.printing.representations import Look, object_bytes
-from applier.sandbox.storage.store import Event, Stored
+from applier.sandbox.api.request_path import RequestPath
+from applier.sandbox.api.state import ApiState
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.printing.representations import Representation, object_bytes
+from applier.sandbox.storage.store import StoredObject, StoreEvent
 from applier.sandbox.wire import Refusal, expired
 
 LONGEST, BOOKMARK_EVERY = 3600.0, 60.0
 """Seconds: the most that a watch lasts, and between two bookmarks of one that nothing happens to."""
 
 
-class Watching:
+class WatchVerb:
     """`served` says whether a kind is still served: a watch ends with its kind."""
 
-    def __init__(self, state: State, *, served: Callable[[Kind], bool]) -> None:
+    def __init__(self, state: ApiState, *, served: Callable[[ServedKind], bool]) -> None:
         self._state = state
         self._served = served
 
-    def watch(self, kind: Kind, address: Address, look: Look) -> AsyncIterator[bytes]:
+    def watch(self, kind: ServedKind, address: RequestPath, look: Representation) -> AsyncIterator[bytes]:
         """The events, as lines of JSON. Raises Refusal (400, 422, 500) at once."""
         matches, _ = selection(kind, address)
         options = list_options(address.query, watching=True)
@@ -83,7 +83,7 @@ class Watching:
 class _Cursor:
     """One watcher's place in the history."""
 
-    def __init__(self, state: State, kind: Kind, namespace: str, matches: Match, look: Look) -> None:
+    def __init__(self, state: ApiState, kind: ServedKind, namespace: str, matches: Match, look: Representation) -> None:
         self.kind = kind
         self.position = 0
         self._state = state
@@ -111,7 +111,7 @@ class _Cursor:
                 yield from self._told(event)
         self.position = max(self.position, self._state.store.version)
 
-    def _told(self, event: Event) -> Iterator[bytes]:
+    def _told(self, event: StoreEvent) -> Iterator[bytes]:
         """An object that comes to be selected is added, one that no longer is deleted."""
         before = event.before is not None and self._matches(event.before)
         after = event.type != "DELETED" and self._matches(event.after)
@@ -120,7 +120,7 @@ class _Cursor:
         elif before:
             yield self._event(b"DELETED", event.after if event.type == "DELETED" else _last_seen(event))
 
-    def _event(self, kind: bytes, stored: Stored) -> bytes:
+    def _event(self, kind: bytes, stored: StoredObject) -> bytes:
         return _line(kind, object_bytes(self.kind, stored, self._look))
 
     def bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
@@ -132,12 +132,12 @@ class _Cursor:
         return _line(b"BOOKMARK", orjson.dumps(obj))
 
 
-def _last_seen(event: Event) -> Stored:
+def _last_seen(event: StoreEvent) -> StoredObject:
     """The object as it was while it was selected, with the version of its leaving."""
     assert event.before is not None
     obj = event.before.object()
     obj["metadata"]["resourceVersion"] = str(event.version)
-    return Stored(event.before.key, event.version, event.before.uid, orjson.dumps(obj), event.before.labels)
+    return StoredObject(event.before.key, event.version, event.before.uid, orjson.dumps(obj), event.before.labels)
 
 
 def _line(kind: bytes, obj: bytes) -> bytes:

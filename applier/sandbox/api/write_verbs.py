@@ -24,18 +24,18 @@ from applier.sandbox.api.request_bodies import (
     read_object,
     read_patched,
 )
-from applier.sandbox.api.request_path import Address
-from applier.sandbox.api.state import State
+from applier.sandbox.api.request_path import RequestPath
+from applier.sandbox.api.state import ApiState
 from applier.sandbox.kinds import metadata as rules
-from applier.sandbox.kinds.registry import Kind
+from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.kinds.scale import scale_of, with_scale
 from applier.sandbox.kinds.server_fields import SERVERS_OWN, counted, generated_name, keep_servers_own, ordered, within
 from applier.sandbox.kinds.strategies import CONDITIONAL, CREATED_BY_UPDATE, NAME_RULES
 from applier.sandbox.merge import (
     ApplyConflicts,
+    FieldManager,
+    MergeType,
     NotTyped,
-    Type,
-    Writer,
     apply,
     keep_times,
     reset_by,
@@ -43,11 +43,11 @@ from applier.sandbox.merge import (
 )
 from applier.sandbox.merge.json_patch import PatchError
 from applier.sandbox.merge.values import equal
-from applier.sandbox.storage.store import Key, Stored
+from applier.sandbox.storage.store import StoredKey, StoredObject
 from applier.sandbox.wire import (
     Refusal,
+    RefusalSubject,
     Request,
-    Subject,
     already_exists,
     bad_request,
     conflict,
@@ -64,27 +64,27 @@ _MODIFIED = "the object has been modified; please apply your changes to the late
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The outcome of a write: the object as answered, whether it is new, and warnings for the client."""
 
     obj: Object
     created: bool = False
     warnings: tuple[str, ...] = ()
-    stored: Stored | None = None
+    stored: StoredObject | None = None
 
 
-class Writing:
+class WriteVerbs:
     """The write verbs. `check_namespace` refuses what cannot be created where it is asked for; `gone` is told what is
     removed with its last finalizer; `scale` is the kind that scales are.
     """
 
     def __init__(
         self,
-        state: State,
+        state: ApiState,
         *,
-        check_namespace: Callable[[Kind, Key], None],
-        gone: Callable[[Kind, Stored], None],
-        scale: Kind,
+        check_namespace: Callable[[ServedKind, StoredKey], None],
+        gone: Callable[[ServedKind, StoredObject], None],
+        scale: ServedKind,
     ) -> None:
         self._state = state
         self._scale = scale
@@ -93,7 +93,7 @@ class Writing:
 
     # ---- verbs
 
-    def create(self, kind: Kind, address: Address, request: Request) -> Written:
+    def create(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
         options = write_options(request, address.query, "create")
         obj = decoded(kind, request)
         obj, warnings = read_object(kind, obj, options, request.body)
@@ -106,7 +106,7 @@ class Writing:
             metadata["name"] = generated_name(prefix, uid)
         return self._new(kind, address, obj, uid, options, warnings)
 
-    def update(self, kind: Kind, address: Address, request: Request) -> Written:
+    def update(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
         options = write_options(request, address.query, "update")
         obj = decoded(kind, request)
         obj, warnings = read_object(kind, obj, options, request.body)
@@ -117,7 +117,7 @@ class Writing:
             raise not_found(kind.subject(address.name))
         sent = obj["metadata"]
         if live and (kind.custom or kind.resource in CONDITIONAL) and not sent.get("resourceVersion"):
-            subject = Subject(kind.group, kind.plural, kind.plural, address.name)
+            subject = RefusalSubject(kind.group, kind.plural, kind.plural, address.name)
             raise invalid_object(subject, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
         _check_version(kind, sent, live)
         uid = live["metadata"]["uid"] if live else ""
@@ -132,7 +132,7 @@ class Writing:
             return self._new(kind, address, obj, self._state.new_uid(), options, warnings)
         return self._updated(kind, address, live, obj, options, warnings)
 
-    def patch(self, kind: Kind, address: Address, request: Request) -> Written:
+    def patch(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
         content_type = media_type(request)
         if content_type == APPLY:
             return self._apply(kind, address, request)
@@ -146,7 +146,7 @@ class Writing:
         _check_version(kind, obj["metadata"], live)
         return self._updated(kind, address, live, obj, options, warnings)
 
-    def scale(self, kind: Kind, address: Address, request: Request) -> Written:
+    def scale(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
         """An update or patch of an object's scale; answers the object."""
         options = write_options(request, address.query, address.verb)
         live = self._state.read(kind, kind.key(address.namespace, address.name))
@@ -165,7 +165,7 @@ class Writing:
         _check_version(kind, sent["metadata"], live)
         return self._updated(kind, address, live, with_scale(kind, live, sent), options, warnings)
 
-    def _apply(self, kind: Kind, address: Address, request: Request) -> Written:
+    def _apply(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
         options = write_options(request, address.query, "patch", apply=True)
         intent = intent_of(kind, address, request.body)
         key = kind.key(address.namespace, address.name)
@@ -203,15 +203,23 @@ class Writing:
     # ---- the common path
 
     def _new(
-        self, kind: Kind, address: Address, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
-    ) -> Written:
+        self,
+        kind: ServedKind,
+        address: RequestPath,
+        obj: Object,
+        uid: str,
+        options: WriteOptions,
+        warnings: tuple[str, ...],
+    ) -> WriteResult:
         if kind.namespaced:
             obj["metadata"]["namespace"] = address.namespace
         obj = kind.model.default(obj, None)
         obj = track_update(None, obj, self._writer(kind, address, options))
         return self._created(kind, obj, uid, options, warnings)
 
-    def _created(self, kind: Kind, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]) -> Written:
+    def _created(
+        self, kind: ServedKind, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
+    ) -> WriteResult:
         metadata = obj["metadata"]
         for name in (*SERVERS_OWN, "resourceVersion"):
             metadata.pop(name, None)
@@ -228,17 +236,17 @@ class Writing:
             raise already_exists(kind.subject(key.name))
         obj["metadata"] = ordered(obj["metadata"])
         stored = None if options.dry_run else self._state.write(key, obj)
-        return Written(obj, True, warnings, stored)
+        return WriteResult(obj, True, warnings, stored)
 
     def _updated(
         self,
-        kind: Kind,
-        address: Address,
+        kind: ServedKind,
+        address: RequestPath,
         live: Object,
         obj: Object,
         options: WriteOptions,
         warnings: tuple[str, ...],
-    ) -> Written:
+    ) -> WriteResult:
         sent = obj["metadata"]
         for name in ("uid", "namespace"):
             if name in live["metadata"]:
@@ -250,13 +258,13 @@ class Writing:
 
     def _finish(
         self,
-        kind: Kind,
-        address: Address,
+        kind: ServedKind,
+        address: RequestPath,
         live: Object,
         obj: Object,
         options: WriteOptions,
         warnings: tuple[str, ...],
-    ) -> Written:
+    ) -> WriteResult:
         """From the object that a client wants to the one that is stored."""
         reset = reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources)
         obj = within(kind, address.subresource, live, obj, reset)
@@ -266,20 +274,20 @@ class Writing:
         final = keep_times(live, obj)
         key = kind.key(address.namespace, address.name)
         if final is live:
-            return Written(live, False, warnings, self._state.store.get(key))
+            return WriteResult(live, False, warnings, self._state.store.get(key))
         if kind.model.generation and not equal(counted(kind, final), counted(kind, live)):
             final["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self._validate(kind, final, live)
         final["metadata"] = metadata = ordered(final["metadata"])
         if options.dry_run:
-            return Written(final, False, warnings)
+            return WriteResult(final, False, warnings)
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and not is_held(kind, final):
             if removed := self._state.store.remove(key):
                 self._gone(kind, removed)
-            return Written(final, False, warnings)
-        return Written(final, False, warnings, self._state.write(key, final))
+            return WriteResult(final, False, warnings)
+        return WriteResult(final, False, warnings, self._state.write(key, final))
 
-    def _validate(self, kind: Kind, obj: Object, live: Object | None) -> None:
+    def _validate(self, kind: ServedKind, obj: Object, live: Object | None) -> None:
         standard = not kind.custom and kind.group != "apiextensions.k8s.io"
         mistakes = rules.validate(
             obj["metadata"], rule=NAME_RULES.get(kind.resource, "subdomain"), standard_finalizers=standard
@@ -290,14 +298,14 @@ class Writing:
         if mistakes:
             raise invalid_object(kind.subject(obj["metadata"].get("name", "")), mistakes)
 
-    def _writer(self, kind: Kind, address: Address, options: WriteOptions) -> Writer:
-        others: Mapping[str, Type] | None = None
+    def _writer(self, kind: ServedKind, address: RequestPath, options: WriteOptions) -> FieldManager:
+        others: Mapping[str, MergeType] | None = None
         if kind.custom:
             versions = [
                 self._state.kinds.find(kind.group, one, kind.plural) for one in self._state.kinds.versions(kind.group)
             ]
             others = {one.api_version: one.model.type for one in versions if one and one is not kind}
-        return Writer(
+        return FieldManager(
             manager=options.manager,
             type=kind.model.type,
             version=kind.api_version,
@@ -321,7 +329,7 @@ def _patched(change: Callable[[Object], Any], live: Object) -> Object:
     return patched
 
 
-def _check_version(kind: Kind, sent: Object, live: Object | None) -> None:
+def _check_version(kind: ServedKind, sent: Object, live: Object | None) -> None:
     version = sent.get("resourceVersion")
     if not version or version == "0":
         return

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.api.state import State, opened, stored_form
+from applier.sandbox.api.state import ApiState, opened, stored_form
 from applier.sandbox.kinds.custom import Custom
-from applier.sandbox.kinds.registry import ALL_VERBS, Column, Kind, Registry, ScalePaths
-from applier.sandbox.storage.store import Key
+from applier.sandbox.kinds.registry import ALL_VERBS, Column, Registry, ScalePaths, ServedKind
+from applier.sandbox.storage.store import StoredKey
 from renderer.schema import Evaluate
 
 Object = dict[str, Any]
@@ -24,10 +24,10 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _ACCEPTED, _ESTABLISHED, _TERMINATING = "NamesAccepted", "Established", "Terminating"
 
 
-class Definitions:
+class CrdController:
     """`evaluate` judges the CEL rules of custom kinds; without it they are not checked."""
 
-    def __init__(self, state: State, *, schemas: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
+    def __init__(self, state: ApiState, *, schemas: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
         self._state = state
         self._schemas = schemas
         self._evaluate = evaluate
@@ -36,7 +36,7 @@ class Definitions:
 
     def settle(self, name: str) -> None:
         """Bring what is served, and the definition's status, to what the definition says."""
-        key = Key(RESOURCE, "", name)
+        key = StoredKey(RESOURCE, "", name)
         stored = self._state.store.get(key)
         kind = self._state.kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         if stored is None or kind is None:
@@ -74,9 +74,9 @@ class Definitions:
             if kind.version == storage:
                 self._reread(kind)
 
-    def _reread(self, kind: Kind) -> None:
+    def _reread(self, kind: ServedKind) -> None:
         for place in self._state.store.shelf(kind.resource).keys(None):
-            key = Key(kind.resource, *place)
+            key = StoredKey(kind.resource, *place)
             obj = self._state.read(kind, key)
             assert obj is not None
             shown = kind.model.default(kind.model.fit(obj).obj, None)
@@ -88,10 +88,10 @@ class Definitions:
         if place := self._served.pop(name, None):
             self._state.kinds.remove(*place)
 
-    def _kinds(self, spec: Object) -> list[Kind]:
+    def _kinds(self, spec: Object) -> list[ServedKind]:
         names = spec["names"]
         return [
-            Kind(
+            ServedKind(
                 spec["group"],
                 version["name"],
                 names["kind"],
@@ -127,7 +127,7 @@ class Definitions:
                 return f"ListKind:{names['listKind']}"
         return ""
 
-    def _others(self, name: str, group: str) -> list[Kind]:
+    def _others(self, name: str, group: str) -> list[ServedKind]:
         registry: Registry = self._state.kinds
         own = self._served.get(name)
         found = [kind for version in registry.versions(group) for kind in registry.kinds(group, version)]
@@ -173,7 +173,7 @@ class Definitions:
             stored_versions = [*stored_versions, storage]
         return {"conditions": conditions, "acceptedNames": accepted, "storedVersions": stored_versions}
 
-    def _finish(self, key: Key, obj: Object) -> None:
+    def _finish(self, key: StoredKey, obj: Object) -> None:
         """A definition that is being deleted goes when the last of its objects is gone."""
         spec = obj["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from applier.sandbox.api.delete_verbs import Deleting
+from applier.sandbox.api.delete_verbs import DeleteVerbs
 from applier.sandbox.api.options import DeleteOptions
-from applier.sandbox.api.state import State, opened
+from applier.sandbox.api.state import ApiState, opened
 from applier.sandbox.controllers.crds import RESOURCE as DEFINITIONS
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.storage.store import Key, Stored
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.storage.store import StoredKey, StoredObject
 
 Object = dict[str, Any]
 
@@ -26,18 +26,18 @@ class Collector:
     wait for their dependents, and uids of owners that are gone.
     """
 
-    def __init__(self, state: State, deleting: Deleting) -> None:
+    def __init__(self, state: ApiState, deleting: DeleteVerbs) -> None:
         self._state = state
         self._deleting = deleting
         self._gone: list[str] = []
-        self._waiting: list[Key] = []
+        self._waiting: list[StoredKey] = []
 
-    def removed(self, stored: Stored) -> None:
+    def removed(self, stored: StoredObject) -> None:
         """An object is gone for good; its dependents are looked at in the next step."""
         if stored.uid not in self._gone:
             self._gone.append(stored.uid)
 
-    def marked(self, key: Key) -> None:
+    def marked(self, key: StoredKey) -> None:
         """An object is being deleted and something may have to be done for that."""
         if key not in self._waiting:
             self._waiting.append(key)
@@ -67,16 +67,16 @@ class Collector:
                     self.marked(key)
         return self._state.store.version != version
 
-    def _kind(self, key: Key) -> Kind | None:
+    def _kind(self, key: StoredKey) -> ServedKind | None:
         return self._state.kinds.stored(key.resource)
 
-    def _has_work(self, stored: Stored) -> bool:
+    def _has_work(self, stored: StoredObject) -> bool:
         if stored.key.resource in ("namespaces", DEFINITIONS):
             return True
         finalizers = stored.object()["metadata"].get("finalizers") or ()
         return _FOREGROUND in finalizers or _ORPHAN in finalizers
 
-    def _advance(self, key: Key) -> None:
+    def _advance(self, key: StoredKey) -> None:
         if key.resource == "namespaces":
             self._empty_namespace(key)
         elif key.resource == DEFINITIONS:
@@ -86,7 +86,7 @@ class Collector:
 
     # ---- owners and dependents
 
-    def _collect(self, key: Key) -> None:
+    def _collect(self, key: StoredKey) -> None:
         """A dependent of an owner that is gone: deleted when no owner is left, else it forgets those that are gone."""
         kind, stored = self._kind(key), self._state.store.get(key)
         if kind is None or stored is None:
@@ -106,7 +106,7 @@ class Collector:
         owner = self._state.store.find(uid)
         return owner is not None and owner.key.namespace in ("", namespace)
 
-    def _propagate(self, key: Key) -> None:
+    def _propagate(self, key: StoredKey) -> None:
         kind, stored = self._kind(key), self._state.store.get(key)
         if kind is None or stored is None:
             return
@@ -122,7 +122,7 @@ class Collector:
             if not blocking:
                 self._drop_finalizer(kind, key, _FOREGROUND)
 
-    def _delete_first(self, key: Key, owner: str) -> bool:
+    def _delete_first(self, key: StoredKey, owner: str) -> bool:
         """Delete a dependent; whether the owner has to wait until it is gone."""
         kind, stored = self._kind(key), self._state.store.get(key)
         if kind is None or stored is None:
@@ -137,7 +137,7 @@ class Collector:
         )
         return blocks and self._state.store.get(key) is not None
 
-    def _forget_owner(self, key: Key, uid: str) -> None:
+    def _forget_owner(self, key: StoredKey, uid: str) -> None:
         kind, stored = self._kind(key), self._state.store.get(key)
         if kind is None or stored is None:
             return
@@ -148,7 +148,7 @@ class Collector:
             del obj["metadata"]["ownerReferences"]
         self._state.write(key, obj)
 
-    def _drop_finalizer(self, kind: Kind, key: Key, name: str) -> None:
+    def _drop_finalizer(self, kind: ServedKind, key: StoredKey, name: str) -> None:
         stored = self._state.store.get(key)
         if stored is None:
             return
@@ -164,7 +164,7 @@ class Collector:
 
     # ---- namespaces and definitions
 
-    def _empty_namespace(self, key: Key) -> None:
+    def _empty_namespace(self, key: StoredKey) -> None:
         """Delete all that is in a namespace; without content it loses its own finalizer and goes."""
         content = self._content_of(key.name)
         for inner_kind, inner in content:
@@ -185,16 +185,16 @@ class Collector:
             if removed:
                 self.removed(removed)
 
-    def _content_of(self, namespace: str) -> list[tuple[Kind, Key]]:
-        found: list[tuple[Kind, Key]] = []
+    def _content_of(self, namespace: str) -> list[tuple[ServedKind, StoredKey]]:
+        found: list[tuple[ServedKind, StoredKey]] = []
         for resource in self._state.store.resources():
             kind = self._state.kinds.stored(resource)
             if kind and kind.namespaced:
                 keys = self._state.store.shelf(resource).keys(namespace)
-                found += [(kind, Key(resource, *place)) for place in keys]
+                found += [(kind, StoredKey(resource, *place)) for place in keys]
         return found
 
-    def _empty_definition(self, key: Key) -> None:
+    def _empty_definition(self, key: StoredKey) -> None:
         """Delete all objects of a custom kind; `Definitions.settle` removes the definition after the last."""
         stored = self._state.store.get(key)
         assert stored is not None
@@ -204,7 +204,7 @@ class Collector:
         if kind is None:
             return
         for place in self._state.store.shelf(resource).keys(None):
-            found = self._state.store.get(Key(resource, *place))
+            found = self._state.store.get(StoredKey(resource, *place))
             if found and not found.deleting:
                 self._deleting.delete(kind, *place, _BACKGROUND)
 

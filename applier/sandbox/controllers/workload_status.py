@@ -19,7 +19,7 @@ Patches = Mapping[str, Object]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkloadProgress:
     """Where a rollout is: `part` of it done (0 to 1), or `failed`. `earlier` replicas were available before it."""
 
     part: float
@@ -47,7 +47,7 @@ def _replicas(obj: Object) -> int:
     return count if isinstance(count, int) else 1
 
 
-def _deployment(obj: Object, progress: Progress) -> Patches:
+def _deployment(obj: Object, progress: WorkloadProgress) -> Patches:
     wanted, updated = _replicas(obj), progress.of(_replicas(obj))
     available = min(wanted, max(updated, progress.earlier))
     enough = available >= wanted
@@ -84,7 +84,7 @@ def _revision(obj: Object) -> str:
     return f"{obj['metadata']['name']}-{hashlib.blake2b(template, digest_size=5).hexdigest()}"
 
 
-def _stateful_set(obj: Object, progress: Progress) -> Patches:
+def _stateful_set(obj: Object, progress: WorkloadProgress) -> Patches:
     wanted, updated, revision = _replicas(obj), progress.of(_replicas(obj)), _revision(obj)
     current = (obj.get("status") or {}).get("currentRevision") or revision
     available = min(wanted, max(updated, progress.earlier))
@@ -102,7 +102,7 @@ def _stateful_set(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": status}}
 
 
-def _daemon_set(obj: Object, progress: Progress) -> Patches:
+def _daemon_set(obj: Object, progress: WorkloadProgress) -> Patches:
     """On the one node that there would be."""
     ready = int(progress.part)
     status = {
@@ -118,7 +118,7 @@ def _daemon_set(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": status}}
 
 
-def _replica_set(obj: Object, progress: Progress) -> Patches:
+def _replica_set(obj: Object, progress: WorkloadProgress) -> Patches:
     ready = progress.of(_replicas(obj))
     status = {
         "observedGeneration": obj["metadata"].get("generation", 1),
@@ -130,7 +130,7 @@ def _replica_set(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": status}}
 
 
-def _disruption_budget(obj: Object, progress: Progress) -> Patches:
+def _disruption_budget(obj: Object, progress: WorkloadProgress) -> Patches:
     """There are no pods, so none may be disrupted."""
     condition = _plain(_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now))
     generation = obj["metadata"].get("generation", 1)
@@ -139,7 +139,7 @@ def _disruption_budget(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": {"observedGeneration": generation, **counts, "conditions": conditions}}}
 
 
-def _job(obj: Object, progress: Progress) -> Patches:
+def _job(obj: Object, progress: WorkloadProgress) -> Patches:
     completions = (obj.get("spec") or {}).get("completions") or 1
     status: Object = {"startTime": (obj.get("status") or {}).get("startTime") or progress.now}
     if progress.failed:
@@ -165,7 +165,7 @@ def _plain(condition: Object) -> Object:
     return {name: value for name, value in condition.items() if name != "lastUpdateTime"}
 
 
-def _pod(obj: Object, progress: Progress) -> Patches:
+def _pod(obj: Object, progress: WorkloadProgress) -> Patches:
     if progress.failed:
         return {"status": {"status": {"phase": "Failed", "reason": "Error"}}}
     ready = progress.part == 1
@@ -186,14 +186,14 @@ def _pod(obj: Object, progress: Progress) -> Patches:
     return {"status": {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}}
 
 
-def _service(obj: Object, progress: Progress) -> Patches:
+def _service(obj: Object, progress: WorkloadProgress) -> Patches:
     """An address of TEST-NET-1 (RFC 5737), which leads nowhere, for those that ask for a load balancer."""
     if (obj.get("spec") or {}).get("type") != "LoadBalancer" or progress.part < 1:
         return {}
     return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _address(obj), "ipMode": "VIP"}]}}}}
 
 
-def _ingress(obj: Object, progress: Progress) -> Patches:
+def _ingress(obj: Object, progress: WorkloadProgress) -> Patches:
     if progress.part < 1:
         return {}
     return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _address(obj)}]}}}}
@@ -203,7 +203,7 @@ def _address(obj: Object) -> str:
     return f"192.0.2.{int(hashlib.blake2b(obj['metadata']['uid'].encode(), digest_size=2).hexdigest(), 16) % 254 + 1}"
 
 
-def _claim(obj: Object, progress: Progress) -> Patches:
+def _claim(obj: Object, progress: WorkloadProgress) -> Patches:
     if progress.part < 1:
         return {}
     spec = obj.get("spec") or {}
@@ -214,7 +214,7 @@ def _claim(obj: Object, progress: Progress) -> Patches:
     return {"": {"spec": {"volumeName": volume}}, "status": {"status": status}}
 
 
-STATUS: Final[Mapping[str, Callable[[Object, Progress], Patches]]] = {
+STATUS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches]]] = {
     "daemonsets.apps": _daemon_set,
     "deployments.apps": _deployment,
     "ingresses.networking.k8s.io": _ingress,

@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from applier.sandbox.api.state import State
-from applier.sandbox.controllers.workload_status import STATUS, Object, Progress
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.storage.store import Key
+from applier.sandbox.api.state import ApiState
+from applier.sandbox.controllers.workload_status import STATUS, Object, WorkloadProgress
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.storage.store import StoredKey
 from applier.sandbox.wire import Request, Response
 from renderer.frozen import dataclass
 
@@ -41,14 +41,14 @@ class Rule:
     namespace: str = "*"
     name: str = "*"
 
-    def meets(self, key: Key) -> bool:
+    def meets(self, key: StoredKey) -> bool:
         return all(map(fnmatchcase, key, (self.resource, self.namespace, self.name)))
 
 
 class Behaves(Protocol):
     """Says what happens to workloads."""
 
-    def behaviour(self, key: Key) -> Behaviour:
+    def behaviour(self, key: StoredKey) -> Behaviour:
         """Of the object with this key."""
 
 
@@ -59,7 +59,7 @@ class Script:
     rules: tuple[Rule, ...] = ()
     otherwise: Behaviour = Behaviour()
 
-    def behaviour(self, key: Key) -> Behaviour:
+    def behaviour(self, key: StoredKey) -> Behaviour:
         return next((rule.behaviour for rule in self.rules if rule.meets(key)), self.otherwise)
 
 
@@ -72,13 +72,13 @@ class _Rollout:
 class Workloads:
     """`request` carries out what the controllers ask for. `script` may be replaced at any time."""
 
-    def __init__(self, state: State, request: Callable[[Request], Response], script: Behaves) -> None:
+    def __init__(self, state: ApiState, request: Callable[[Request], Response], script: Behaves) -> None:
         self.script = script
         self._state = state
         self._request = request
         self._seen: dict[str, int] = dict.fromkeys(STATUS, -1)
-        self._content: dict[Key, Any] = {}
-        self._active: dict[Key, _Rollout] = {}
+        self._content: dict[StoredKey, Any] = {}
+        self._active: dict[StoredKey, _Rollout] = {}
 
     def tick(self) -> bool:
         """Report what is due; whether anything was."""
@@ -95,7 +95,7 @@ class Workloads:
         """
         return min(filter(None, (self._ends(key, rollout) for key, rollout in self._active.items())), default=None)
 
-    def _ends(self, key: Key, rollout: _Rollout) -> float | None:
+    def _ends(self, key: StoredKey, rollout: _Rollout) -> float | None:
         behaviour = self.script.behaviour(key)
         match behaviour.outcome:
             case "hang":
@@ -111,7 +111,7 @@ class Workloads:
         shelf, seen = self._state.store.shelf(resource), self._seen[resource]
         self._seen[resource] = self._state.store.version
         if seen < shelf.forgotten or seen < 0:
-            keys = {Key(resource, *place) for place in shelf.keys(None)}
+            keys = {StoredKey(resource, *place) for place in shelf.keys(None)}
         else:
             keys = {event.after.key for event in shelf.since(seen)}
         for key in sorted(keys):
@@ -127,7 +127,7 @@ class Workloads:
                 earlier = (obj.get("status") or {}).get("availableReplicas", 0)
                 self._active[key] = _Rollout(self._state.clock(), earlier)
 
-    def _advance(self, key: Key, rollout: _Rollout) -> bool:
+    def _advance(self, key: StoredKey, rollout: _Rollout) -> bool:
         stored = self._state.store.get(key)
         kind = self._state.kinds.stored(key.resource)
         if stored is None or kind is None:
@@ -145,21 +145,21 @@ class Workloads:
                 changed |= self._patch(kind, key, subresource, patch)
         return changed
 
-    def _progress(self, behaviour: Behaviour, rollout: _Rollout) -> Progress:
+    def _progress(self, behaviour: Behaviour, rollout: _Rollout) -> WorkloadProgress:
         elapsed, now = self._state.clock() - rollout.since, self._state.now()
         part = 1.0 if elapsed >= behaviour.seconds else elapsed / behaviour.seconds
         match behaviour.outcome:
             case "hang":
-                return Progress(0.0, False, rollout.earlier, now)
+                return WorkloadProgress(0.0, False, rollout.earlier, now)
             case "fail":
-                return Progress(0.0, part == 1, rollout.earlier, now)
+                return WorkloadProgress(0.0, part == 1, rollout.earlier, now)
             case "flap":
                 ready = int(elapsed / max(behaviour.seconds, 0.001)) % 2 == 1
-                return Progress(float(ready), False, 0, now)
+                return WorkloadProgress(float(ready), False, 0, now)
             case _:
-                return Progress(part, False, rollout.earlier, now)
+                return WorkloadProgress(part, False, rollout.earlier, now)
 
-    def _patch(self, kind: Kind, key: Key, subresource: str, patch: Object) -> bool:
+    def _patch(self, kind: ServedKind, key: StoredKey, subresource: str, patch: Object) -> bool:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         place = f"/namespaces/{key.namespace}" if kind.namespaced else ""
         target = f"{root}{place}/{kind.plural}/{key.name}" + (f"/{subresource}" if subresource else "")

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 import orjson
 
-from applier.sandbox.api.request_path import Address, address
+from applier.sandbox.api.request_path import RequestPath, address
 from applier.sandbox.endpoints.transport import Door
 from applier.sandbox.wire import DroppedError, Refusal, Request, Response, UnknownPathError
 from renderer.frozen import dataclass
@@ -78,7 +78,7 @@ _PARTS = ("verb", "plural", "namespace", "name", "subresource")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """What befalls which requests: patterns for verb (`get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     `deletecollection`), plural, namespace, name and subresource. It spares the first `after` of them and befalls the next `times`
     (None: all).
@@ -93,7 +93,7 @@ class Fault:
     times: int | None = None
     subresource: str = "*"
 
-    def meets(self, where: Address) -> bool:
+    def meets(self, where: RequestPath) -> bool:
         return all(fnmatchcase(getattr(where, part), getattr(self, part)) for part in _PARTS)
 
 
@@ -111,14 +111,14 @@ _REASONS = {
 
 
 @dataclass(slots=True)
-class Faulty:
+class FaultInjector:
     """A door with faults. `faults` may be replaced at any time; `met` has every fault that befell a request."""
 
     door: Door
-    faults: Sequence[Fault] = ()
+    faults: Sequence[InjectedFault] = ()
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    met: list[Fault] = field(default_factory=list)
-    _counts: dict[Fault, int] = field(default_factory=dict)
+    met: list[InjectedFault] = field(default_factory=list)
+    _counts: dict[InjectedFault, int] = field(default_factory=dict)
     _earlier: dict[str, Response] = field(default_factory=dict)
 
     async def answer(self, request: Request) -> Response:
@@ -151,7 +151,7 @@ class Faulty:
             case _:
                 return await self._remembered(request)
 
-    def _fault(self, request: Request) -> Fault | None:
+    def _fault(self, request: Request) -> InjectedFault | None:
         try:
             where = address(request)
         except (UnknownPathError, Refusal):

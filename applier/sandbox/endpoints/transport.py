@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 
 from applier.kube.cluster import KubeCluster
-from applier.kube.transport_port import Answer, BrokenError, NotSentError, Streamed
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Streamed
 from applier.sandbox.wire import DroppedError, Request, Response
 
 Door = Callable[[Request], Awaitable[Response]]
@@ -40,7 +40,9 @@ class SandboxTransport:
         self.name = name
         self._door = door
 
-    async def send(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+    async def send(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> HttpAnswer:
         lower = {key.lower(): value for key, value in headers.items()}
         await asyncio.sleep(0)  # others may go first, as with a real server
         try:
@@ -50,7 +52,7 @@ class SandboxTransport:
                 raise BrokenError(str(dropped)) from None
             raise NotSentError(str(dropped)) from None
         assert response.stream is None, "a watch is read by Sandbox.handle"
-        return Answer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
+        return HttpAnswer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:

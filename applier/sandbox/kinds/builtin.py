@@ -10,15 +10,15 @@ from typing import Any
 from applier.sandbox.kinds.admission import COMPLETIONS
 from applier.sandbox.kinds.decoding import Decoder, MisfitError
 from applier.sandbox.kinds.defaults import OF_METADATA
-from applier.sandbox.kinds.go_types import Form, Structures
-from applier.sandbox.kinds.registry import Fitted, Kind
+from applier.sandbox.kinds.go_types import GoType, Structures
+from applier.sandbox.kinds.registry import Fitted, ServedKind
 from applier.sandbox.kinds.scale import OF_BUILT_IN
 from applier.sandbox.kinds.strategies import COUNTING
 from applier.sandbox.kinds.validation import RULES, by_schema
-from applier.sandbox.merge import DEDUCED, Type, type_of_schema
-from applier.sandbox.wire import Mistake
+from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
+from applier.sandbox.wire import StatusCause
 from renderer import builtin_kinds
-from renderer.builtin_kinds import Bundle
+from renderer.builtin_kinds import BuiltinSchemas
 
 Object = dict[str, Any]
 
@@ -32,7 +32,9 @@ _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 class BuiltIn:
     """A `Model` by published schema; `form` None, where none is published, takes anything."""
 
-    def __init__(self, kind: str, form: Form | None, bundle: Bundle, *, resource: str, has_status: bool) -> None:
+    def __init__(
+        self, kind: str, form: GoType | None, bundle: BuiltinSchemas, *, resource: str, has_status: bool
+    ) -> None:
         self._resource = resource
         self._has_status = has_status and form is not None
         self._form = form
@@ -40,7 +42,7 @@ class BuiltIn:
         self._decoder = Decoder(kind)
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> GoType | None:
         return self._form
 
     @property
@@ -52,7 +54,7 @@ class BuiltIn:
         return self._form.zero if self._form else {}
 
     @cached_property
-    def type(self) -> Type:
+    def type(self) -> MergeType:
         if not self._form:
             return DEDUCED
         return type_of_schema(self.schema, crd=False, definitions=self._definitions)
@@ -93,7 +95,7 @@ class BuiltIn:
             change(obj, live)
         return obj
 
-    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+    def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
         rule = RULES.get(self._resource)
         found = list(by_schema(self._form, obj)) if self._form else []
         if rule:
@@ -109,12 +111,12 @@ def structures() -> Structures:
 
 
 @cache
-def built_in_kinds() -> tuple[Kind, ...]:
+def built_in_kinds() -> tuple[ServedKind, ...]:
     """Every built-in kind that is stored as objects. They are values: all sandboxes of a process share them."""
     return tuple(_kinds(builtin_kinds.bundle()))
 
 
-def _kinds(bundle: Bundle) -> Iterator[Kind]:
+def _kinds(bundle: BuiltinSchemas) -> Iterator[ServedKind]:
     for group in bundle.discovery:
         name = group["metadata"].get("name", "")
         for version in group["versions"]:
@@ -124,13 +126,13 @@ def _kinds(bundle: Bundle) -> Iterator[Kind]:
                         yield _kind(bundle, name, version["version"], entry)
 
 
-def _kind(bundle: Bundle, group: str, version: str, entry: Mapping[str, Any]) -> Kind:
+def _kind(bundle: BuiltinSchemas, group: str, version: str, entry: Mapping[str, Any]) -> ServedKind:
     kind, plural = entry["responseKind"]["kind"], entry["resource"]
     resource = f"{plural}.{group}" if group else plural
     served = {found["subresource"] for found in entry.get("subresources", ())}
     subresources = tuple(name for name in ("scale", "status") if name in served)
     form = structures().kind(group, version, kind)
-    return Kind(
+    return ServedKind(
         group,
         version,
         kind,
@@ -148,8 +150,8 @@ def _kind(bundle: Bundle, group: str, version: str, entry: Mapping[str, Any]) ->
 
 
 @cache
-def scale_kind() -> Kind:
+def scale_kind() -> ServedKind:
     """The kind that the scales of all other kinds are."""
     form = structures().kind("autoscaling", "v1", "Scale")
     model = BuiltIn("Scale", form, builtin_kinds.bundle(), resource="scales.autoscaling", has_status=False)
-    return Kind("autoscaling", "v1", "Scale", "scales", True, model)
+    return ServedKind("autoscaling", "v1", "Scale", "scales", True, model)

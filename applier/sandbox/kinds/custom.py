@@ -13,9 +13,9 @@ from typing import Any
 
 from applier.sandbox.kinds import metadata
 from applier.sandbox.kinds.registry import Fitted
-from applier.sandbox.merge import DEDUCED, Type, type_of_schema
-from applier.sandbox.wire import Mistake, invalid
-from renderer.schema import Broken, Evaluate, apply_defaults, broken_rules, validate
+from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
+from applier.sandbox.wire import StatusCause, invalid
+from renderer.schema import BrokenRule, Evaluate, apply_defaults, broken_rules, validate
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -55,7 +55,7 @@ class Custom:
         self._has_rules = "x-kubernetes-validations" in str(schema)
 
     @cached_property
-    def type(self) -> Type:
+    def type(self) -> MergeType:
         if not self.schema:
             return DEDUCED
         return type_of_schema(self.schema, crd=True, definitions=self._definitions)
@@ -89,10 +89,10 @@ class Custom:
     def complete(self, obj: Object, live: Object | None) -> Object:
         return obj
 
-    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+    def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
         found = [
-            Mistake(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
+            StatusCause(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
             for mistake in validate(self._content, content, old=live)
         ]
         if not self._has_rules or self._evaluate is None:
@@ -102,9 +102,9 @@ class Custom:
         return [_refused(one) for one in broken_rules(self.schema, obj, self._evaluate, old=live)]
 
 
-def _refused(broken: Broken) -> Mistake:
+def _refused(broken: BrokenRule) -> StatusCause:
     reason = broken.rule.get("reason") or "FieldValueInvalid"
-    return Mistake(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
+    return StatusCause(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
 
 
 def _metadata(value: Any, path: str, unknown: list[str]) -> Any:

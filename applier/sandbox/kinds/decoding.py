@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from applier.sandbox.kinds.defaults import DEFAULTS
-from applier.sandbox.kinds.go_types import FIELDS, INT_OR_STRING, QUANTITY, RAW, TIMES, Form, Part
+from applier.sandbox.kinds.go_types import FIELDS, INT_OR_STRING, QUANTITY, RAW, TIMES, GoField, GoType
 from applier.sandbox.kinds.metadata import go_kind
 from renderer import quantity
 
@@ -31,7 +31,7 @@ class Decoder:
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def read(self, form: Form, value: Any, path: str, unknown: list[str]) -> Any:
+    def read(self, form: GoType, value: Any, path: str, unknown: list[str]) -> Any:
         """The value as it is stored; paths of dropped fields are added to `unknown`. Raises MisfitError."""
         if form.parts:
             return self.structure(form, value, path, unknown)
@@ -50,7 +50,7 @@ class Decoder:
             case kind:
                 return self._value(kind, value, path)
 
-    def structure(self, form: Form, value: Any, path: str, unknown: list[str]) -> Any:
+    def structure(self, form: GoType, value: Any, path: str, unknown: list[str]) -> Any:
         """As `read`, of a structure."""
         if not isinstance(value, dict):
             raise self._misfit(value, path, "struct")
@@ -71,12 +71,12 @@ class Decoder:
             change(found)
         return found
 
-    def _nothing(self, field: Part) -> Any:
+    def _nothing(self, field: GoField) -> Any:
         if field.presence == "null":
             return None
         return self.structure(field.form, {}, "", []) if field.form.parts else field.form.zero
 
-    def _map(self, form: Form, value: Any, path: str, unknown: list[str]) -> Any:
+    def _map(self, form: GoType, value: Any, path: str, unknown: list[str]) -> Any:
         if not isinstance(value, dict):
             raise self._misfit(value, path, "map[string]string" if form.items else "struct")
         items = form.items

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from renderer.builtin_kinds import Bundle
+from renderer.builtin_kinds import BuiltinSchemas
 from renderer.builtin_kinds import Structures as Published
 from renderer.frozen import dataclass
 
@@ -35,7 +35,7 @@ _ZERO: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GoField:
     """A field of a structure. `name` is empty where its own fields belong to the structure in JSON; `presence` is that of
     `renderer.schemas.Structures`; `default` is a scalar, None if there is none.
     """
@@ -43,12 +43,12 @@ class Part:
     name: str
     number: int
     presence: str
-    form: Form
+    form: GoType
     default: Any = None
 
 
 @dataclass(frozen=True)
-class Form:
+class GoType:
     """What a value is: a schema, and if that is a definition its name."""
 
     definition: str
@@ -56,16 +56,16 @@ class Form:
     _structures: Structures
 
     @cached_property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[GoField]:
         """The fields of a structure as it is held; empty for all else."""
         return self._structures.parts(self.definition, self.schema)
 
     @cached_property
-    def fields(self) -> Mapping[str, Part]:
+    def fields(self) -> Mapping[str, GoField]:
         """The fields of a structure in JSON, by name; empty for all else."""
         return {part.name: part for part in self._flat()}
 
-    def _flat(self) -> Iterator[Part]:
+    def _flat(self) -> Iterator[GoField]:
         for part in self.parts:
             if part.name:
                 yield part
@@ -73,7 +73,7 @@ class Form:
                 yield from part.form._flat()
 
     @cached_property
-    def given(self) -> Sequence[Part]:
+    def given(self) -> Sequence[GoField]:
         """The fields that are written even if they were not given."""
         return [
             part for part in self.fields.values() if part.presence in ("always", "null") or part.default is not None
@@ -93,7 +93,7 @@ class Form:
         return self.type == "array" or (self.type == "object" and not self.parts and self.items is not None)
 
     @cached_property
-    def items(self) -> Form | None:
+    def items(self) -> GoType | None:
         """What is in a list or a map; None for what may hold anything."""
         inner = self.schema.get("items") or self.schema.get("additionalProperties")
         return self._structures.form(inner) if isinstance(inner, Mapping) and self.definition not in _VALUES else None
@@ -107,27 +107,27 @@ class Form:
 class Structures:
     """Of all built-in kinds; each is read when it is first met."""
 
-    def __init__(self, bundle: Bundle, published: Published) -> None:
+    def __init__(self, bundle: BuiltinSchemas, published: Published) -> None:
         self._bundle = bundle
         self._published = published
-        self._named: dict[str, Form] = {}
+        self._named: dict[str, GoType] = {}
 
-    def kind(self, group: str, version: str, kind: str) -> Form | None:
+    def kind(self, group: str, version: str, kind: str) -> GoType | None:
         """What a kind's objects are; None if its schema is not published."""
         name = self._bundle.kinds.get(f"{group}/{version}/{kind}")
         return self.definition(name) if name else None
 
-    def form(self, schema: Schema) -> Form:
+    def form(self, schema: Schema) -> GoType:
         parts: Sequence[Schema] = schema.get("allOf", ())
         reference = schema.get("$ref") or (parts[0].get("$ref") if len(parts) == 1 else "")
-        return self.definition(reference.rpartition("/")[2]) if reference else Form("", schema, self)
+        return self.definition(reference.rpartition("/")[2]) if reference else GoType("", schema, self)
 
-    def definition(self, name: str) -> Form:
+    def definition(self, name: str) -> GoType:
         if name not in self._named:
-            self._named[name] = Form(name, self._bundle.definitions.get(name, {}), self)
+            self._named[name] = GoType(name, self._bundle.definitions.get(name, {}), self)
         return self._named[name]
 
-    def parts(self, definition: str, schema: Schema) -> Sequence[Part]:
+    def parts(self, definition: str, schema: Schema) -> Sequence[GoField]:
         if definition in _VALUES:
             return ()
         properties = schema.get("properties", {})
@@ -135,9 +135,9 @@ class Structures:
         for name, number, presence in self._published.get(definition, ()):
             if name in properties:
                 field = properties[name]
-                found.append(Part(name, number, presence, self.form(field), _default(field, presence)))
+                found.append(GoField(name, number, presence, self.form(field), _default(field, presence)))
             elif not name and presence in self._published:
-                found.append(Part("", number, "", Form(presence, schema, self)))
+                found.append(GoField("", number, "", GoType(presence, schema, self)))
         return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from applier.sandbox.kinds.names import labels, named, qualified
-from applier.sandbox.wire import Mistake, forbidden, invalid, required, too_long
+from applier.sandbox.wire import StatusCause, forbidden, invalid, required, too_long
 
 Object = dict[str, Any]
 
@@ -147,7 +147,7 @@ def go_kind(value: Any) -> str:
             return "object"
 
 
-def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[Mistake]:
+def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
     """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes.
 
     Kinds with `standard_finalizers` take no finalizers of one word but Kubernetes' own.
@@ -161,9 +161,9 @@ def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[
     ]
 
 
-def validate_update(metadata: Object, live: Object) -> list[Mistake]:
+def validate_update(metadata: Object, live: Object) -> list[StatusCause]:
     """What of the metadata may not change."""
-    found: list[Mistake] = []
+    found: list[StatusCause] = []
     if "deletionTimestamp" in live:
         before = live.get("finalizers") or []
         if added := [name for name in metadata.get("finalizers") or [] if name not in before]:
@@ -180,7 +180,7 @@ def validate_update(metadata: Object, live: Object) -> list[Mistake]:
     return found
 
 
-def _name(metadata: Object, rule: str) -> Iterator[Mistake]:
+def _name(metadata: Object, rule: str) -> Iterator[StatusCause]:
     name = metadata.get("name")
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -191,7 +191,7 @@ def _name(metadata: Object, rule: str) -> Iterator[Mistake]:
         yield from named(name, "metadata.name", rule)
 
 
-def _annotations(annotations: Mapping[str, str]) -> Iterator[Mistake]:
+def _annotations(annotations: Mapping[str, str]) -> Iterator[StatusCause]:
     size = 0
     for key, value in annotations.items():
         yield from qualified(key.lower(), "metadata.annotations")
@@ -200,7 +200,7 @@ def _annotations(annotations: Mapping[str, str]) -> Iterator[Mistake]:
         yield too_long("metadata.annotations", f"may not be more than {ANNOTATION_BYTES} bytes")
 
 
-def _owners(owners: list[Object]) -> Iterator[Mistake]:
+def _owners(owners: list[Object]) -> Iterator[StatusCause]:
     field = "metadata.ownerReferences"
     for owner in owners:
         version = owner.get("apiVersion", "")
@@ -215,7 +215,7 @@ def _owners(owners: list[Object]) -> Iterator[Mistake]:
         yield invalid(field, owners, "Only one reference can have Controller set to true")
 
 
-def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[Mistake]:
+def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[StatusCause]:
     field = "metadata.finalizers"
     for index, name in enumerate(finalizers):
         yield from qualified(name, field)

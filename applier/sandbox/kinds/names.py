@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from applier.sandbox.wire import Mistake, invalid
+from applier.sandbox.wire import StatusCause, invalid
 
 _LABEL_TEXT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_TEXT = rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*"
@@ -54,7 +54,7 @@ _OF_NAMES: Final = {
 }
 
 
-def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
+def named(name: str, field: str, rule: str) -> Iterator[StatusCause]:
     """A name by one of the rules `subdomain`, `short` (a subdomain that more is appended to), `label` (RFC 1123) and
     `service` (RFC 1035).
     """
@@ -65,7 +65,7 @@ def named(name: str, field: str, rule: str) -> Iterator[Mistake]:
         yield invalid(field, name, _RULES[told])
 
 
-def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[Mistake]:
+def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
     for key, value in found.items():
         yield from qualified(key, field)
         if len(value) > 63:
@@ -74,7 +74,7 @@ def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator
             yield invalid(field, value, _RULES["value"])
 
 
-def qualified(key: str, field: str) -> Iterator[Mistake]:
+def qualified(key: str, field: str) -> Iterator[StatusCause]:
     """A qualified name: an optional DNS subdomain, a slash, a name."""
     return (invalid(field, key, why) for why in _unqualified(key))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from applier.sandbox.jsonpath import at
 from applier.sandbox.kinds.names import labels, named
-from applier.sandbox.wire import Mistake, forbidden, invalid, required, shown, unsupported
+from applier.sandbox.wire import StatusCause, forbidden, invalid, required, shown, unsupported
 from renderer import quantity
 
 Object = dict[str, Any]
@@ -24,7 +24,7 @@ _SECONDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successTh
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-def template(obj: Object, path: str, *, restarts: Sequence[str] = ("Always",)) -> Iterator[Mistake]:
+def template(obj: Object, path: str, *, restarts: Sequence[str] = ("Always",)) -> Iterator[StatusCause]:
     """Mistakes in the pod template at a dotted path of an object; `restarts` are the policies that its kind allows."""
     found = at(obj, path)
     yield from labels(found["metadata"].get("labels", {}), f"{path}.labels")
@@ -38,7 +38,7 @@ def specification(
     *,
     restarts: Sequence[str] = ("Always", "OnFailure", "Never"),
     claims: Sequence[str] = (),
-) -> Iterator[Mistake]:
+) -> Iterator[StatusCause]:
     """Mistakes in what a pod is to be; `claims` are volumes that it gets beside those that it names."""
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restarts:
@@ -62,27 +62,27 @@ def specification(
             yield from _container(container, place, volumes)
 
 
-def _source(volume: Object, path: str) -> Iterator[Mistake]:
+def _source(volume: Object, path: str) -> Iterator[StatusCause]:
     for source, name in (("configMap", "name"), ("secret", "secretName")):
         if source in volume and not volume[source].get(name):
             yield required(f"{path}.{source}.{name}")
 
 
-def _told_apart(things: Sequence[Object], path: str) -> Iterator[Mistake]:
+def _told_apart(things: Sequence[Object], path: str) -> Iterator[StatusCause]:
     known: set[str] = set()
     for index, one in enumerate(things):
         yield from _name(one.get("name"), f"{path}[{index}].name", known)
 
 
-def _name(name: str | None, path: str, known: set[str]) -> Iterator[Mistake]:
+def _name(name: str | None, path: str, known: set[str]) -> Iterator[StatusCause]:
     if name:
         yield from named(name, path, "label")
         if name in known:
-            yield Mistake(path, "FieldValueDuplicate", f"Duplicate value: {shown(name)}")
+            yield StatusCause(path, "FieldValueDuplicate", f"Duplicate value: {shown(name)}")
         known.add(name)
 
 
-def _container(container: Object, path: str, volumes: set[str]) -> Iterator[Mistake]:
+def _container(container: Object, path: str, volumes: set[str]) -> Iterator[StatusCause]:
     if not container.get("image", "").strip():
         yield required(f"{path}.image")
     for index, port in enumerate(container.get("ports", ())):
@@ -98,7 +98,7 @@ def _container(container: Object, path: str, volumes: set[str]) -> Iterator[Mist
     for index, mount in enumerate(container.get("volumeMounts", ())):
         if mount["name"] and mount["name"] not in volumes:
             message = f"Not found: {shown(mount['name'])}"
-            yield Mistake(f"{path}.volumeMounts[{index}].name", "FieldValueNotFound", message)
+            yield StatusCause(f"{path}.volumeMounts[{index}].name", "FieldValueNotFound", message)
     yield from _resources(container["resources"], f"{path}.resources")
     for name in _PROBES:
         if name in container:
@@ -108,7 +108,7 @@ def _container(container: Object, path: str, volumes: set[str]) -> Iterator[Mist
             yield from _handler(hook, f"{path}.lifecycle.{name}")
 
 
-def _port(port: Object, path: str) -> Iterator[Mistake]:
+def _port(port: Object, path: str) -> Iterator[StatusCause]:
     if name := port.get("name"):
         if len(name) > 15:
             yield invalid(f"{path}.name", name, "must be no more than 15 characters")
@@ -123,7 +123,7 @@ def _port(port: Object, path: str) -> Iterator[Mistake]:
         yield required(f"{path}.containerPort")
 
 
-def _variable(variable: Object, path: str) -> Iterator[Mistake]:
+def _variable(variable: Object, path: str) -> Iterator[StatusCause]:
     source = variable.get("valueFrom")
     if source is None:
         return
@@ -140,7 +140,7 @@ def _variable(variable: Object, path: str) -> Iterator[Mistake]:
             yield from named(source[name].get("name", ""), f"{path}.valueFrom.{name}.name", "subdomain")
 
 
-def _resources(resources: Object, path: str) -> Iterator[Mistake]:
+def _resources(resources: Object, path: str) -> Iterator[StatusCause]:
     limits = resources.get("limits", {})
     for field in ("limits", "requests"):
         for name, text in resources.get(field, {}).items():
@@ -152,7 +152,7 @@ def _resources(resources: Object, path: str) -> Iterator[Mistake]:
             yield invalid(f"{path}.requests", text, f"must be less than or equal to {name} limit of {most}")
 
 
-def _handler(action: Object, path: str) -> Iterator[Mistake]:
+def _handler(action: Object, path: str) -> Iterator[StatusCause]:
     given = [name for name in (*_HANDLERS, "sleep") if name in action]
     if not given:
         yield required(path, "must specify a handler type")

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
-from applier.sandbox.kinds.go_types import Form
-from applier.sandbox.merge import Type
-from applier.sandbox.storage.store import Key
-from applier.sandbox.wire import Mistake, Subject
+from applier.sandbox.kinds.go_types import GoType
+from applier.sandbox.merge import MergeType
+from applier.sandbox.storage.store import StoredKey
+from applier.sandbox.wire import RefusalSubject, StatusCause
 from renderer.frozen import dataclass
 
 Object = dict[str, Any]
@@ -38,7 +38,7 @@ class Model(Protocol):
     """What a kind makes of content. Objects are whole, with apiVersion and kind. Nothing given is changed."""
 
     @property
-    def type(self) -> Type:
+    def type(self) -> MergeType:
         """How server-side apply merges it."""
 
     @property
@@ -46,7 +46,7 @@ class Model(Protocol):
         """What the server holds of an object of which nothing is given; never changed."""
 
     @property
-    def form(self) -> Form | None:
+    def form(self) -> GoType | None:
         """How the server holds it, which its protobuf follows; None for a kind that has none."""
 
     @property
@@ -69,7 +69,7 @@ class Model(Protocol):
     def complete(self, obj: Object, live: Object | None) -> Object:
         """With what the server gives by itself and nobody owns: addresses, generated selectors, first statuses."""
 
-    def validate(self, obj: Object, live: Object | None) -> list[Mistake]:
+    def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
         """What forbids to store it."""
 
 
@@ -95,7 +95,7 @@ class ScalePaths:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServedKind:
     """One kind in one version."""
 
     group: str
@@ -125,11 +125,11 @@ class Kind:
         """Where its objects are stored, whatever the version."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def key(self, namespace: str, name: str) -> Key:
-        return Key(self.resource, namespace, name)
+    def key(self, namespace: str, name: str) -> StoredKey:
+        return StoredKey(self.resource, namespace, name)
 
-    def subject(self, name: str = "") -> Subject:
-        return Subject(self.group, self.plural, self.kind, name)
+    def subject(self, name: str = "") -> RefusalSubject:
+        return RefusalSubject(self.group, self.plural, self.kind, name)
 
     @property
     def prefix(self) -> bytes:
@@ -142,20 +142,20 @@ class Kind:
 class Registry:
     """Kinds by path and by group and kind. `revision` counts the changes, for the ETag of discovery."""
 
-    def __init__(self, built_in: Iterable[Kind]) -> None:
+    def __init__(self, built_in: Iterable[ServedKind]) -> None:
         self.revision = 0
-        self._by_path: dict[tuple[str, str, str], Kind] = {}
+        self._by_path: dict[tuple[str, str, str], ServedKind] = {}
         self._versions: dict[str, dict[str, list[str]]] = {}
         for kind in built_in:
             self._add(kind)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[ServedKind]:
         return iter(self._by_path.values())
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))
 
-    def stored(self, resource: str) -> Kind | None:
+    def stored(self, resource: str) -> ServedKind | None:
         """Any served version of a resource (`deployments.apps`)."""
         plural, _, group = resource.partition(".")
         for version in self.versions(group):
@@ -170,17 +170,17 @@ class Registry:
         """Versions of a group, the preferred one first."""
         return sorted(self._versions.get(group, {}), key=version_priority)
 
-    def kinds(self, group: str, version: str) -> list[Kind]:
+    def kinds(self, group: str, version: str) -> list[ServedKind]:
         """Kinds of a group version by plural."""
         plurals = self._versions.get(group, {}).get(version, [])
         return [self._by_path[group, version, plural] for plural in sorted(plurals)]
 
-    def add(self, kinds: Iterable[Kind]) -> None:
+    def add(self, kinds: Iterable[ServedKind]) -> None:
         for kind in kinds:
             self._add(kind)
         self.revision += 1
 
-    def _add(self, kind: Kind) -> None:
+    def _add(self, kind: ServedKind) -> None:
         self._by_path[kind.group, kind.version, kind.plural] = kind
         plurals = self._versions.setdefault(kind.group, {}).setdefault(kind.version, [])
         if kind.plural not in plurals:

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from applier.sandbox.jsonpath import at
-from applier.sandbox.kinds.registry import Kind, ScalePaths
-from applier.sandbox.storage.store import Key, Stored
-from applier.sandbox.wire import Mistake, Refusal, invalid, invalid_object
+from applier.sandbox.kinds.registry import ScalePaths, ServedKind
+from applier.sandbox.storage.store import StoredKey, StoredObject
+from applier.sandbox.wire import Refusal, StatusCause, invalid, invalid_object
 
 Object = dict[str, Any]
 
@@ -21,7 +21,7 @@ OF_BUILT_IN = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_of(kind: Kind, obj: Mapping[str, Any]) -> Object:
+def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
     """What of an object is its scale, without apiVersion and kind. Raises Refusal (500) if it says no replicas."""
     paths = _paths(kind)
     replicas = at(obj, paths.replicas)
@@ -36,14 +36,14 @@ def scale_of(kind: Kind, obj: Mapping[str, Any]) -> Object:
     return {"metadata": metadata, "spec": {"replicas": replicas} if replicas else {}, "status": status}
 
 
-def scaled(kind: Kind, obj: Mapping[str, Any]) -> Stored:
+def scaled(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
     """The same, as if it were stored."""
     metadata = obj["metadata"]
-    key = Key("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
-    return Stored(key, int(metadata["resourceVersion"]), metadata["uid"], orjson.dumps(scale_of(kind, obj)), {})
+    key = StoredKey("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
+    return StoredObject(key, int(metadata["resourceVersion"]), metadata["uid"], orjson.dumps(scale_of(kind, obj)), {})
 
 
-def with_scale(kind: Kind, obj: Object, scale: Object) -> Object:
+def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
     """The object with the replicas of a scale. Raises Refusal (422)."""
     path, replicas = _paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
@@ -57,11 +57,11 @@ def with_scale(kind: Kind, obj: Object, scale: Object) -> Object:
     return found
 
 
-def _negative(path: str, replicas: int) -> Mistake:
+def _negative(path: str, replicas: int) -> StatusCause:
     return invalid(path, replicas, "must be greater than or equal to 0")
 
 
-def _paths(kind: Kind) -> ScalePaths:
+def _paths(kind: ServedKind) -> ScalePaths:
     assert kind.scale is not None
     return kind.scale
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from applier.sandbox.kinds.registry import Kind
+from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.kinds.strategies import COUNTED
 from applier.sandbox.merge import Reset
 
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 SERVERS_OWN = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def within(kind: Kind, subresource: str, live: Object, obj: Object, reset: Reset) -> Object:
+def within(kind: ServedKind, subresource: str, live: Object, obj: Object, reset: Reset) -> Object:
     """What of a wanted object this address may write: the status of a custom object, else all that is not `reset`."""
     if kind.custom and subresource == "status":
         metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
@@ -46,7 +46,7 @@ def keep_servers_own(metadata: Object, live: Object) -> None:
             metadata.pop(name, None)
 
 
-def counted(kind: Kind, obj: Object) -> Object:
+def counted(kind: ServedKind, obj: Object) -> Object:
     """What the generation counts changes of; a status is content where it cannot be written apart."""
     apart = ("metadata", "status") if "status" in kind.subresources or not kind.custom else ("metadata",)
     found = {name: value for name, value in obj.items() if name not in apart}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from applier.sandbox.jsonpath import at
 from applier.sandbox.kinds.names import named
-from applier.sandbox.wire import Mistake, forbidden, immutable, invalid, required, unsupported
+from applier.sandbox.wire import StatusCause, forbidden, immutable, invalid, required, unsupported
 from renderer.schema import apply_defaults, validate
 from renderer.schema.patterns import PatternError, compiled
 
@@ -26,7 +26,7 @@ _JUNCTORS: Final = ("allOf", "anyOf", "oneOf", "not")
 _NOT_IN_PARTS: Final = ("additionalProperties", "default", "description", "nullable", "title")
 
 
-def definition(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """CustomResourceDefinition: names, one stored version, unchanged identity, structural schemas."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
@@ -52,7 +52,7 @@ def definition(obj: Object, live: Object | None) -> Iterator[Mistake]:
             yield immutable(f"spec.{path}", at(spec, path))
 
 
-def _names(obj: Object, group: str, names: Object) -> Iterator[Mistake]:
+def _names(obj: Object, group: str, names: Object) -> Iterator[StatusCause]:
     if "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
     elif f".{group}".endswith((".k8s.io", ".kubernetes.io")) and _APPROVAL not in (
@@ -69,7 +69,7 @@ def _names(obj: Object, group: str, names: Object) -> Iterator[Mistake]:
         yield from named(text.lower() if name in ("kind", "listKind") else text, f"spec.names.{name}", "service")
 
 
-def _version(version: Object, path: str) -> Iterator[Mistake]:
+def _version(version: Object, path: str) -> Iterator[StatusCause]:
     yield from named(version.get("name", ""), f"{path}.name", "service")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         place = f"{path}.additionalPrinterColumns[{index}]"
@@ -100,7 +100,7 @@ def _established(definition: Object) -> bool:
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 
 
-def _structural(schema: Any, path: str) -> Iterator[Mistake]:
+def _structural(schema: Any, path: str) -> Iterator[StatusCause]:
     """Every node says its type, and lists and maps what is in them."""
     if not isinstance(schema, dict):
         return
@@ -134,7 +134,7 @@ def _structural(schema: Any, path: str) -> Iterator[Mistake]:
     yield from _values(schema, path)
 
 
-def _merging(schema: Object, path: str) -> Iterator[Mistake]:
+def _merging(schema: Object, path: str) -> Iterator[StatusCause]:
     """How lists and maps are told apart when they are merged."""
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     items: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
@@ -160,7 +160,7 @@ def _merging(schema: Object, path: str) -> Iterator[Mistake]:
         yield unsupported(f"{path}.x-kubernetes-map-type", schema["x-kubernetes-map-type"], ("atomic", "granular"))
 
 
-def _keys(items: Object, keys: Any, path: str) -> Iterator[Mistake]:
+def _keys(items: Object, keys: Any, path: str) -> Iterator[StatusCause]:
     known = items.get("properties") or {}
     for index, name in enumerate(keys):
         place = f"{path}.items.properties[{name}]"
@@ -179,7 +179,7 @@ def _keys(items: Object, keys: Any, path: str) -> Iterator[Mistake]:
             )
 
 
-def _parts(schema: Object, path: str) -> Iterator[Mistake]:
+def _parts(schema: Object, path: str) -> Iterator[StatusCause]:
     """What is put together of several schemas says there nothing but what values may be."""
     banned = _NOT_IN_PARTS if schema.get("x-kubernetes-int-or-string") else ("type", *_NOT_IN_PARTS)
     for rule in _JUNCTORS:
@@ -190,7 +190,7 @@ def _parts(schema: Object, path: str) -> Iterator[Mistake]:
                     yield forbidden(f"{path}.{rule}[{index}].{word}", "must be empty to be structural")
 
 
-def _values(schema: Object, path: str) -> Iterator[Mistake]:
+def _values(schema: Object, path: str) -> Iterator[StatusCause]:
     """Patterns, defaults and rules can be what they are for."""
     if "pattern" in schema:
         try:

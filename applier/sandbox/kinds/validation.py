@@ -13,13 +13,13 @@ from typing import Any
 
 from applier.sandbox.jsonpath import at
 from applier.sandbox.kinds import pod_validation
-from applier.sandbox.kinds.go_types import Form
+from applier.sandbox.kinds.go_types import GoType
 from applier.sandbox.kinds.names import labels
 from applier.sandbox.kinds.structural_schema import definition
-from applier.sandbox.wire import Mistake, forbidden, immutable, invalid, required, shown, unsupported
+from applier.sandbox.wire import StatusCause, forbidden, immutable, invalid, required, shown, unsupported
 
 Object = dict[str, Any]
-Rule = Callable[[Object, Object | None], Iterator[Mistake]]
+Rule = Callable[[Object, Object | None], Iterator[StatusCause]]
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _CONFIG_KEY_RULE = (
@@ -35,7 +35,7 @@ nothing, and a source of data that is none is dropped.
 """
 
 
-def by_schema(form: Form, value: Any, path: str = "") -> Iterator[Mistake]:
+def by_schema(form: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
     """Required fields and enumerations that the published schema names, but for those of statuses."""
     match value:
         case dict():
@@ -58,7 +58,7 @@ def by_schema(form: Form, value: Any, path: str = "") -> Iterator[Mistake]:
 def _unchanged(*paths: str) -> Rule:
     """These fields keep the value that they got at creation."""
 
-    def rule(obj: Object, live: Object | None) -> Iterator[Mistake]:
+    def rule(obj: Object, live: Object | None) -> Iterator[StatusCause]:
         if live is not None:
             for path in paths:
                 if at(obj, path) != at(live, path):
@@ -67,7 +67,7 @@ def _unchanged(*paths: str) -> Rule:
     return rule
 
 
-def _configuration(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _configuration(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """ConfigMap and Secret: valid keys, not too much, and nothing changes once it is immutable."""
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
@@ -75,7 +75,7 @@ def _configuration(obj: Object, live: Object | None) -> Iterator[Mistake]:
                 yield invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
     size = sum(len(value) for field in ("data", "binaryData") for value in (obj.get(field) or {}).values())
     if size > 1024 * 1024:
-        yield Mistake("", "FieldValueTooLong", "Too long: may not be more than 1048576 bytes")
+        yield StatusCause("", "FieldValueTooLong", "Too long: may not be more than 1048576 bytes")
     if live and live.get("immutable"):
         if not obj.get("immutable"):
             yield forbidden("immutable", "field is immutable when `immutable` is set")
@@ -84,7 +84,7 @@ def _configuration(obj: Object, live: Object | None) -> Iterator[Mistake]:
                 yield forbidden(field, "field is immutable when `immutable` is set")
 
 
-def _selected(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _selected(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """Workloads: the selector finds the pods of the template, and stays."""
     selector = at(obj, "spec.selector")
     labels = at(obj, "spec.template.metadata.labels") or {}
@@ -112,7 +112,7 @@ _STATEFUL_FREE = frozenset(
 )
 
 
-def _stateful_set(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _stateful_set(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     yield from _selected(obj, None)
     if live is not None:
         after, before = obj.get("spec") or {}, live.get("spec") or {}
@@ -125,7 +125,7 @@ def _stateful_set(obj: Object, live: Object | None) -> Iterator[Mistake]:
             )
 
 
-def _service(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _service(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     spec = obj["spec"]
     ports, kind = spec.get("ports", ()), spec["type"]
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
@@ -144,7 +144,7 @@ def _service(obj: Object, live: Object | None) -> Iterator[Mistake]:
             yield forbidden(f"{place}.nodePort", f"may not be used when `type` is '{kind}'")
         for value, field in ((port.get("name"), f"{place}.name"), ((port["port"], port.get("protocol")), place)):
             if value and value in known:
-                yield Mistake(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+                yield StatusCause(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
             known.append(value)
     before, after = at(live, "spec.clusterIP"), spec.get("clusterIP")
     if before and kind != "ExternalName" and after != before:
@@ -161,18 +161,18 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _job(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _job(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     yield from _unchanged("spec.selector", "spec.template", "spec.completionMode")(obj, live)
     yield from _counts(obj)
     yield from pod_validation.template(obj, "spec.template", restarts=("OnFailure", "Never"))
 
 
-def _cron_job(obj: Object, _: Object | None) -> Iterator[Mistake]:
+def _cron_job(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     yield from _counts(obj)
     yield from pod_validation.template(obj, "spec.jobTemplate.spec.template", restarts=("OnFailure", "Never"))
 
 
-def _pod(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     yield from pod_validation.specification(obj["spec"], "spec")
     if live is not None and _fixed(obj) != _fixed(live):
         yield forbidden(
@@ -192,19 +192,19 @@ def _fixed(pod: Object) -> Object:
     return spec
 
 
-def _role_binding(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _role_binding(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     if live is not None and obj.get("roleRef") != live.get("roleRef"):
         yield invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")
 
 
-def _role(obj: Object, _: Object | None) -> Iterator[Mistake]:
+def _role(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     for index, rule in enumerate(obj.get("rules") or ()):
         for field, word in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get("nonResourceURLs") and not rule.get(field):
                 yield required(f"rules[{index}].{field}", f"resource rules must supply at least one {word}")
 
 
-def _ingress(obj: Object, _: Object | None) -> Iterator[Mistake]:
+def _ingress(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     spec = obj.get("spec") or {}
     rules = spec.get("rules") or ()
     if "defaultBackend" in spec:
@@ -216,14 +216,14 @@ def _ingress(obj: Object, _: Object | None) -> Iterator[Mistake]:
             yield from _backend(path.get("backend") or {}, f"spec.rules[{number}].http.paths[{index}].backend")
 
 
-def _backend(backend: Object, path: str) -> Iterator[Mistake]:
+def _backend(backend: Object, path: str) -> Iterator[StatusCause]:
     if "service" not in backend and "resource" not in backend:
         yield invalid(path, "", "resource or service backend is required")
     elif "service" in backend and not {"name", "number"} & (backend["service"].get("port") or {}).keys():
         yield required(path, "port name or number is required")
 
 
-def _ingress_class(obj: Object, _: Object | None) -> Iterator[Mistake]:
+def _ingress_class(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     if not at(obj, "spec.controller"):
         yield required("spec.controller")
 
@@ -234,7 +234,7 @@ _COUNTS = (
 )
 
 
-def _counts(obj: Object) -> Iterator[Mistake]:
+def _counts(obj: Object) -> Iterator[StatusCause]:
     """Numbers of a workload that are not negative."""
     for path in ("spec", "spec.jobTemplate.spec"):
         found = at(obj, path)
@@ -243,7 +243,7 @@ def _counts(obj: Object) -> Iterator[Mistake]:
                 yield invalid(f"{path}.{name}", number, "must be greater than or equal to 0")
 
 
-def _claim(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _claim(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     if live is None:
         if not at(obj, "spec.accessModes"):
             yield required("spec.accessModes", "at least 1 access mode is required")
@@ -263,13 +263,13 @@ def _claim(obj: Object, live: Object | None) -> Iterator[Mistake]:
         )
 
 
-def _storage_class(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _storage_class(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
         if live is not None and (obj.get(field) or None) != (live.get(field) or None):
             yield forbidden(field, f"updates to {field} are forbidden.")
 
 
-def _autoscaler(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _autoscaler(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     low, high = at(obj, "spec.minReplicas") or 1, at(obj, "spec.maxReplicas") or 0
     if high < 1:
         yield invalid("spec.maxReplicas", high, "must be greater than 0")
@@ -277,7 +277,7 @@ def _autoscaler(obj: Object, live: Object | None) -> Iterator[Mistake]:
         yield invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`")
 
 
-def _secret(obj: Object, live: Object | None) -> Iterator[Mistake]:
+def _secret(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     yield from _configuration(obj, live)
     yield from _unchanged("type")(obj, live)
 

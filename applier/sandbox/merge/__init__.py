@@ -16,17 +16,17 @@ from applier.sandbox.merge.apply import apply, keep_times, track_update
 from applier.sandbox.merge.conflicts import ApplyConflicts, Conflict
 from applier.sandbox.merge.reset_fields import Reset, reset_by
 from applier.sandbox.merge.type_check import NotTyped
-from applier.sandbox.merge.types import DEDUCED, Type, type_of_schema
-from applier.sandbox.merge.writer import Writer
+from applier.sandbox.merge.types import DEDUCED, MergeType, type_of_schema
+from applier.sandbox.merge.writer import FieldManager
 
 __all__ = [
     "DEDUCED",
     "ApplyConflicts",
     "Conflict",
+    "FieldManager",
+    "MergeType",
     "NotTyped",
     "Reset",
-    "Type",
-    "Writer",
     "apply",
     "keep_times",
     "reset_by",

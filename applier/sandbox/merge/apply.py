@@ -25,12 +25,21 @@ from applier.sandbox.merge.field_set import (
     union,
 )
 from applier.sandbox.merge.last_applied import KUBECTL, unchanged_since, with_last_applied
-from applier.sandbox.merge.managed_fields import Entries, Entry, Owner, capped, same_but_times, sent, stored, write
+from applier.sandbox.merge.managed_fields import (
+    Entries,
+    ManagedFieldsEntry,
+    ManagerKey,
+    capped,
+    same_but_times,
+    sent,
+    stored,
+    write,
+)
 from applier.sandbox.merge.schema_change import evolved
 from applier.sandbox.merge.type_check import NotTyped, check
-from applier.sandbox.merge.types import Type
+from applier.sandbox.merge.types import MergeType
 from applier.sandbox.merge.values import NoKey, equal
-from applier.sandbox.merge.writer import Writer
+from applier.sandbox.merge.writer import FieldManager
 
 _SERVERS: Final = (
     "name",
@@ -51,7 +60,7 @@ _IDENTITY: Final = of_paths(
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
-def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = False) -> Object:
+def apply(live: Object | None, intent: Object, writer: FieldManager, *, force: bool = False) -> Object:
     """The object after `intent` was applied to it, with `managedFields`; `live` None creates.
 
     Fields that this manager applied before, leaves out now and nobody else owns are removed. The result equals `live`
@@ -77,7 +86,7 @@ def apply(live: Object | None, intent: Object, writer: Writer, *, force: bool = 
     return with_last_applied(after, intent) if writer.manager == KUBECTL else after
 
 
-def _applied_by_kubectl(live: Object, intent: Object, writer: Writer) -> Object:
+def _applied_by_kubectl(live: Object, intent: Object, writer: FieldManager) -> Object:
     try:
         return _applied(live, intent, writer, force=False)
     except ApplyConflicts as error:
@@ -87,7 +96,7 @@ def _applied_by_kubectl(live: Object, intent: Object, writer: Writer) -> Object:
         return _applied(live, intent, writer, force=True)
 
 
-def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool) -> Object:
+def _applied(live: Object | None, intent: Object, writer: FieldManager, *, force: bool) -> Object:
     before = live if live is not None else _empty(intent, writer)
     entries = stored(live)
     if live is not None and not entries:
@@ -97,20 +106,20 @@ def _applied(live: Object | None, intent: Object, writer: Writer, *, force: bool
     owner = writer.owner("Apply")
     last = entries.get(owner)
     wanted = outside(fields_of(writer.type, intent), of_paths(writer.reset))
-    entries[owner] = Entry(wanted, writer.version, last.time if last else "")
+    entries[owner] = ManagedFieldsEntry(wanted, writer.version, last.time if last else "")
     after = merged(writer.type, content, intent)
     if last:
         after = _pruned(after, entries, owner, last, writer)
     _take(content, after, entries, owner, writer, force=force)
     _strip(entries, owner)
     if owner in entries and not equal(content, after):
-        entries[owner] = Entry(entries[owner].fields, writer.version, writer.time)
+        entries[owner] = ManagedFieldsEntry(entries[owner].fields, writer.version, writer.time)
     elif last and entries.get(owner) == last:
         entries[owner] = last
     return _with_entries(after, entries)
 
 
-def track_update(live: Object | None, new: Object, writer: Writer) -> Object:
+def track_update(live: Object | None, new: Object, writer: FieldManager) -> Object:
     """`new` with the `managedFields` that follow from what it changes in `live`; None: it is created.
 
     `new` is what a create, update or patch would store: defaulted and pruned, but before the server's own changes
@@ -132,7 +141,7 @@ def keep_times(live: Object, final: Object) -> Object:
     return final
 
 
-def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
+def _sent_entries(live: Object | None, new: Object, writer: FieldManager) -> Entries:
     managed = (new.get("metadata") or {}).get("managedFields")
     if writer.subresource or managed is None:
         return stored(live)
@@ -141,7 +150,7 @@ def _sent_entries(live: Object | None, new: Object, writer: Writer) -> Entries:
     return sent(managed) or stored(live)
 
 
-def _updated(entries: Entries, before: Object, after: Object, writer: Writer) -> Entries:
+def _updated(entries: Entries, before: Object, after: Object, writer: FieldManager) -> Entries:
     """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
     entries = _evolved(entries, writer)
     old, new = _without_entries(before), _without_entries(after)
@@ -156,27 +165,27 @@ def _updated(entries: Entries, before: Object, after: Object, writer: Writer) ->
         owner = writer.owner("Update")
         if previous := entries.get(owner):
             owned = union(owned, previous.fields)
-        entries[owner] = Entry(owned, writer.version, writer.time)
+        entries[owner] = ManagedFieldsEntry(owned, writer.version, writer.time)
     return capped(entries)
 
 
-def _evolved(entries: Entries, writer: Writer) -> Entries:
+def _evolved(entries: Entries, writer: FieldManager) -> Entries:
     """As today's schemas record ownership; that in a version without a schema is dropped. A new dict."""
     types = writer.types
     out: Entries = {}
     for owner, entry in entries.items():
         if type_ := types.get(entry.version):
             fields = entry.fields if type_.solid else evolved(type_, entry.fields)
-            out[owner] = entry if fields is entry.fields else Entry(fields, entry.version, entry.time)
+            out[owner] = entry if fields is entry.fields else ManagedFieldsEntry(fields, entry.version, entry.time)
     return out
 
 
 def _take(
-    before: Object, after: Object, entries: Entries, owner: Owner | None, writer: Writer, *, force: bool
+    before: Object, after: Object, entries: Entries, owner: ManagerKey | None, writer: FieldManager, *, force: bool
 ) -> Comparison:
     """Takes what changes between two objects, and what is gone, from all but `owner`. Raises `ApplyConflicts`."""
     versions: dict[str, Comparison] = {writer.version: _compared(writer.type, before, after, of_paths(writer.reset))}
-    contested: dict[Owner, Fields] = {}
+    contested: dict[ManagerKey, Fields] = {}
     for other, entry in entries.items():
         if other == owner:
             continue
@@ -193,16 +202,18 @@ def _take(
         if not left:
             del entries[other]
         elif left is not entry.fields:
-            entries[other] = Entry(left, entry.version, entry.time)
+            entries[other] = ManagedFieldsEntry(left, entry.version, entry.time)
     return versions[writer.version]
 
 
-def _compared(type_: Type, before: Object, after: Object, reset: Fields) -> Comparison:
+def _compared(type_: MergeType, before: Object, after: Object, reset: Fields) -> Comparison:
     changed, removed = compare(type_, before, after)
     return outside(changed, reset), outside(removed, reset)
 
 
-def _pruned(after: Object, entries: Entries, owner: Owner, last: Entry, writer: Writer) -> Object:
+def _pruned(
+    after: Object, entries: Entries, owner: ManagerKey, last: ManagedFieldsEntry, writer: FieldManager
+) -> Object:
     """Without what `owner` applied the last time, not this time, and nobody else owns.
 
     What an owner adds below an item or member of ours keeps that; what nobody owns goes with it. An empty list that is
@@ -234,21 +245,21 @@ def _has_empty_list(value: Any) -> bool:
     return value.__class__ is list and (not value or any(map(_has_empty_list, value)))
 
 
-def _all_named(type_: Type, value: Object) -> Fields:
+def _all_named(type_: MergeType, value: Object) -> Fields:
     return named_fields_too(fields_of(type_, value), type_)
 
 
-def _strip(entries: Entries, owner: Owner) -> None:
+def _strip(entries: Entries, owner: ManagerKey) -> None:
     entry = entries.get(owner)
     if entry is None:
         return
     if left := difference(entry.fields, _IDENTITY):
-        entries[owner] = Entry(left, entry.version, entry.time)
+        entries[owner] = ManagedFieldsEntry(left, entry.version, entry.time)
     else:
         del entries[owner]
 
 
-def _empty(like: Object, writer: Writer) -> Object:
+def _empty(like: Object, writer: FieldManager) -> Object:
     return {**writer.blank, "apiVersion": like["apiVersion"], "kind": like["kind"]}
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.merge.field_set import SELF, Fields
-from applier.sandbox.merge.types import ListType, MapType, Type
+from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import equal, key_of
 
 
-def merged(type_: Type, left: Any, right: Any) -> Any:
+def merged(type_: MergeType, left: Any, right: Any) -> Any:
     """`right` laid over `left`; nothing is removed. The very `left` if that changes nothing."""
     kind = right.__class__
     if kind is dict and left.__class__ is dict and type_.map and not type_.map.atomic:
@@ -25,7 +25,7 @@ def merged(type_: Type, left: Any, right: Any) -> Any:
     return left if equal(left, right) else right
 
 
-def _keeps_parts(type_: Type, value: Any) -> bool:
+def _keeps_parts(type_: MergeType, value: Any) -> bool:
     if value.__class__ is dict:
         return bool(type_.map and not type_.map.atomic)
     return (
@@ -36,20 +36,20 @@ def _keeps_parts(type_: Type, value: Any) -> bool:
     )
 
 
-def _merged_maps(structure: MapType, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+def _merged_maps(structure: MergeMapType, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
     changed = {}
     for name, value in right.items():
         if name not in left:
             changed[name] = value
             continue
         before = left[name]
-        after = merged(structure.child(name) or Type(), before, value)
+        after = merged(structure.child(name) or MergeType(), before, value)
         if after is not before:
             changed[name] = after
     return {**left, **changed} if changed else left
 
 
-def _merged_lists(items: ListType, left: list[Any], right: list[Any]) -> list[Any]:
+def _merged_lists(items: MergeListType, left: list[Any], right: list[Any]) -> list[Any]:
     if not right:
         return left
     ours, theirs = [key_of(items, item) for item in left], [key_of(items, item) for item in right]
@@ -102,7 +102,7 @@ def _ordered(left: list[Any], ours: list[str], theirs: list[str], item: Callable
     return out
 
 
-def without(type_: Type, value: Any, fields: Fields) -> Any:
+def without(type_: MergeType, value: Any, fields: Fields) -> Any:
     """`value` without the members and items in `fields`. A map or list that loses all its parts becomes null."""
     if value.__class__ is dict and type_.map and not type_.map.atomic:
         return _map_without(type_.map, value, fields) or None
@@ -111,18 +111,18 @@ def without(type_: Type, value: Any, fields: Fields) -> Any:
     return None if value.__class__ in (dict, list) or value is None else value
 
 
-def _map_without(structure: MapType, value: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _map_without(structure: MergeMapType, value: dict[str, Any], fields: Fields) -> dict[str, Any]:
     out = {}
     for name, member in value.items():
         node = fields.get(f"f:{name}")
         if node is None:
             out[name] = member
         elif SELF not in node:
-            out[name] = without(structure.child(name) or Type(), member, node)
+            out[name] = without(structure.child(name) or MergeType(), member, node)
     return out
 
 
-def _list_without(items: ListType, value: list[Any], fields: Fields) -> list[Any]:
+def _list_without(items: MergeListType, value: list[Any], fields: Fields) -> list[Any]:
     out = []
     for item in value:
         node = fields.get(key_of(items, item))

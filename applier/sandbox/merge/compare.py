@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from applier.sandbox.merge.field_set import LEAF, NOTHING, SELF, Fields, union
-from applier.sandbox.merge.types import ListType, MapType, Type
+from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import equal, keyed
 
 ABSENT: Final[Any] = object()
@@ -21,7 +21,7 @@ Comparison = tuple[Fields, Fields]
 _SAME: Final[Comparison] = (NOTHING, NOTHING)
 
 
-def fields_of(type_: Type, value: Any) -> Fields:
+def fields_of(type_: MergeType, value: Any) -> Fields:
     """Every field that applying `value` takes; for items with equal keys, the key alone."""
     structure, items = _granular(type_, value)
     if structure:
@@ -31,7 +31,7 @@ def fields_of(type_: Type, value: Any) -> Fields:
     return LEAF
 
 
-def _fields_of_map(structure: MapType, value: dict[str, Any]) -> Fields:
+def _fields_of_map(structure: MergeMapType, value: dict[str, Any]) -> Fields:
     out: Fields = {}
     for name, member in value.items():
         type_ = structure.child(name) or _SCALAR
@@ -47,7 +47,7 @@ def _fields_of_map(structure: MapType, value: dict[str, Any]) -> Fields:
     return out
 
 
-def _fields_of_list(items: ListType, value: list[Any]) -> Fields:
+def _fields_of_list(items: MergeListType, value: list[Any]) -> Fields:
     element = items.element
     return {
         key: {SELF: {}, **fields_of(element, found[0])} if len(found) == 1 else LEAF
@@ -55,7 +55,7 @@ def _fields_of_list(items: ListType, value: list[Any]) -> Fields:
     }
 
 
-def compare(type_: Type, left: Any, right: Any) -> Comparison:
+def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
     """What `right` adds to or changes in `left`, and what it removes; either may be `ABSENT`."""
     if left is right:
         return _SAME
@@ -68,7 +68,7 @@ def compare(type_: Type, left: Any, right: Any) -> Comparison:
     return _compare_unlike(type_, left, right)
 
 
-def _compare_alike(type_: Type, left: Any, right: Any) -> Comparison:
+def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
     value = right if left is None else left
     structure, items = _granular(type_, value)
     if structure and (left or right):
@@ -78,7 +78,7 @@ def _compare_alike(type_: Type, left: Any, right: Any) -> Comparison:
     return _SAME if equal(left, right) else (LEAF, NOTHING)
 
 
-def _compare_unlike(type_: Type, left: Any, right: Any) -> Comparison:
+def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
     """A value became one of another kind, where the type allows several: parts vanish or appear."""
     changed, removed = NOTHING, NOTHING
     if left.__class__ in _CONTAINERS and left and any(_granular(type_, left)):
@@ -99,7 +99,7 @@ def _parts(fields: Fields) -> Fields:
     return {key: node for key, node in fields.items() if key != SELF}
 
 
-def _compare_maps(structure: MapType, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
+def _compare_maps(structure: MergeMapType, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
     changed: Fields = {}
     removed: Fields = {}
     for name, value in right.items():
@@ -117,7 +117,7 @@ def _compare_maps(structure: MapType, left: dict[str, Any], right: dict[str, Any
     return changed, removed
 
 
-def _compare_lists(items: ListType, left: list[Any], right: list[Any]) -> Comparison:
+def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> Comparison:
     changed: Fields = {}
     removed: Fields = {}
     before, after = keyed(items, left), keyed(items, right)
@@ -130,7 +130,7 @@ def _compare_lists(items: ListType, left: list[Any], right: list[Any]) -> Compar
     return changed, removed
 
 
-def _compare_items(element: Type, left: list[Any], right: list[Any]) -> Comparison:
+def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Comparison:
     """Items of one key; where there are several, they are one value."""
     match len(left) > 1, len(right) > 1:
         case False, False:
@@ -143,7 +143,7 @@ def _compare_items(element: Type, left: list[Any], right: list[Any]) -> Comparis
             return LEAF, all_of(element, left[0]) if left else NOTHING
 
 
-def all_of(type_: Type, value: Any) -> Fields:
+def all_of(type_: MergeType, value: Any) -> Fields:
     """A field with everything below it."""
     structure, items = _granular(type_, value)
     if structure and value:
@@ -158,10 +158,10 @@ def all_of(type_: Type, value: Any) -> Fields:
     return LEAF
 
 
-_SCALAR: Final = Type(scalar="untyped")
+_SCALAR: Final = MergeType(scalar="untyped")
 
 
-def _granular(type_: Type, value: Any) -> tuple[MapType | None, ListType | None]:
+def _granular(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
     """The facet of a map or list that has parts of its own."""
     kind = value.__class__
     if kind is dict and (structure := type_.map) and not structure.atomic:

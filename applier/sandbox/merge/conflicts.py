@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from applier.sandbox.merge.field_set import Path, text_of
-from applier.sandbox.merge.managed_fields import Owner
+from applier.sandbox.merge.managed_fields import ManagerKey
 from renderer.frozen import dataclass
 
 
@@ -19,14 +19,14 @@ class Conflict:
 class ApplyConflicts(Exception):
     """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
 
-    def __init__(self, owned: list[tuple[Owner, Path]]) -> None:
+    def __init__(self, owned: list[tuple[ManagerKey, Path]]) -> None:
         self.owned = owned
         texts = [(owner, text_of(path)) for owner, path in owned]
         self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in texts)
         super().__init__(_summary(texts))
 
 
-def _summary(owned: list[tuple[Owner, str]]) -> str:
+def _summary(owned: list[tuple[ManagerKey, str]]) -> str:
     if len(owned) == 1:
         owner, field = owned[0]
         return f"Apply failed with 1 conflict: conflict with {owner}: {field}"

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from applier.sandbox.merge.path_elements import InvalidFields, canonical, element_text, rank
-from applier.sandbox.merge.types import Type
+from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
 """A set of fields; see the module's docstring."""
@@ -80,7 +80,7 @@ def outside(left: Fields, right: Fields) -> Fields:
     return out
 
 
-def named_fields_too(fields: Fields, type_: Type | None) -> Fields:
+def named_fields_too(fields: Fields, type_: MergeType | None) -> Fields:
     """With the declared fields whose parts are in the set; those are only recorded by their parts."""
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)

@@ -16,7 +16,7 @@ from applier.sandbox.merge.compare import compare, fields_of
 from applier.sandbox.merge.field_set import NOTHING, Fields, difference
 from applier.sandbox.merge.path_elements import json_text
 from applier.sandbox.merge.type_check import NotTyped, check
-from applier.sandbox.merge.types import Type
+from applier.sandbox.merge.types import MergeType
 from applier.sandbox.merge.values import NoKey
 
 KUBECTL: Final = "kubectl"
@@ -26,7 +26,7 @@ _MAX_ANNOTATIONS: Final = 256 * 1024
 """Bytes of all annotations together; an annotation that does not fit is dropped."""
 
 
-def unchanged_since(live: Object, type_: Type, version: str) -> Fields:
+def unchanged_since(live: Object, type_: MergeType, version: str) -> Fields:
     """The fields that the client applied and that still are as it applied them."""
     try:
         applied = orjson.loads(_annotations(live).get(_ANNOTATION, ""))

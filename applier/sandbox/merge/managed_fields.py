@@ -25,7 +25,7 @@ MAX_UPDATES: Final = 10
 _ANCIENT: Final = "ancient-changes"
 
 
-class Owner(NamedTuple):
+class ManagerKey(NamedTuple):
     manager: str
     operation: Operation
     version: str
@@ -52,7 +52,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedFieldsEntry:
     fields: Fields
     version: str
     time: str = ""
@@ -61,7 +61,7 @@ class Entry:
     """How it stands in the live object, from which it was read; it need not be written anew."""
 
 
-Entries = dict[Owner, Entry]
+Entries = dict[ManagerKey, ManagedFieldsEntry]
 
 
 def _quoted(text: str) -> str:
@@ -84,17 +84,17 @@ def sent(managed: Any) -> Entries:
         return {}
 
 
-def _owner(raw: Any) -> Owner:
+def _owner(raw: Any) -> ManagerKey:
     if not isinstance(raw, Mapping):
         raise InvalidFields("an entry is not an object")
     operation = raw.get("operation")
     if operation not in ("Apply", "Update"):
         raise InvalidFields("operation must be `Apply` or `Update`")
     version = "" if operation == "Apply" else _text(raw, "apiVersion")
-    return Owner(_text(raw, "manager"), operation, version, _text(raw, "subresource"))
+    return ManagerKey(_text(raw, "manager"), operation, version, _text(raw, "subresource"))
 
 
-def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> Entry:
+def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> ManagedFieldsEntry:
     version = _text(raw, "apiVersion")
     if not version:
         raise InvalidFields("apiVersion must not be empty")
@@ -103,7 +103,7 @@ def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> 
     fields = raw.get("fieldsV1") or {}
     if not isinstance(fields, dict):
         raise InvalidFields("fieldsV1 is not an object")
-    return Entry(decode(fields), version, _text(raw, "time"), wire)
+    return ManagedFieldsEntry(decode(fields), version, _text(raw, "time"), wire)
 
 
 def _text(raw: Mapping[str, Any], name: str) -> str:
@@ -118,12 +118,12 @@ def write(entries: Entries) -> list[Mapping[str, Any]]:
     return [entry.wire or _written(owner, entry) for owner, entry in sorted(entries.items(), key=_order)]
 
 
-def _order(item: tuple[Owner, Entry]) -> tuple[str, ...]:
+def _order(item: tuple[ManagerKey, ManagedFieldsEntry]) -> tuple[str, ...]:
     owner, entry = item
     return owner.operation, entry.time, owner.manager, entry.version, owner.subresource
 
 
-def _written(owner: Owner, entry: Entry) -> dict[str, Any]:
+def _written(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any]:
     out: dict[str, Any] = {"manager": owner.manager} if owner.manager else {}
     out |= {"operation": owner.operation, "apiVersion": entry.version}
     if entry.time:
@@ -142,18 +142,18 @@ def capped(entries: Entries) -> Entries:
         return entries
     updates.sort(key=lambda owner: (entries[owner].time, owner.rank))
     out = dict(entries)
-    first: dict[str, Owner] = {}
+    first: dict[str, ManagerKey] = {}
     for owner in updates:
         if not surplus:
             break
         entry = out[owner]
-        bucket = Owner(_ANCIENT, "Update", entry.version)
+        bucket = ManagerKey(_ANCIENT, "Update", entry.version)
         if entry.version not in first:
             first[entry.version] = owner
             continue
         if bucket not in out:
             out[bucket] = out.pop(first[entry.version])
-        out[bucket] = Entry(union(entry.fields, out[bucket].fields), entry.version, entry.time)
+        out[bucket] = ManagedFieldsEntry(union(entry.fields, out[bucket].fields), entry.version, entry.time)
         if owner != bucket:
             del out[owner]
         surplus -= 1

@@ -7,10 +7,10 @@ The other way round, from atomic to granular, nothing can be told, and nothing i
 from __future__ import annotations
 
 from applier.sandbox.merge.field_set import LEAF, SELF, Fields
-from applier.sandbox.merge.types import DEDUCED, MapType, Type
+from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
-def evolved(type_: Type, fields: Fields) -> Fields:
+def evolved(type_: MergeType, fields: Fields) -> Fields:
     """`fields` as `type_` would record them; the very same if that is how they are."""
     structure, items = type_.map, type_.list
     if structure:
@@ -24,7 +24,7 @@ def evolved(type_: Type, fields: Fields) -> Fields:
     return fields
 
 
-def _is_free(structure: MapType) -> bool:
+def _is_free(structure: MergeMapType) -> bool:
     rest = structure.rest
     return not structure.names and rest is not None and (rest is DEDUCED or rest.scalar == "untyped")
 
@@ -33,7 +33,7 @@ def _of_whole(fields: Fields) -> Fields:
     return fields if fields.keys() == LEAF.keys() else LEAF
 
 
-def _evolved_map(structure: MapType, fields: Fields) -> Fields:
+def _evolved_map(structure: MergeMapType, fields: Fields) -> Fields:
     changed: Fields = {}
     for key, node in fields.items():
         type_ = structure.child(key[2:]) if key != SELF else None
@@ -42,7 +42,7 @@ def _evolved_map(structure: MapType, fields: Fields) -> Fields:
     return {**fields, **changed} if changed else fields
 
 
-def _evolved_items(element: Type, fields: Fields) -> Fields:
+def _evolved_items(element: MergeType, fields: Fields) -> Fields:
     changed: Fields = {}
     for key, node in fields.items():
         if key != SELF and (after := evolved(element, node)) is not node:

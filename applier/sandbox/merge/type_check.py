@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from applier.sandbox.merge.path_elements import element_text
-from applier.sandbox.merge.types import ATOMIC, DEDUCED, ListType, MapType, Type
+from applier.sandbox.merge.types import ATOMIC, DEDUCED, MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import NoKey, key_of
 
 Fault = tuple[str, str]
@@ -17,7 +17,7 @@ class NotTyped(Exception):
     """A value that cannot be merged because it does not fit its type: unknown fields, wrong types, duplicate keys."""
 
 
-def check(type_: Type, value: Any, *, duplicates: bool = False) -> None:
+def check(type_: MergeType, value: Any, *, duplicates: bool = False) -> None:
     """Raises `NotTyped`; `duplicates` allows items with equal keys, as stored objects may have them."""
     faults = _faults(type_, value, duplicates)
     if not faults:
@@ -26,7 +26,7 @@ def check(type_: Type, value: Any, *, duplicates: bool = False) -> None:
     raise NotTyped(texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)]))
 
 
-def _faults(type_: Type, value: Any, duplicates: bool) -> Collection[Fault]:
+def _faults(type_: MergeType, value: Any, duplicates: bool) -> Collection[Fault]:
     if type_ is DEDUCED or type_ is ATOMIC:
         return ()
     kind = value.__class__
@@ -47,7 +47,7 @@ def _faults(type_: Type, value: Any, duplicates: bool) -> Collection[Fault]:
     return () if fits else (_mismatch(type_, value),)
 
 
-def _map_faults(structure: MapType, value: dict[str, Any], duplicates: bool) -> Collection[Fault]:
+def _map_faults(structure: MergeMapType, value: dict[str, Any], duplicates: bool) -> Collection[Fault]:
     found: list[Fault] = []
     for name, member in value.items():
         type_ = structure.child(name)
@@ -58,7 +58,7 @@ def _map_faults(structure: MapType, value: dict[str, Any], duplicates: bool) -> 
     return found
 
 
-def _list_faults(items: ListType, value: list[Any], duplicates: bool) -> Collection[Fault]:
+def _list_faults(items: MergeListType, value: list[Any], duplicates: bool) -> Collection[Fault]:
     associative = not items.atomic
     seen = set()
     found: list[Fault] = []
@@ -77,7 +77,7 @@ def _list_faults(items: ListType, value: list[Any], duplicates: bool) -> Collect
     return found
 
 
-def _mismatch(type_: Type, value: Any) -> Fault:
+def _mismatch(type_: MergeType, value: Any) -> Fault:
     if type_.map:
         return "", f"expected map, got &{{{_plain(value)}}}"
     match type_.scalar:

@@ -23,29 +23,29 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class MergeType:
     """What a value may be; a facet that is missing is not allowed.
 
     `solid` objects are those of built-in kinds, which the server holds as structures that are never absent.
     """
 
     scalar: Scalar = ""
-    list: ListType | None = None
-    map: MapType | None = None
+    list: MergeListType | None = None
+    map: MergeMapType | None = None
     solid: bool = False
 
 
-class ListType:
+class MergeListType:
     """A list. Atomic: one value, whole. Else items are told apart by their `keys`, or by their value if there are none."""
 
-    def __init__(self, *, atomic: bool, items: Callable[[], Type], keys: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
         self.atomic = atomic
         self.keys = keys
         self.sorted_keys = sorted(keys)
         self._items = items
 
     @cached_property
-    def element(self) -> Type:
+    def element(self) -> MergeType:
         return self._items()
 
     @cached_property
@@ -56,7 +56,7 @@ class ListType:
         return {name: value for name, value in found.items() if value is not None}
 
 
-class MapType:
+class MergeMapType:
     """A map or a structure. Atomic: one value, whole. Else its declared fields have their types, all others `rest`."""
 
     def __init__(
@@ -64,14 +64,14 @@ class MapType:
         *,
         atomic: bool = False,
         fields: Mapping[str, Schema] = MappingProxyType({}),
-        read: Callable[[Schema], Type] | None = None,
-        rest: Callable[[], Type] | None = None,
+        read: Callable[[Schema], MergeType] | None = None,
+        rest: Callable[[], MergeType] | None = None,
     ) -> None:
         self.atomic = atomic
         self._fields = fields
         self._read = read
         self._rest = rest
-        self._types: dict[str, Type] = {}
+        self._types: dict[str, MergeType] = {}
 
     @property
     def names(self) -> Collection[str]:
@@ -81,7 +81,7 @@ class MapType:
     def declares(self, name: str) -> bool:
         return name in self._fields
 
-    def child(self, name: str) -> Type | None:
+    def child(self, name: str) -> MergeType | None:
         """The type of a member; None if there may be no such member."""
         found = self._types.get(name)
         if found is None:
@@ -92,14 +92,14 @@ class MapType:
         return found
 
     @cached_property
-    def rest(self) -> Type | None:
+    def rest(self) -> MergeType | None:
         return self._rest() if self._rest else None
 
     def default(self, name: str) -> Any:
         return self._fields.get(name, {}).get("default")
 
-    def as_atomic(self, atomic: bool) -> MapType:
-        return MapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
+    def as_atomic(self, atomic: bool) -> MergeMapType:
+        return MergeMapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
 
 
 class _Context:
@@ -107,9 +107,9 @@ class _Context:
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
-        self._named: dict[tuple[str, str], Type] = {}
+        self._named: dict[tuple[str, str], MergeType] = {}
 
-    def type_of(self, schema: Schema, *, preserves: bool) -> Type:
+    def type_of(self, schema: Schema, *, preserves: bool) -> MergeType:
         reference = _reference(schema)
         if not reference:
             return self._inline(schema, preserves=preserves)
@@ -118,17 +118,17 @@ class _Context:
         if found is None:
             found = _SPECIAL.get(reference) or self._inline(self._definitions[reference], preserves=False)
             if override and found.map:
-                found = Type(map=found.map.as_atomic(override == "atomic"))
+                found = MergeType(map=found.map.as_atomic(override == "atomic"))
             self._named[reference, override] = found
         return found
 
-    def _inline(self, schema: Schema, *, preserves: bool) -> Type:
+    def _inline(self, schema: Schema, *, preserves: bool) -> MergeType:
         preserves = preserves or schema.get("x-kubernetes-preserve-unknown-fields") is True
         match schema.get("type", ""):
             case "object":
-                return Type(map=self._map(schema, preserves=preserves))
+                return MergeType(map=self._map(schema, preserves=preserves))
             case "array":
-                return Type(list=self._list(schema, preserves=preserves))
+                return MergeType(list=self._list(schema, preserves=preserves))
             case "integer" | "number":
                 return NUMERIC
             case "boolean":
@@ -136,32 +136,32 @@ class _Context:
             case "string":
                 return STRING if schema.get("format", "") in ("", "byte") else UNTYPED
             case _:
-                return Type(
+                return MergeType(
                     scalar="untyped",
                     list=self._list(schema, preserves=preserves),
                     map=self._map(schema, preserves=preserves),
                 )
 
-    def _map(self, schema: Schema, *, preserves: bool) -> MapType:
+    def _map(self, schema: Schema, *, preserves: bool) -> MergeMapType:
         properties = schema.get("properties") or {}
         rest: Any = schema.get("additionalProperties")
-        others: Callable[[], Type] | None = None
+        others: Callable[[], MergeType] | None = None
         if isinstance(rest, Mapping):
             others = partial(self.type_of, rest, preserves=preserves)
         elif rest is True or (rest is None and (preserves or not properties)):
             others = _deduced
-        return MapType(
+        return MergeMapType(
             atomic=schema.get("x-kubernetes-map-type") == "atomic",
             fields=properties,
             read=partial(self.type_of, preserves=preserves),
             rest=others,
         )
 
-    def _list(self, schema: Schema, *, preserves: bool) -> ListType:
+    def _list(self, schema: Schema, *, preserves: bool) -> MergeListType:
         atomic, keys = _list_rules(schema)
         items = schema.get("items")
         read = _atomic if items is None else partial(self.type_of, items, preserves=preserves)
-        return ListType(atomic=atomic, keys=keys, items=read)
+        return MergeListType(atomic=atomic, keys=keys, items=read)
 
 
 def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
@@ -182,28 +182,30 @@ def _reference(schema: Schema) -> str:
     return reference.rpartition("/")[2]
 
 
-def _deduced() -> Type:
+def _deduced() -> MergeType:
     return DEDUCED
 
 
-def _atomic() -> Type:
+def _atomic() -> MergeType:
     return ATOMIC
 
 
-NUMERIC: Final = Type(scalar="numeric")
-STRING: Final = Type(scalar="string")
-BOOLEAN: Final = Type(scalar="boolean")
-UNTYPED: Final = Type(scalar="untyped")
+NUMERIC: Final = MergeType(scalar="numeric")
+STRING: Final = MergeType(scalar="string")
+BOOLEAN: Final = MergeType(scalar="boolean")
+UNTYPED: Final = MergeType(scalar="untyped")
 
-ATOMIC: Final = Type(
-    scalar="untyped", list=ListType(atomic=True, items=_atomic), map=MapType(atomic=True, rest=_atomic)
+ATOMIC: Final = MergeType(
+    scalar="untyped", list=MergeListType(atomic=True, items=_atomic), map=MergeMapType(atomic=True, rest=_atomic)
 )
 """Anything, as one value."""
 
-DEDUCED: Final = Type(scalar="untyped", list=ListType(atomic=True, items=_atomic), map=MapType(rest=_deduced))
+DEDUCED: Final = MergeType(
+    scalar="untyped", list=MergeListType(atomic=True, items=_atomic), map=MergeMapType(rest=_deduced)
+)
 """Anything: maps merge member by member, lists are atomic. The type of what has no schema."""
 
-_SPECIAL: Final[Mapping[str, Type]] = {
+_SPECIAL: Final[Mapping[str, MergeType]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": ATOMIC,
 }
@@ -211,7 +213,7 @@ _SPECIAL: Final[Mapping[str, Type]] = {
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> Type:
+def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> MergeType:
     """The type of a kind's objects.
 
     `schema` is the kind's OpenAPI v3 schema; `definitions` what its `$ref`s name, by the last part of the reference.

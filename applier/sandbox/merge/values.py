@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from applier.sandbox.merge.path_elements import item_key, value_key
-from applier.sandbox.merge.types import ListType
+from applier.sandbox.merge.types import MergeListType
 
 
 class NoKey(ValueError):
@@ -27,7 +27,7 @@ def equal(left: Any, right: Any) -> bool:
     return (kind is bool) == (right.__class__ is bool)
 
 
-def key_of(items: ListType, item: Any) -> str:
+def key_of(items: MergeListType, item: Any) -> str:
     """The element that stands for `item` in paths. Raises `NoKey`."""
     if not items.keys:
         return _value_key(item)
@@ -59,7 +59,7 @@ def _value_key(item: Any) -> str:
     return value_key(item)
 
 
-def keyed(items: ListType, values: Sequence[Any]) -> dict[str, list[Any]]:
+def keyed(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """The items by their keys, in order; more than one where keys are not unique, which an update may bring about.
 
     Raises `NoKey`.

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from applier.sandbox.merge.managed_fields import Operation, Owner
+from applier.sandbox.merge.managed_fields import ManagerKey, Operation
 from applier.sandbox.merge.reset_fields import Reset
-from applier.sandbox.merge.types import Type
+from applier.sandbox.merge.types import MergeType
 from renderer.frozen import dataclass
 
 _UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FieldManager:
     """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
 
     `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
@@ -27,19 +27,19 @@ class Writer:
     """
 
     manager: str
-    type: Type
+    type: MergeType
     version: str
     time: str
     subresource: str = ""
     reset: Reset = frozenset()
-    others: Mapping[str, Type] | None = None
+    others: Mapping[str, MergeType] | None = None
     blank: Mapping[str, Any] = field(default_factory=dict)
 
-    def owner(self, operation: Operation) -> Owner:
+    def owner(self, operation: Operation) -> ManagerKey:
         version = self.version if operation == "Update" else ""
-        return Owner(self.manager or _UNKNOWN, operation, version, self.subresource)
+        return ManagerKey(self.manager or _UNKNOWN, operation, version, self.subresource)
 
     @property
-    def types(self) -> Mapping[str, Type]:
+    def types(self) -> Mapping[str, MergeType]:
         """By API version, of all that are served."""
         return {**(self.others or {}), self.version: self.type}

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import orjson
 
-from applier.sandbox.kinds.registry import Kind
+from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.printing.table import columns_of, row
-from applier.sandbox.storage.store import Stored
+from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal
 from renderer.frozen import dataclass
 
@@ -29,7 +29,7 @@ _SHAPES: dict[str, Shape] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Representation:
     """The shape that a client asks for. `include` says what the rows of a table carry: Metadata, None or Object."""
 
     shape: Shape = "whole"
@@ -58,7 +58,7 @@ def _wrong_shape(message: str) -> Refusal:
     return Refusal(406, "NotAcceptable", message)
 
 
-def object_bytes(kind: Kind, stored: Stored, look: Look) -> bytes:
+def object_bytes(kind: ServedKind, stored: StoredObject, look: Representation) -> bytes:
     """One object by itself."""
     match look.shape:
         case "metadata":
@@ -69,12 +69,14 @@ def object_bytes(kind: Kind, stored: Stored, look: Look) -> bytes:
             return kind.prefix + stored.content[1:]
 
 
-def _metadata(stored: Stored) -> bytes:
+def _metadata(stored: StoredObject) -> bytes:
     found = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored.object()["metadata"]}
     return orjson.dumps(found)
 
 
-def list_bytes(kind: Kind, items: Iterable[Stored], look: Look, metadata: dict[str, Any]) -> bytes:
+def list_bytes(
+    kind: ServedKind, items: Iterable[StoredObject], look: Representation, metadata: dict[str, Any]
+) -> bytes:
     """A list, with the given metadata of its own."""
     rows: Iterable[bytes]
     match look.shape:
@@ -92,7 +94,7 @@ def list_bytes(kind: Kind, items: Iterable[Stored], look: Look, metadata: dict[s
     return opening[:-1] + b',"items":[' + b",".join(rows) + b"]}"
 
 
-def _table(kind: Kind, items: Iterable[Stored], look: Look, metadata: dict[str, Any]) -> bytes:
+def _table(kind: ServedKind, items: Iterable[StoredObject], look: Representation, metadata: dict[str, Any]) -> bytes:
     columns = columns_of(kind)
     rows = []
     for item in items:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from applier.sandbox import jsonpath
-from applier.sandbox.kinds.registry import Column, Kind
+from applier.sandbox.kinds.registry import Column, ServedKind
 from applier.sandbox.printing.cells import Cell, Object, since
 from applier.sandbox.printing.columns import AGE, BUILT_IN, NAME, TableColumn
 
@@ -19,7 +19,7 @@ def row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
     return [column.cell(obj, now) for column in columns]
 
 
-def columns_of(kind: Kind) -> Sequence[TableColumn]:
+def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
     if not kind.custom:
         return BUILT_IN.get(kind.resource, (NAME, AGE))
     return (NAME, *(TableColumn(column, _by_path(column)) for column in kind.columns)) if kind.columns else (NAME, AGE)

@@ -21,7 +21,7 @@ from typing import IO, Any, Self
 import orjson
 
 from applier.errors import ConfigurationError
-from applier.sandbox.storage.store import Event, Key, Store
+from applier.sandbox.storage.store import Store, StoredKey, StoreEvent
 from applier.sandbox.wire import Refusal
 from renderer.frozen import dataclass
 
@@ -41,10 +41,10 @@ class DamagedError(ConfigurationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PersistedState:
     """What a directory holds: objects by key, and the version of the last event."""
 
-    contents: dict[Key, bytes]
+    contents: dict[StoredKey, bytes]
     version: int
 
 
@@ -107,7 +107,7 @@ class Directory:
             if file.name.removeprefix(prefix).isdecimal():
                 yield int(file.name.removeprefix(prefix))
 
-    def _append(self, event: Event) -> None:
+    def _append(self, event: StoreEvent) -> None:
         """Record an event. It is in the hands of the operating system then: a killed process loses nothing, a machine
         that loses power may lose the last seconds.
         """
@@ -131,9 +131,9 @@ class Directory:
     def _compact(self) -> None:
         shelves = (self.store.shelf(resource) for resource in self.store.resources())
         contents = {stored.key: stored.content for shelf in shelves for stored in shelf.objects.values()}
-        self._begin(Kept(contents, self.store.version))
+        self._begin(PersistedState(contents, self.store.version))
 
-    def _begin(self, kept: Kept) -> None:
+    def _begin(self, kept: PersistedState) -> None:
         """A new snapshot and an empty log, then the old ones go: whenever this is cut short, one pair is whole."""
         number = self._number + 1
         records = [record([kept.version]), *(record([*key, text.decode()]) for key, text in kept.contents.items())]
@@ -164,36 +164,36 @@ def record(document: Any) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def read(path: Path, number: int) -> Kept:
+def read(path: Path, number: int) -> PersistedState:
     """The objects of a snapshot and its log; none for number 0. Raises DamagedError."""
     if number == 0:
-        return Kept({}, 0)
+        return PersistedState({}, 0)
     kept = _read_snapshot(path / f"snapshot-{number}")
     return _replay(path / f"log-{number}", kept)
 
 
-def _read_snapshot(file: Path) -> Kept:
+def _read_snapshot(file: Path) -> PersistedState:
     records = list(_records(file, torn=False))
     match records:
         case [[int(version)], *objects, [int(count)]] if count == len(objects):
-            contents: dict[Key, bytes] = {}
+            contents: dict[StoredKey, bytes] = {}
             for one in objects:
                 match one:
                     case [str(resource), str(namespace), str(name), str(content)]:
-                        contents[Key(resource, namespace, name)] = content.encode()
+                        contents[StoredKey(resource, namespace, name)] = content.encode()
                     case _:
                         raise DamagedError(file, "a record is none of an object")
-            return Kept(contents, version)
+            return PersistedState(contents, version)
         case _:
             raise DamagedError(file, "it is not complete")
 
 
-def _replay(file: Path, kept: Kept) -> Kept:
+def _replay(file: Path, kept: PersistedState) -> PersistedState:
     contents, version = dict(kept.contents), kept.version
     for one in _records(file, torn=True):
         match one:
             case [int(number), str(resource), str(namespace), str(name), content] if number == version + 1:
-                key, version = Key(resource, namespace, name), number
+                key, version = StoredKey(resource, namespace, name), number
             case _:
                 raise DamagedError(file, f"the record after version {version} does not follow it")
         match content:
@@ -203,7 +203,7 @@ def _replay(file: Path, kept: Kept) -> Kept:
                 del contents[key]
             case _:
                 raise DamagedError(file, f"version {version} removes what was not there")
-    return Kept(contents, version)
+    return PersistedState(contents, version)
 
 
 def _records(file: Path, *, torn: bool) -> Iterator[Any]:

@@ -23,7 +23,7 @@ EVENTS, EVENT_BYTES = 4096, 16 * 1024 * 1024
 """History of one resource that watches can go back to: events, and bytes of their objects."""
 
 
-class Key(NamedTuple):
+class StoredKey(NamedTuple):
     """Where an object is; `resource` is the plural with its group (`deployments.apps`), whatever the version."""
 
     resource: str
@@ -32,13 +32,13 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """One object as of one version. `content` is its JSON without apiVersion and kind, beginning with the metadata.
 
     What selectors and the garbage collector ask for is kept beside it: `labels`, `owners` (uids) and `deleting`.
     """
 
-    key: Key
+    key: StoredKey
     version: int
     uid: str
     content: bytes = field(repr=False)
@@ -53,30 +53,30 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoreEvent:
     """`type` is ADDED, MODIFIED or DELETED; `before` is None for ADDED; `after` of DELETED is the last state, with the
     version of the deletion.
     """
 
     version: int
     type: str
-    before: Stored | None
-    after: Stored
+    before: StoredObject | None
+    after: StoredObject
 
 
 @dataclass(slots=True)
 class Shelf:
     """All objects of one resource, in the order of namespace and name, and its latest events."""
 
-    objects: dict[tuple[str, str], Stored] = field(default_factory=dict)
+    objects: dict[tuple[str, str], StoredObject] = field(default_factory=dict)
     order: list[tuple[str, str]] = field(default_factory=list)
-    events: deque[Event] = field(default_factory=deque)
+    events: deque[StoreEvent] = field(default_factory=deque)
     event_bytes: int = 0
     forgotten: int = 0
     """Versions up to this one cannot be watched from: their events are gone."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: StoreEvent) -> None:
         self.events.append(event)
         self.event_bytes += len(event.after.content)
         while len(self.events) > EVENTS or self.event_bytes > EVENT_BYTES:
@@ -86,7 +86,7 @@ class Shelf:
         for listener in tuple(self.listeners):
             listener()
 
-    def since(self, version: int) -> Iterator[Event]:
+    def since(self, version: int) -> Iterator[StoreEvent]:
         """Events after a version, oldest first; found from the end, where watchers mostly are."""
         newer = 0
         for event in reversed(self.events):
@@ -110,13 +110,13 @@ class Store:
     raises, the write raises, and nothing has happened.
     """
 
-    def __init__(self, journal: Callable[[Event], None] | None = None) -> None:
+    def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
         self.version = 0
         self.journal = journal
         self._forgotten = 0
         self._shelves: dict[str, Shelf] = {}
-        self._by_uid: dict[str, Key] = {}
-        self._dependents: dict[str, set[Key]] = {}
+        self._by_uid: dict[str, StoredKey] = {}
+        self._dependents: dict[str, set[StoredKey]] = {}
 
     def shelf(self, resource: str) -> Shelf:
         """The objects of a resource, none if it is new."""
@@ -129,15 +129,15 @@ class Store:
         """Resources with at least one object."""
         return [name for name, shelf in self._shelves.items() if shelf.objects]
 
-    def get(self, key: Key) -> Stored | None:
+    def get(self, key: StoredKey) -> StoredObject | None:
         shelf = self._shelves.get(key.resource)
         return shelf.objects.get(key[1:]) if shelf else None
 
-    def find(self, uid: str) -> Stored | None:
+    def find(self, uid: str) -> StoredObject | None:
         key = self._by_uid.get(uid)
         return self.get(key) if key else None
 
-    def dependents(self, uid: str) -> list[Key]:
+    def dependents(self, uid: str) -> list[StoredKey]:
         """Objects whose owner references name this uid, in order."""
         return sorted(self._dependents.get(uid, ()))
 
@@ -145,30 +145,30 @@ class Store:
         """Every uid that an owner reference names."""
         return list(self._dependents)
 
-    def put(self, key: Key, obj: Object) -> Stored:
+    def put(self, key: StoredKey, obj: Object) -> StoredObject:
         """Store an object (taken over, not copied) with the next version in its metadata."""
         after = _stored(key, self.version + 1, obj)
         before = self.get(key)
-        self._commit(Event(after.version, "MODIFIED" if before else "ADDED", before, after))
+        self._commit(StoreEvent(after.version, "MODIFIED" if before else "ADDED", before, after))
         return after
 
-    def remove(self, key: Key) -> Stored | None:
+    def remove(self, key: StoredKey) -> StoredObject | None:
         """Remove an object; answers its last state, with the version of the removal."""
         before = self.get(key)
         if before is None:
             return None
         after = _stored(key, self.version + 1, before.object())
-        self._commit(Event(after.version, "DELETED", before, after))
+        self._commit(StoreEvent(after.version, "DELETED", before, after))
         return after
 
-    def reread(self, key: Key, obj: Object) -> None:
+    def reread(self, key: StoredKey, obj: Object) -> None:
         """Show an object otherwise from now on: nothing is written, its version stays, and nobody is told."""
         before = self.get(key)
         assert before is not None
         self._displace(before)
         self._place(_stored(key, before.version, obj))
 
-    def restore(self, contents: Mapping[Key, bytes], version: int) -> None:
+    def restore(self, contents: Mapping[StoredKey, bytes], version: int) -> None:
         """Fill an empty store with what a journal kept; no watch can go back behind `version`."""
         assert not self._shelves
         self.version = self._forgotten = version
@@ -176,7 +176,7 @@ class Store:
             obj = orjson.loads(contents[key])
             self._place(_stored(key, int(obj["metadata"]["resourceVersion"]), obj))
 
-    def _commit(self, event: Event) -> None:
+    def _commit(self, event: StoreEvent) -> None:
         if self.journal:
             self.journal(event)
         self.version = event.version
@@ -190,7 +190,7 @@ class Store:
             del shelf.order[bisect_left(shelf.order, event.after.key[1:])]
         self.shelf(event.after.key.resource).record(event)
 
-    def _place(self, stored: Stored) -> None:
+    def _place(self, stored: StoredObject) -> None:
         shelf, place = self.shelf(stored.key.resource), stored.key[1:]
         if place not in shelf.objects:
             insort(shelf.order, place)
@@ -199,7 +199,7 @@ class Store:
         for owner in stored.owners:
             self._dependents.setdefault(owner, set()).add(stored.key)
 
-    def _displace(self, stored: Stored) -> None:
+    def _displace(self, stored: StoredObject) -> None:
         self._by_uid.pop(stored.uid, None)
         for owner in stored.owners:
             rest = self._dependents[owner]
@@ -208,10 +208,10 @@ class Store:
                 del self._dependents[owner]
 
 
-def _stored(key: Key, version: int, obj: Object) -> Stored:
+def _stored(key: StoredKey, version: int, obj: Object) -> StoredObject:
     metadata = obj["metadata"]
     metadata["resourceVersion"] = str(version)
-    return Stored(
+    return StoredObject(
         key,
         version,
         metadata["uid"],

@@ -12,35 +12,35 @@ from datetime import datetime
 from typing import Any
 
 from applier.cluster import Object
-from applier.plan.model import NodePlan, Plan, SetPlan
+from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.state.managed_fields import metadata_beside_status
 from applier.state.observed import Observed
-from applier.status import Health, health, is_fresh
-from gitops.decisions.decision import Propagation, earliest
-from gitops.decisions.explanation import Counted, Rollout
-from gitops.reconcile.context import Known, Pass
-from gitops.reconcile.incremental.interests import root_in
-from gitops.reconcile.set_summaries import Account
+from applier.status import HealthResult, health, is_fresh
+from gitops.decisions.decision import Decision, earliest
+from gitops.decisions.explanation import CountedItem, DecidedRollout
+from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.incremental.interests import root_instance
+from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.statuses import statuses
-from gitops.reconcile.write_records import about
-from gitops.records.revisions import Archive
+from gitops.reconcile.write_records import subject_of
+from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.outlook import progress_of
-from gitops.rollouts.state import State
+from gitops.rollouts.state import RolloutState
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared, located
+from renderer.catalog.file_content import DeclaredObject, located
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
 from renderer.kinds import CRD, is_namespaced
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 
 Place = tuple[str, ObjectKey]
 """A source, and an object that it declares."""
 
 
 @dataclass
-class Whole:
+class ClusterState:
     """`sources` as they were accepted last, `begun` what that pass planned and observed of everything, `known` the rest of what it knew.
 
     `objects`, `instances`, `plans` (without the nodes of sources, see `plan_of`), `propagation` and the `ledger` follow what parts find, at a
@@ -52,13 +52,13 @@ class Whole:
     """
 
     sources: Sequence[SourceState]
-    begun: Pass
-    known: Known
-    due: dict[ObjectKey, Declared] = field(default_factory=dict)
+    begun: ReconcileResult
+    known: Context
+    changed_roots: dict[ObjectKey, DeclaredObject] = field(default_factory=dict)
     granted: dict[ObjectKey, int] = field(default_factory=dict)
-    moved: set[str] = field(default_factory=set)
-    is_untold: bool = False
-    is_outdated: bool = False
+    rollouts_to_recompute: set[str] = field(default_factory=set)
+    has_unreported_changes: bool = False
+    has_stale_causes: bool = False
     _stored: dict[ObjectKey, Object] = field(default_factory=dict)
     _late: set[ObjectKey] = field(default_factory=set)
 
@@ -71,14 +71,14 @@ class Whole:
         self.absent_crds = frozenset(key for key in observed.absent if key.group_kind == CRD)
         self._remembered = dict(self.begun.propagation.remembered)
         self.propagation = replace(self.begun.propagation, remembered=self._remembered)
-        self.plans: dict[ObjectKey, SetPlan] = {one.rendered.parent: one for one in self.begun.plan.sets}
+        self.plans: dict[ObjectKey, ApplySetPlan] = {one.rendered.parent: one for one in self.begun.plan.sets}
         self.ledger = self.begun.ledger
         self.now = self.begun.now
-        self._found: Pass | None = self.begun
+        self._found: ReconcileResult | None = self.begun
         self.wanted: dict[ObjectKey, frozenset[str]] = {}
         for rendered in bundle.sets:
             self._want(rendered)
-        self._roots = {key: root for key in bundle.instances if (root := root_in(bundle, key))}
+        self._roots = {key: root for key in bundle.instances if (root := root_instance(bundle, key))}
         self._families: dict[ObjectKey, set[ObjectKey]] = {}
         for key, root in self._roots.items():
             self._families.setdefault(root, set()).add(key)
@@ -97,7 +97,7 @@ class Whole:
             parent: {node.node.id: node for node in self.ledger.accounts[parent].restless} for parent in self._own_plans
         }
         scopes = {kind: one.namespaced for kind, one in observed.discovery.resources.items()}
-        self._declared: dict[Place, Declared] = {}
+        self._declared: dict[Place, DeclaredObject] = {}
         self._places: dict[int, ObjectKey] = {}
         for state in self.sources:
             for one in state.catalog.objects:
@@ -106,7 +106,7 @@ class Whole:
                     self._places[id(one)] = key
         self._crds = [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
 
-    def _want(self, rendered: RenderedSet, before: RenderedSet | None = None) -> None:
+    def _want(self, rendered: RenderedApplySet, before: RenderedApplySet | None = None) -> None:
         own = frozenset({rendered.id})
         for key in _own(before) if before else ():
             self.wanted[key] -= own
@@ -114,7 +114,7 @@ class Whole:
             self.wanted[key] = self.wanted[key] | own if self.wanted.get(key) else own
 
     @property
-    def found(self) -> Pass:
+    def snapshot(self) -> ReconcileResult:
         """Everything as it is known now."""
         if self._found is None:
             sources = {
@@ -159,12 +159,12 @@ class Whole:
         found = [name for name in self.bundle.sources if (name, key) in self._declared]
         return found[0] if len(found) == 1 else ""
 
-    def is_said_otherwise(self, place: Place, declared: Declared) -> bool:
+    def is_said_otherwise(self, place: Place, declared: DeclaredObject) -> bool:
         """Does this say something else than what was declared there? Where it stands in its file is nothing that it says."""
         before = self._declared[place]
         return (before.manifest, before.refused) != (declared.manifest, declared.refused)
 
-    def place_of(self, source: str, declared: Declared) -> ObjectKey | None:
+    def place_of(self, source: str, declared: DeclaredObject) -> ObjectKey | None:
         """The key of an object as this source declares it; None if it counts for nothing, because another one stands in its place."""
         key = self._places.get(id(declared))
         return key if key and self._declared.get((source, key)) is declared else None
@@ -208,53 +208,57 @@ class Whole:
             for state in self.sources
         ]
 
-    def archive(self, instances: Collection[ObjectKey]) -> Archive:
+    def archive(self, instances: Collection[ObjectKey]) -> RevisionArchive:
         """What is stored of definitions and rules, and the applied pairs of these instances."""
         return self.known.archive.part(instances, {key: self._stored[key] for key in instances if key in self._stored})
 
-    def accept(
-        self, sources: Sequence[SourceState], changed: Mapping[Place, Declared], *, due: Mapping[Place, Declared]
+    def set_sources(
+        self,
+        sources: Sequence[SourceState],
+        changed: Mapping[Place, DeclaredObject],
+        *,
+        due: Mapping[Place, DeclaredObject],
     ) -> None:
         """The sources have moved, by these objects alone; those that are `due` have to be looked at."""
         self.sources = sources
         self._declared |= changed
         self._places |= {id(declared): key for (_, key), declared in changed.items()}
-        self.due |= {key: declared for (_, key), declared in due.items()}
-        self.is_untold, self._found = True, None
+        self.changed_roots |= {key: declared for (_, key), declared in due.items()}
+        self.has_unreported_changes, self._found = True, None
 
     @property
-    def rollouts(self) -> Mapping[str, Rollout]:
+    def rollouts(self) -> Mapping[str, DecidedRollout]:
         """As they were decided last; their collections follow what parts find."""
         return self.propagation.rollouts
 
-    def counts(self, one: Counted) -> bool:
+    def counts(self, one: CountedItem) -> bool:
         """Does a rollout count this item, and in this wave?"""
         rollout, name = self.rollouts.get(one.rollout), one.item.key
         return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name).name == one.wave
 
-    def elapse(self, now: datetime) -> frozenset[ObjectKey] | None:
+    def advance_clock(self, now: datetime) -> frozenset[ObjectKey] | None:
         """Time has passed: the instances whose bake has ended or whose deadline has passed, which count otherwise from now on and have to be looked
         at; None where it may have changed more than that.
         """
         self._advance(now)
         late, self._late = frozenset(self._late), set()
-        return None if self.propagation.edges and self.propagation.edges <= now else late
+        return None if self.propagation.next_edge and self.propagation.next_edge <= now else late
 
     def _advance(self, now: datetime) -> None:
-        due = {name: one.collection.advance(now) for name, one in self.rollouts.items()}
+        due = {name: one.collection.advance_to(now) for name, one in self.rollouts.items()}
         moved = {name for name, items in due.items() if items}
         self._moved(moved, moved)
         roots = (self.root_of(self.rollouts[name].keys[item]) for name in moved for item in due[name])
         self._late |= set(filter(None, roots))
 
-    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, State]) -> None:
+    def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, RolloutState]) -> None:
         """These instances may move: their rollouts have counted and stored it."""
         self.granted |= targets
         before, self._found = self.propagation, None
         stored = {name: self._with_waves(name, state) for name, state in states.items()}
-        self.propagation = replace(before, states={**before.states, **stored}, wake_at=self._wake_at(before.edges))
+        self.propagation = replace(before, states={**before.states, **stored}, wake_at=self._wake_at(before.next_edge))
 
-    def foresaw(self, obj: Object) -> bool:
+    def expects(self, obj: Object) -> bool:
         """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
         it? Then a pass over it would find nothing new.
         """
@@ -269,34 +273,34 @@ class Whole:
         due = statuses(Plan((replace(one, parent=obj),)), self.sources, self.propagation, self.now)
         return all(_said_in(status) == _said_in(obj["status"]) for _, _, status in due)
 
-    def miscounted(self) -> list[str]:
+    def verify_counts(self) -> list[str]:
         """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
         return [name for name, one in self.rollouts.items() if not one.collection.recount()]
 
-    def retell(self, plans: Iterable[SetPlan]) -> None:
+    def update_move_causes(self, plans: Iterable[ApplySetPlan]) -> None:
         """Instances say now why they stay where they are."""
         for one in plans:
             self.plans[one.rendered.parent] = one
-            self.ledger.put(Account.of(one))
-        self.is_outdated, self._found = False, None
+            self.ledger.put(SetSummary.of(one))
+        self.has_stale_causes, self._found = False, None
 
-    def told(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
+    def record_stored_records(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
         """The records of sources and rollouts are stored like this now."""
         self.known, self._found = replace(self.known, rollouts=rollouts), None
         self.objects |= {ObjectKey.of(obj): obj for obj in (*rollouts.records.values(), *objects)}
 
     def stored(self, obj: Object) -> None:
         """A record of an archive, after the pass that began it: if it is an applied pair, that of its instance."""
-        if (key := about(obj)) in self.instances:
+        if (key := subject_of(obj)) in self.instances:
             self._stored[key] = obj
 
-    def put(
+    def update_from(
         self,
-        part: Pass,
+        part: ReconcileResult,
         instances: frozenset[ObjectKey],
-        archive: Archive,
-        looked_at: Mapping[ObjectKey, Declared],
-    ) -> Pass:
+        archive: RevisionArchive,
+        looked_at: Mapping[ObjectKey, DeclaredObject],
+    ) -> ReconcileResult:
         """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Of those that are
         due `looked_at` is what it was made from. Answers that pass, with the accounts that it changed.
         """
@@ -307,15 +311,17 @@ class Whole:
         for name, rendered in part.bundle.sources.items():
             self._nodes[name] |= {node.id: node for node in rendered.nodes}
         moved = {one.rendered.parent: self._plan(one) for one in part.plan.sets}
-        self.is_untold |= any(before is None or _said(before) != _said(after) for before, after in moved.values())
-        self.is_untold |= any(not result.is_bookkeeping for result in part.results)
+        self.has_unreported_changes |= any(
+            before is None or _said(before) != _said(after) for before, after in moved.values()
+        )
+        self.has_unreported_changes |= any(not result.is_bookkeeping for result in part.results)
         if part.now:
             self._advance(part.now)
         self._late -= instances
         self._count(part.propagation)
         self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
-        self.due = {key: it for key, it in self.due.items() if looked_at.get(key) is not it}
+        self.changed_roots = {key: it for key, it in self.changed_roots.items() if looked_at.get(key) is not it}
         self.now, self._found = part.now, None
         return replace(
             part,
@@ -329,8 +335,8 @@ class Whole:
             latest=self.latest,
         )
 
-    def latest(self) -> Pass:
-        return self.found
+    def latest(self) -> ReconcileResult:
+        return self.snapshot
 
     def _observe(self, seen: Observed, ids: Iterable[str]) -> None:
         for set_id in ids:
@@ -342,56 +348,56 @@ class Whole:
             self.objects.pop(key, None)
         self.objects |= seen.objects
 
-    def _plan(self, one: SetPlan) -> tuple[Account | None, Account]:
+    def _plan(self, one: ApplySetPlan) -> tuple[SetSummary | None, SetSummary]:
         """What was planned for a set, of that of a source for some nodes of it; its account before and after."""
         key = one.rendered.parent
         if not one.rendered.is_source:
             self.plans[key] = one
-            account = Account.of(one)
+            account = SetSummary.of(one)
             return self.ledger.put(account), account
         own, restless = self._own_plans[key], self._restless[key]
         for node in one.nodes:
-            self.is_untold |= _said_of(own.get(node.node.id)) != _said_of(node)
+            self.has_unreported_changes |= _said_of(own.get(node.node.id)) != _said_of(node)
             own[node.node.id] = node
             restless.pop(node.node.id, None)
         self.plans[key] = replace(self.plans[key], parent=one.parent)
-        restless |= {node.node.id: node for node in Account.of(one).restless}
+        restless |= {node.node.id: node for node in SetSummary.of(one).restless}
         order = sorted(restless, key=self._order[key].__getitem__)
-        account = Account.of(replace(self.plans[key], nodes=tuple(restless[name] for name in order)))
+        account = SetSummary.of(replace(self.plans[key], nodes=tuple(restless[name] for name in order)))
         return self.ledger.put(account), account
 
-    def _count(self, found: Propagation) -> None:
+    def _count(self, found: Decision) -> None:
         counted = found.counted.values()
         moved = {one.rollout for one in counted if self._counts_otherwise(one)}
         self._moved(moved, moved | {one.rollout for one in counted if self._is_read_by_gates(one)})
         self._remembered |= found.remembered
-        edges = earliest(self.propagation.edges, found.edges)
-        self.propagation = replace(self.propagation, edges=edges, wake_at=self._wake_at(edges))
+        edges = earliest(self.propagation.next_edge, found.next_edge)
+        self.propagation = replace(self.propagation, next_edge=edges, wake_at=self._wake_at(edges))
 
     def _moved(self, counting: Collection[str], asked: Collection[str]) -> None:
         """Something counts otherwise in these rollouts; those that are to be `asked` are these and more."""
         before = self.propagation
         states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in counting}}
-        self.moved |= set(asked)
-        self.is_untold |= bool(counting)
-        self.is_outdated |= any(wave.waiting for name in asked for wave in states[name].waves)
-        self.propagation = replace(before, states=states, wake_at=self._wake_at(before.edges))
+        self.rollouts_to_recompute |= set(asked)
+        self.has_unreported_changes |= bool(counting)
+        self.has_stale_causes |= any(wave.waiting for name in asked for wave in states[name].waves)
+        self.propagation = replace(before, states=states, wake_at=self._wake_at(before.next_edge))
         self._found = None
 
-    def _counts_otherwise(self, one: Counted) -> bool:
+    def _counts_otherwise(self, one: CountedItem) -> bool:
         """Count it as it is now; does that make a difference?"""
         if not self.counts(one):
             return False
         collection = self.rollouts[one.rollout].collection
         before = collection.counted(one.item.key)
-        collection.put(one.item)
+        collection.set_item(one.item)
         return before != collection.counted(one.item.key)
 
-    def _is_read_by_gates(self, one: Counted) -> bool:
+    def _is_read_by_gates(self, one: CountedItem) -> bool:
         """May something else of it than what it counts as open a gate?"""
         return self.counts(one) and any(gate.reads_collection for gate in self.rollouts[one.rollout].gates.gates)
 
-    def _with_waves(self, name: str, state: State) -> State:
+    def _with_waves(self, name: str, state: RolloutState) -> RolloutState:
         rollout = self.rollouts[name]
         return replace(state, waves=progress_of(rollout.policy, rollout.collection, state))
 
@@ -407,15 +413,15 @@ def _said_in(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**status, "levelgate": {**own, "progress": {**progress, "readySince": "readySince" in progress}}}
 
 
-def _health(instance: Object) -> tuple[bool, Health]:
+def _health(instance: Object) -> tuple[bool, HealthResult]:
     return is_fresh(instance), health(instance, is_instance=True)
 
 
-def _own(rendered: RenderedSet) -> Iterator[ObjectKey]:
+def _own(rendered: RenderedApplySet) -> Iterator[ObjectKey]:
     return (node.key for node in rendered.nodes if node.key and not node.external)
 
 
-def _said(one: Account) -> tuple[object, ...]:
+def _said(one: SetSummary) -> tuple[object, ...]:
     """What the record of its source tells of a set."""
     return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current, one.holds
 

@@ -10,83 +10,83 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from applier.plan.model import Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.decisions import suspension
-from gitops.decisions.explanation import Rollout, stays, told
-from gitops.decisions.inputs import Conditions, Situation
-from gitops.decisions.window_verdicts import Verdicts
-from gitops.gates.instance_gates import CollectionGates
-from gitops.reconcile.incremental.fleet_state import Whole
-from gitops.reconcile.incremental.scope import Wider
+from gitops.decisions.explanation import DecidedRollout, explain_instances, with_move_causes
+from gitops.decisions.inputs import DecisionInputs, DecisionRules
+from gitops.decisions.window_verdicts import WindowVerdicts
+from gitops.gates.instance_gates import InstanceGates
+from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts import closed_windows
-from gitops.rollouts.advance import Decision, decide, reserve
+from gitops.rollouts.advance import RolloutStep, decide, reserve
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.state import State
+from gitops.rollouts.state import RolloutState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class GrantResult:
     """`targets` of instances that may move, once the `states` of all rollouts that were asked are stored, as far as they decide."""
 
     targets: Mapping[ObjectKey, int]
-    states: Mapping[str, State]
+    states: Mapping[str, RolloutState]
 
 
-def granted(whole: Whole, conditions: Conditions, observed: Observed) -> Granted | Wider:
+def granted(whole: ClusterState, conditions: DecisionRules, observed: Observed) -> GrantResult | WidenScope:
     """Ask the rollouts in which something counts otherwise since they were asked last. `observed` knows the record of the installation."""
-    if wait := suspension.everything(observed, conditions.reading.now):
-        return Wider(wait.message)
+    if wait := suspension.installation_suspension(observed, conditions.reading.now):
+        return WidenScope(wait.message)
     targets: dict[ObjectKey, int] = {}
-    states: dict[str, State] = {}
-    for name in sorted(whole.moved):
+    states: dict[str, RolloutState] = {}
+    for name in sorted(whole.rollouts_to_recompute):
         asked = _Asked(whole, conditions, whole.rollouts[name])
         decision = asked.decide()
         if why := asked.is_more_than_moves(decision):
-            return Wider(f"{why} in the rollout {name}")
+            return WidenScope(f"{why} in the rollout {name}")
         targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
         states[name] = asked.reserved(decision)
-    return Granted(targets, states)
+    return GrantResult(targets, states)
 
 
-def retold(whole: Whole, conditions: Conditions) -> Sequence[SetPlan]:
+def retold(whole: ClusterState, conditions: DecisionRules) -> Sequence[ApplySetPlan]:
     """Instances that stay where they are for another reason, or with other words, than when everything was looked at, by what parts found since."""
     asked = [_Asked(whole, conditions, one).now for one in whole.rollouts.values()]
-    found = stays(asked, whole.plans, conditions.reading.now)
+    found = explain_instances(asked, whole.plans, conditions.reading.now)
     plans = [whole.plans[key] for one in asked for key in one.keys.values()]
-    now = told(Plan(tuple(replace(one, stays=None) for one in plans)), found.blocked)
-    return [one for before, one in zip(plans, now.sets, strict=True) if one.stays != before.stays]
+    now = with_move_causes(Plan(tuple(replace(one, not_moved=None) for one in plans)), found.blocked)
+    return [one for before, one in zip(plans, now.sets, strict=True) if one.not_moved != before.not_moved]
 
 
 @dataclass(frozen=True)
 class _Asked:
     """A rollout that is asked again, under the conditions that are now."""
 
-    whole: Whole
-    conditions: Conditions
-    rollout: Rollout
+    whole: ClusterState
+    conditions: DecisionRules
+    rollout: DecidedRollout
 
     @property
-    def now(self) -> Rollout:
+    def now(self) -> DecidedRollout:
         """With what it remembers, its gates and windows as they are now."""
         here, one = self.at(), self.rollout
         kind = next(iter(one.keys.values())).group_kind
-        gates = CollectionGates(
+        gates = InstanceGates(
             one.gates.gates,
             here.facts(kind),
             one.collection,
             one.keys,
             self.whole.plans,
             here.closings(kind),
-            lambda key: Verdicts(self.at(key)).past(key),
+            lambda key: WindowVerdicts(self.at(key)).overridden_windows(key),
         )
         shut = dict(closed_windows.waves(one.policy, one.windows, here.now))
         return one._replace(state=self.whole.propagation.states[one.name], gates=gates, closed=shut)
 
-    def decide(self) -> Decision:
+    def decide(self) -> RolloutStep:
         one = self.now
         return decide(
             one.policy,
@@ -98,20 +98,20 @@ class _Asked:
             gate=lambda name: self.window(one.keys[name]) or one.gates.wait(name),
         )
 
-    def at(self, *instances: ObjectKey) -> Situation:
+    def at(self, *instances: ObjectKey) -> DecisionInputs:
         """What is known of these instances, under the conditions that are now."""
         plan = Plan(tuple(self.whole.plans[key] for key in instances))
         stored = self.whole.known.archive.stored
         whole = self.whole
-        return Situation(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
+        return DecisionInputs(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
 
     def window(self, key: ObjectKey) -> Wait | None:
         """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
-        verdicts = Verdicts(self.at(key))
+        verdicts = WindowVerdicts(self.at(key))
         verdict = verdicts.of_instance(self.whole.plans[key].rendered)
         return None if verdict.open else Wait.of(verdicts.blocked(verdict, key))
 
-    def is_more_than_moves(self, decision: Decision) -> str:
+    def is_more_than_moves(self, decision: RolloutStep) -> str:
         """What else it decides; empty where that is nothing."""
         before = self.whole.propagation.states[self.rollout.name]
         after = decision.state
@@ -121,13 +121,13 @@ class _Asked:
             return "a wave ends"
         return "somebody broke the glass" if any(self._under_glass(decision)) else ""
 
-    def _under_glass(self, decision: Decision) -> Iterator[bool]:
+    def _under_glass(self, decision: RolloutStep) -> Iterator[bool]:
         """Those let move past windows that their gates ask for, or that govern them: that has to be recorded."""
         for name in decision.grants:
             key = self.rollout.keys[name]
             yield bool(self.at(key).asked[key].glass)
 
-    def reserved(self, decision: Decision) -> State:
+    def reserved(self, decision: RolloutStep) -> RolloutState:
         """Count what was granted from now on; the rollout as it is to be stored."""
         one = self.rollout
         reserve(one.collection, decision, now=self.conditions.reading.now)

@@ -11,20 +11,20 @@ from dataclasses import replace
 from typing import Final
 
 from applier.causes import Reason
-from applier.plan.model import NodePlan, Plan, SetPlan, Verb
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.read.observe import FEW
 from applier.state.observed import label
-from gitops.reconcile.context import Known, Pass
-from gitops.reconcile.incremental.fleet_state import Place, Whole
+from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.incremental.fleet_state import ClusterState, Place
 from gitops.reconcile.incremental.interests import is_for_all
 from gitops.reconcile.sources import SourceState
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import Declared, located
+from renderer.catalog.file_content import DeclaredObject, located
 from renderer.frozen import dataclass
 from renderer.graph.implied_edges import outline
 from renderer.identity import ObjectKey, applyset_id, source_parent
-from renderer.render.model import Bundle, RenderedSet
+from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.order import uses_of
 
 SHARE: Final = 40
@@ -34,14 +34,14 @@ whose writes go side by side, is done sooner.
 
 
 @dataclass(frozen=True, slots=True)
-class Wider:
+class WidenScope:
     """A pass over a part is not enough, and why."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialScope:
     """Objects that sources declare (`roots`), with what is nested in those that are instances `instances`; `around` are, by source, the objects
     that it renders: the roots and what they depend on.
     """
@@ -59,33 +59,35 @@ class Part:
         return frozenset(map(applyset_id, self.instances))
 
 
-def changed(whole: Whole, sources: Sequence[SourceState]) -> Mapping[Place, Declared] | Wider:
+def changed_objects(whole: ClusterState, sources: Sequence[SourceState]) -> Mapping[Place, DeclaredObject] | WidenScope:
     """What the sources declare otherwise than before, if these are objects that were there, each where it was and with the edges that it had."""
-    found: dict[Place, Declared] = {}
+    found: dict[Place, DeclaredObject] = {}
     if len(sources) != len(whole.sources):
-        return Wider("other sources than before")
+        return WidenScope("other sources than before")
     for before, after in zip(whole.sources, sources, strict=True):
         if replace(before, catalog=_NOTHING) != replace(after, catalog=_NOTHING):
-            return Wider(f"source {after.catalog.source} is followed otherwise")
+            return WidenScope(f"source {after.catalog.source} is followed otherwise")
         if before.catalog is after.catalog:
             continue
         pairs = after.catalog.objects_since(before.catalog)
         if pairs is None:
             if why := _differs(before.catalog, after.catalog):
-                return Wider(f"commit {after.catalog.revision[:7]} changes {why}")
+                return WidenScope(f"commit {after.catalog.revision[:7]} changes {why}")
             pairs = zip(before.catalog.objects, after.catalog.objects, strict=True)
         for old, new in pairs:
             if old is not new:
                 key = whole.place_of(after.catalog.source, old)
                 if key is None or located(new, namespaced=bool(key.namespace)) != key:
-                    return Wider(f"commit {after.catalog.revision[:7]} changes which objects there are")
+                    return WidenScope(f"commit {after.catalog.revision[:7]} changes which objects there are")
                 if is_for_all(key.group_kind) or outline(old.manifest, key) != outline(new.manifest, key):
-                    return Wider(f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it")
+                    return WidenScope(
+                        f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it"
+                    )
                 found[after.catalog.source, key] = new
     return found
 
 
-def is_much(due: int, sources: Sequence[SourceState]) -> bool:
+def is_bulk_change(due: int, sources: Sequence[SourceState]) -> bool:
     """Are so many objects that are to be brought about less work all at once?"""
     return due > max(2 * FEW, sum(len(state.catalog.objects) for state in sources) // SHARE)
 
@@ -108,44 +110,51 @@ def _differs(before: Catalog, after: Catalog) -> str:
     return "which objects there are" if len(before.objects) != len(after.objects) else ""
 
 
-def admitted(whole: Whole, roots: Collection[ObjectKey]) -> Part | Wider:
+def admit_scope(whole: ClusterState, roots: Collection[ObjectKey]) -> PartialScope | WidenScope:
     """These objects with all that belongs to them, if everything is as it should be with them."""
     instances = whole.family(roots)
     for key in frozenset(roots) - instances:
         if why := _unsure(whole, key):
-            return Wider(f"{key} {why}")
+            return WidenScope(f"{key} {why}")
     for key in instances:
         one = whole.plans.get(key)
         why = _unsettled(one, let_move=key in whole.granted) if one else "was not planned"
         if why or (key in whole.known.gated and key not in whole.granted):
-            return Wider(f"{key} {why or 'waits at a gate'}")
+            return WidenScope(f"{key} {why or 'waits at a gate'}")
     around: dict[str, set[ObjectKey]] = {}
     for key in roots:
         source = whole.instances[key].source if key in instances else whole.source_of(key)
         around.setdefault(source, set()).add(key)
     for source, mine in around.items():
         mine |= {node.key for node in whole.ancestors(source, tuple(mine)) if node.key}
-    return Part(frozenset(roots), instances, {source: frozenset(mine) for source, mine in around.items()})
+    return PartialScope(frozenset(roots), instances, {source: frozenset(mine) for source, mine in around.items()})
 
 
-def _unsure(whole: Whole, key: ObjectKey) -> str:
+def _unsure(whole: ClusterState, key: ObjectKey) -> str:
     """Why a plain object is not one of which a part can be sure; empty where it is. One that is not due and not as it was wanted waits."""
     source = whole.source_of(key)
     if not source or is_for_all(key.group_kind):
         return "concerns others as well" if source else "was not known"
     one = whole.plans[source_parent(source)]
     node = whole.plan_of(one.rendered.parent, str(key))
-    if node is None or one.error or one.stuck:
+    if node is None or one.error or one.parent_error:
         return "was not planned"
-    return "" if node.is_current or (key in whole.due and node.live) else "waits"
+    return "" if node.is_current or (key in whole.changed_roots and node.live) else "waits"
 
 
-def _unsettled(one: SetPlan, *, let_move: bool = False) -> str:
+def _unsettled(one: ApplySetPlan, *, let_move: bool = False) -> str:
     """Why a set is not one of which a part can be sure; empty where it is. One that was `let_move` since it was planned had to wait for that."""
     rendered = one.rendered
-    if rendered.error or rendered.held or rendered.unfit or one.error or one.stuck or one.deadlock:
+    if (
+        rendered.error
+        or rendered.held_reason
+        or rendered.incompatible_reason
+        or one.error
+        or one.parent_error
+        or one.deadlock
+    ):
         return "waits"
-    if one.stays and one.stays.reason is not Reason.BAKING and not let_move:
+    if one.not_moved and one.not_moved.reason is not Reason.BAKING and not let_move:
         return "waits"
     if (
         one.parent is None
@@ -153,11 +162,11 @@ def _unsettled(one: SetPlan, *, let_move: bool = False) -> str:
         or "deletionTimestamp" in one.parent["metadata"]
     ):
         return "has no live set"
-    elsewhere = rendered.revision != rendered.aim and not let_move
+    elsewhere = rendered.revision != rendered.target_revision and not let_move
     return "is not at the revision that it is to move to" if elsewhere else ""
 
 
-def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known) -> str:
+def scope_exceeded(whole: ClusterState, part: PartialScope, bundle: Rendering, plan: Plan, known: Context) -> str:
     """What this decision over a part cannot be sure of; empty where it may be carried out."""
     if known.propagation.stopped or bundle.issued or bundle.instances.keys() != part.instances:
         return "other instances, or other revisions, than before"
@@ -171,13 +180,19 @@ def exceeded(whole: Whole, part: Part, bundle: Bundle, plan: Plan, known: Known)
     return next((why for one in plan.sets if (why := _too_much(whole, part, one, bundle.instances, known))), "")
 
 
-def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectKey, RenderedSet], known: Known) -> str:
+def _too_much(
+    whole: ClusterState,
+    part: PartialScope,
+    one: ApplySetPlan,
+    instances: Mapping[ObjectKey, RenderedApplySet],
+    known: Context,
+) -> str:
     key, nodes = one.rendered.parent, one.nodes
     if one.rendered.is_source:
         others = [node for node in nodes if node.node.key not in part.roots]
-        if one.error or one.stuck or one.superset or any(not _is_done(node) for node in others):
+        if one.error or one.parent_error or one.superset or any(not _is_done(node) for node in others):
             return f"{key} has more to do"
-        if any(node.rests_on for node in nodes):  # whether others use a claim is for all of its set to tell
+        if any(node.health_reference for node in nodes):  # whether others use a claim is for all of its set to tell
             return f"{key} has claims that are not bound"
         if any(node.is_held or node.node.error for node in nodes if node.node.key in part.plain):
             return f"{key} has objects that are held"
@@ -191,14 +206,14 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
             return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):
         return f"{key} {why}"
-    if one.leaving or one.repairs or one.exact or one.detach or one.finish or one.untouched:
+    if one.leaving or one.repairs or one.exact or one.detach or one.finish or one.is_unknown:
         return f"{key} has members that it no longer wants"
     mine = part.ids | {one.rendered.id}
     for node in nodes:
         name = node.node.key
         if name is None or node.node.external:
             continue
-        if node.verb in {Verb.REPLACE, Verb.ADOPT}:
+        if node.verb in {NodeAction.REPLACE, NodeAction.ADOPT}:
             return f"{name} is replaced or adopted"
         if not whole.wanted.get(name, mine) <= mine or node.holder not in {"", *mine}:
             return f"{name} concerns another set as well"
@@ -206,10 +221,10 @@ def _too_much(whole: Whole, part: Part, one: SetPlan, instances: Mapping[ObjectK
 
 
 def _is_done(node: NodePlan) -> bool:
-    return node.verb is Verb.NONE and node.settled
+    return node.verb is NodeAction.NONE and node.settled
 
 
-def ripples(whole: Whole, found: Pass) -> str:
+def affects_others(whole: ClusterState, found: ReconcileResult) -> str:
     """Why others have to be decided anew after this pass over a part; empty where they need not. Call it before the whole takes the part in."""
     for one in found.plan.sets:
         for node in one.nodes if one.rendered.is_source else ():

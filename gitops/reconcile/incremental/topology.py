@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Interests:
+class Dependencies:
     """What one key owns, reads and selects, each with the ids of the nodes that it is for."""
 
     owns: Mapping[ObjectKey, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Interests:
 
 
 @dataclass(frozen=True, slots=True)
-class Woken:
+class DependencyMatch:
     """Why a key is woken: it owns, reads or selects the object, for these nodes."""
 
     owned: Nodes = frozenset()
@@ -47,21 +47,21 @@ class Woken:
 
 
 @dataclass
-class Topology:
+class DependencyIndex:
     """All interests, by object. `put` and `drop` cost as much as the interests that change, `affected` as much as what it answers."""
 
-    _interests: dict[ObjectKey, Interests] = field(default_factory=dict)
+    _interests: dict[ObjectKey, Dependencies] = field(default_factory=dict)
     _owners: dict[ObjectKey, dict[ObjectKey, str]] = field(default_factory=dict)
     _readers: dict[ObjectKey, dict[ObjectKey, Nodes]] = field(default_factory=dict)
     _selectors: dict[GroupKind, dict[str, dict[Selection, dict[ObjectKey, Nodes]]]] = field(default_factory=dict)
     _labels: dict[ObjectKey, Labels] = field(default_factory=dict)
 
-    def put(self, key: ObjectKey, interests: Interests) -> None:
+    def set_dependencies(self, key: ObjectKey, interests: Dependencies) -> None:
         """These are the interests of a key, instead of those before."""
         before = self._interests.get(key)
         if before == interests:
             return
-        self.drop(key)
+        self.remove(key)
         self._interests[key] = interests
         for obj, node in interests.owns.items():
             self._owners.setdefault(obj, {})[key] = node
@@ -71,9 +71,9 @@ class Topology:
             by_requirement = self._selectors.setdefault(selection.group_kind, {})
             by_requirement.setdefault(_narrowest(selection), {}).setdefault(selection, {})[key] = nodes
 
-    def drop(self, key: ObjectKey) -> None:
+    def remove(self, key: ObjectKey) -> None:
         """A key has no interests any more."""
-        interests = self._interests.pop(key, Interests())
+        interests = self._interests.pop(key, Dependencies())
         for obj in interests.owns:
             _remove(self._owners, obj, key)
         for obj in interests.reads:
@@ -86,7 +86,9 @@ class Topology:
             if not kinds:
                 del self._selectors[selection.group_kind]
 
-    def affected(self, obj: ObjectKey, labels: Labels, *, deleted: bool = False) -> dict[ObjectKey, Woken]:
+    def find_dependents(
+        self, obj: ObjectKey, labels: Labels, *, deleted: bool = False
+    ) -> dict[ObjectKey, DependencyMatch]:
         """Which keys an event on an object wakes: who owns it, who reads it, and whose selection it matches or did so before."""
         owned = {key: frozenset({node}) for key, node in self._owners.get(obj, {}).items()}
         read = self._readers.get(obj, {})
@@ -100,7 +102,7 @@ class Topology:
                     selected[key] = selected.get(key, frozenset()) | nodes
         none: Nodes = frozenset()
         return {
-            key: Woken(owned.get(key, none), read.get(key, none), selected.get(key, none))
+            key: DependencyMatch(owned.get(key, none), read.get(key, none), selected.get(key, none))
             for key in sorted({*owned, *read, *selected})
         }
 

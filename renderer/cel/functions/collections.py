@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS, lookup
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.nanoseconds import INSTANTS, SPANS
 from renderer.cel.operators import add, check_sortable, equal
@@ -26,7 +26,7 @@ def size(value: Any) -> int:
 @overload("list.slice(int, int): list")
 def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[Any]:
     if start < 0 or end < 0 or start > end or end > len(values):
-        raise Fault(f"slice({start}, {end}) is outside of a list of {len(values)}")
+        raise EvaluationError(f"slice({start}, {end}) is outside of a list of {len(values)}")
     meter.spend(end - start)
     return values[start:end]
 
@@ -34,7 +34,7 @@ def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[An
 @overload("list.flatten(): list", "list.flatten(int): list")
 def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
-        raise Fault("flatten: the depth cannot be negative")
+        raise EvaluationError("flatten: the depth cannot be negative")
     flat: list[Any] = []
     meter.spend(len(values))
     for value in values:
@@ -70,7 +70,7 @@ def sort(meter: Meter, values: list[Any]) -> list[Any]:
 @overload("lists.range(int): list")
 def number_range(meter: Meter, count: int) -> list[int]:
     if count < 0:
-        raise Fault(f"lists.range: {count} is negative")
+        raise EvaluationError(f"lists.range: {count} is negative")
     meter.spend(count)
     return list(range(count))
 
@@ -98,7 +98,7 @@ def total(meter: Meter, values: list[Any]) -> Any:
         return 0
     result: Any = values[0]
     if type(result) is str or type(result) in LISTS:
-        raise Fault(f"sum: elements are {type_name(result)}; they must be numbers or durations")
+        raise EvaluationError(f"sum: elements are {type_name(result)}; they must be numbers or durations")
     for value in values[1:]:
         meter.spend(1)
         result = add(result, value, meter)
@@ -117,7 +117,7 @@ def largest(meter: Meter, values: list[Any]) -> Any:
 
 def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
     if not values:
-        raise Fault(f"{name} of an empty list")
+        raise EvaluationError(f"{name} of an empty list")
     check_sortable(values, meter, alike=_COMPARABLE)
     return values
 
@@ -174,7 +174,7 @@ def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
 
 def _inside(values: list[Any], index: int, last: int) -> None:
     if not 0 <= index <= last:
-        raise Fault(f"index {index} out of range ({len(values)} items)")
+        raise EvaluationError(f"index {index} out of range ({len(values)} items)")
 
 
 @overload("omit(): omit")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import MAPS, type_name
 
@@ -22,11 +22,11 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
     """The parser has checked the keys: `runtime.newCondition({type: ..., status: ...})`."""
     for name, value in fields.items():
         if type(value) is not str:
-            raise Fault(f"runtime.newCondition: {name} must be a string, not {type_name(value)}")
+            raise EvaluationError(f"runtime.newCondition: {name} must be a string, not {type_name(value)}")
     if not fields["type"]:
-        raise Fault("runtime.newCondition: type must not be empty")
+        raise EvaluationError("runtime.newCondition: type must not be empty")
     if fields["status"] not in _STATUSES:
-        raise Fault(f"runtime.newCondition: status must be {', '.join(_STATUSES)}, not {fields['status']!r}")
+        raise EvaluationError(f"runtime.newCondition: status must be {', '.join(_STATUSES)}, not {fields['status']!r}")
     return {name: fields.get(name, "") for name in FIELDS}
 
 
@@ -37,7 +37,7 @@ def condition(meter: Meter, holder: dict[str, Any], wanted: str) -> dict[str, st
     meter.spend(len(found))
     for item in found:
         if type(item) not in MAPS:
-            raise Fault(f"runtime.condition: a condition is {type_name(item)}, not map")
+            raise EvaluationError(f"runtime.condition: a condition is {type_name(item)}, not map")
         if item.get("type") == wanted:
             return {name: _text(item.get(name)) for name in FIELDS}
     return dict.fromkeys(FIELDS, "")
@@ -46,7 +46,7 @@ def condition(meter: Meter, holder: dict[str, Any], wanted: str) -> dict[str, st
 def _below(holder: dict[str, Any], place: str, name: str, default: Any) -> Any:
     held = holder.get(name, default)
     if type(held) is not type(default):
-        raise Fault(f"runtime.condition: {place}.{name} is {type_name(held)}, not {type_name(default)}")
+        raise EvaluationError(f"runtime.condition: {place}.{name} is {type_name(held)}, not {type_name(default)}")
     return held
 
 

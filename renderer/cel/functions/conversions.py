@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.nanoseconds import EPOCH, instant, nanoseconds, span
 from renderer.cel.operators import bounded, bounded_duration, bounded_time, bounded_unsigned
@@ -67,7 +67,7 @@ def _decoded(meter: Meter, value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise Fault("string(bytes): not UTF-8") from None
+        raise EvaluationError("string(bytes): not UTF-8") from None
 
 
 @overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
@@ -94,20 +94,20 @@ def unsigned(value: Any) -> UInt:
 
 def _truncated(value: float, low: float, high: float) -> int:
     if not low < value < high:
-        raise Fault(f"{double_text(value)} is out of range")
+        raise EvaluationError(f"{double_text(value)} is out of range")
     return math.trunc(value)
 
 
 def _digits(text: str, target: str) -> int:
     if not _INTEGER.fullmatch(text) or (target == "uint" and text[0] in "+-"):
-        raise Fault(f"{text[:50]!r} is not {'an int' if target == 'int' else 'a uint'}")
+        raise EvaluationError(f"{text[:50]!r} is not {'an int' if target == 'int' else 'a uint'}")
     return int(text)
 
 
 @overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
 def double(value: Any) -> float:
     if type(value) is str and (len(value) > _LONGEST_NUMBER or not _DOUBLE.fullmatch(value)):
-        raise Fault(f"{value[:50]!r} is not a double")
+        raise EvaluationError(f"{value[:50]!r} is not a double")
     return float(value)
 
 
@@ -117,7 +117,7 @@ def boolean(value: Any) -> bool:
         return True
     if value is False or value in _FALSE:
         return False
-    raise Fault(f"{value[:50]!r} is not a bool; true or false is expected")
+    raise EvaluationError(f"{value[:50]!r} is not a bool; true or false is expected")
 
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
@@ -146,7 +146,7 @@ def _instant(text: str) -> datetime:
         fraction = (found[2] or ".")[1:].ljust(9, "0")
         return instant(nanoseconds(moment) + int(fraction))
     except (ValueError, OverflowError):
-        raise Fault(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
+        raise EvaluationError(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
 
 
 @overload("duration(duration): duration", "duration(string): duration")
@@ -155,7 +155,7 @@ def duration(value: Any) -> timedelta:
         return value
     found = _DURATION.fullmatch(value) if len(value) <= 100 else None
     if found is None:
-        raise Fault(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
+        raise EvaluationError(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
     length = sum(map(_part, _DURATION_PART.finditer(found[2])))
     return bounded_duration(lambda: span(-length if found[1] == "-" else length))
 

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.text_format import json_double_text
 from renderer.cel.to_json import plain
@@ -47,7 +47,7 @@ def base64_decode(meter: Meter, text: str) -> bytes:
     try:
         return base64.b64decode(digits + padding, validate=True)
     except (binascii.Error, ValueError):
-        raise Fault("base64.decode: not base64") from None
+        raise EvaluationError("base64.decode: not base64") from None
 
 
 @overload("json.marshal(dyn): string")
@@ -87,14 +87,14 @@ def _write_all(meter: Meter, opening: str, items: list[tuple[str, Any]], closing
 
 def _with_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     if any(type(key) is not str for key in value):
-        raise Fault("json.marshal: the keys of a map must be strings")
+        raise EvaluationError("json.marshal: the keys of a map must be strings")
     return value.items()
 
 
 def _scalar(value: Any) -> str:
     if type(value) is float:
         if not math.isfinite(value):
-            raise Fault(f"json.marshal: JSON has no {value}")
+            raise EvaluationError(f"json.marshal: JSON has no {value}")
         return json_double_text(value)
     return json.dumps(value, ensure_ascii=False).translate(_GO_ESCAPES)
 
@@ -103,11 +103,11 @@ def _scalar(value: Any) -> str:
 def json_unmarshal(meter: Meter, text: str) -> Any:
     meter.spend(len(text))
     if _nesting(text) > _DEEPEST_JSON:
-        raise Fault(f"json.unmarshal: nested deeper than {_DEEPEST_JSON} levels")
+        raise EvaluationError(f"json.unmarshal: nested deeper than {_DEEPEST_JSON} levels")
     try:
         found = json.loads(text, parse_int=float, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise Fault(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
+        raise EvaluationError(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
     return mended(found) if "\\u" in text else found
 
 
@@ -135,7 +135,7 @@ def _deepest(text: str) -> int:
 
 
 def _no_constant(name: str) -> float:
-    raise Fault(f"json.unmarshal: {name} is not JSON")
+    raise EvaluationError(f"json.unmarshal: {name} is not JSON")
 
 
 @overload("hash.fnv64a(string): bytes")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.text_format import positional_text, seconds_text, timestamp_text
 from renderer.cel.values import TypeValue, UInt, type_name
@@ -40,7 +40,7 @@ def format_text(meter: Meter, text: str, values: list[Any]) -> str:
             pieces.append("%")
             continue
         if used >= len(values):
-            raise Fault(f"format: there is no value for the clause {clause[0]} (number {used + 1})")
+            raise EvaluationError(f"format: there is no value for the clause {clause[0]} (number {used + 1})")
         pieces.append(_formatted(meter, clause, values[used]))
         used += 1
     pieces.append(text[done:])
@@ -52,12 +52,12 @@ def _formatted(meter: Meter, clause: re.Match[str], value: Any) -> str:
     verb = clause["verb"] or clause["bad"]
     form = _VERBS.get(verb)
     if form is None:
-        raise Fault(f"format: unknown clause {clause[0]!r}; known are %s %d %f %e %b %o %x %X %%")
+        raise EvaluationError(f"format: unknown clause {clause[0]!r}; known are %s %d %f %e %b %o %x %X %%")
     if clause["precision"] and int(clause["precision"]) > _FINEST_PRECISION:
-        raise Fault(f"format: the precision of {clause[0]} is more than {_FINEST_PRECISION}")
+        raise EvaluationError(f"format: the precision of {clause[0]} is more than {_FINEST_PRECISION}")
     text = form(meter, value, int(clause["precision"] or _DEFAULT_PRECISION))
     if text is None:
-        raise Fault(f"format: %{verb} does not take {type_name(value)}")
+        raise EvaluationError(f"format: %{verb} does not take {type_name(value)}")
     meter.produce(len(text))
     return text
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.operators import bounded, greater, less
 from renderer.cel.values import LISTS, UINT_MAX, UInt, type_name
@@ -33,12 +33,12 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
     """The first of the most extreme numbers; types may be mixed. Several arguments come as one list."""
     numbers = values if type(values) in LISTS else [values]
     if not numbers:
-        raise Fault(f"{name} of an empty list")
+        raise EvaluationError(f"{name} of an empty list")
     meter.spend(len(numbers))
     best = numbers[0]
     for number in numbers:
         if type(number) not in NUMBERS:
-            raise Fault(f"{name} takes numbers, not {type_name(number)}")
+            raise EvaluationError(f"{name} takes numbers, not {type_name(number)}")
         if better(number, best, meter):
             best = number
     return best
@@ -142,5 +142,5 @@ def bit_shift_right(value: int, bits: int) -> int:
 
 def _shift(bits: int) -> int:
     if bits < 0:
-        raise Fault(f"cannot shift by {bits} bits; the number of bits is negative")
+        raise EvaluationError(f"cannot shift by {bits} bits; the number of bits is negative")
     return min(bits, _BITS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import register_type
 from renderer.frozen import dataclass
@@ -74,7 +74,7 @@ def _cidr(text: str) -> CIDR | None:
 def ip(text: str) -> IP:
     found = _ip(text)
     if found is None:
-        raise Fault(f"{text[:_LONGEST]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1")
+        raise EvaluationError(f"{text[:_LONGEST]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1")
     return found
 
 
@@ -93,7 +93,9 @@ def is_canonical(text: str) -> bool:
 def cidr(text: str) -> CIDR:
     found = _cidr(text)
     if found is None:
-        raise Fault(f"{text[:_LONGEST]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32")
+        raise EvaluationError(
+            f"{text[:_LONGEST]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32"
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from renderer.cel.budget import Meter
 from renderer.cel.comprehensions import expect_optional, optional_or, value_or
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import NONE, Optional
 
@@ -37,7 +37,7 @@ def has_value(value: Optional) -> bool:
 def value_of(value: Optional) -> Any:
     if value.present:
         return value.value
-    raise Fault("the optional has no value; use orValue(...)")
+    raise EvaluationError("the optional has no value; use orValue(...)")
 
 
 @overload("optional.unwrap(list): list", "list.unwrapOpt(): list")

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.nanoseconds import instant, span
 from renderer.cel.operators import bounded_duration, bounded_time
@@ -33,14 +33,14 @@ def _field(message: str, fields: Fields, name: str, default: Any) -> Any:
     """The value of a field, which must have the type of its default."""
     value = fields.get(name, default)
     if type_name(value) != type_name(default):
-        raise Fault(f"{message}.{name} is {type_name(default)}, not {type_name(value)}")
+        raise EvaluationError(f"{message}.{name} is {type_name(default)}, not {type_name(value)}")
     return value
 
 
 def _only(message: str, fields: Fields, *names: str) -> None:
     for name in fields:
         if name not in names:
-            raise Fault(f"{message} has no field {name!r}, only {', '.join(names)}")
+            raise EvaluationError(f"{message} has no field {name!r}, only {', '.join(names)}")
 
 
 def _wrapper(name: str, default: Any, check: Callable[[Any], Any] = lambda value: value) -> None:
@@ -56,7 +56,7 @@ def _within(low: int, high: int) -> Callable[[int], int]:
     def check(value: int) -> int:
         if low <= value <= high:
             return value
-        raise Fault(f"{int(value)} is out of range ({low} to {high})")
+        raise EvaluationError(f"{int(value)} is out of range ({low} to {high})")
 
     return check
 
@@ -97,7 +97,7 @@ def _nanoseconds(message: str, fields: Fields) -> int:
     _only(message, fields, "seconds", "nanos")
     seconds, nanos = _field(message, fields, "seconds", 0), _field(message, fields, "nanos", 0)
     if not -_BILLION < nanos < _BILLION or seconds * nanos < 0:
-        raise Fault(f"{message}: {seconds} seconds and {nanos} nanos do not go together")
+        raise EvaluationError(f"{message}: {seconds} seconds and {nanos} nanos do not go together")
     return int(seconds * _BILLION + nanos)
 
 
@@ -139,7 +139,7 @@ def _json(meter: Meter, held: Any) -> Any:
     if type(held) in MAPS:
         meter.spend(2 * len(held))
         if any(type(key) is not str for key in held):
-            raise Fault("google.protobuf.Struct: the keys must be strings")
+            raise EvaluationError("google.protobuf.Struct: the keys must be strings")
         return {key: _json(meter, item) for key, item in held.items()}
     match held:
         case None | bool() | float() | str():
@@ -156,4 +156,4 @@ def _json(meter: Meter, held: Any) -> Any:
             return timestamp_text(held)
         case timedelta():
             return seconds_text(held)
-    raise Fault(f"{type_name(held)} is no JSON value")
+    raise EvaluationError(f"{type_name(held)} is no JSON value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
 from renderer.frozen import dataclass
@@ -26,7 +26,7 @@ register_type(Quantity, "kubernetes.Quantity", "quantity")
 def quantity(text: str) -> Quantity:
     amount = nanos(text)
     if amount is None:
-        raise Fault(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
+        raise EvaluationError(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
     return Quantity(amount)
 
 
@@ -48,7 +48,7 @@ def is_integer(value: Quantity) -> bool:
 @overload("quantity.asInteger(): int")
 def as_integer(value: Quantity) -> int:
     if not is_integer(value):
-        raise Fault("asInteger: the quantity is not a whole number of 64 bits")
+        raise EvaluationError("asInteger: the quantity is not a whole number of 64 bits")
     return value.nanos // _BILLION
 
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 
 _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -16,7 +16,7 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
     """One character for each 4 bytes of SHA-256(seed), starting again after 8 characters, as kro does."""
     if length <= 0:
-        raise Fault("random.seededString: the length must be positive")
+        raise EvaluationError("random.seededString: the length must be positive")
     meter.produce(length)
     digest = hashlib.sha256(seed.encode()).digest()
     period = "".join(_ALPHABET[int.from_bytes(digest[start : start + 4], "big") % 36] for start in range(0, 32, 4))
@@ -27,5 +27,5 @@ def seeded_string(meter: Meter, length: int, seed: str) -> str:
 def seeded_int(low: int, high: int, seed: str) -> int:
     """low <= result < high."""
     if low >= high:
-        raise Fault("random.seededInt: the minimum must be less than the maximum")
+        raise EvaluationError("random.seededInt: the minimum must be less than the maximum")
     return low + int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") % (high - low)

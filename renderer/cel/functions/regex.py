@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import NONE, Optional
 
@@ -55,7 +55,9 @@ def extract_all(meter: Meter, text: str, pattern: str) -> list[str]:
 def _only_group(pattern: str) -> int:
     groups: int = _compiled(pattern).groups
     if groups > 1:
-        raise Fault(f"the regular expression {pattern!r} has more than one group (...); write (?:...) for the others")
+        raise EvaluationError(
+            f"the regular expression {pattern!r} has more than one group (...); write (?:...) for the others"
+        )
     return groups
 
 
@@ -79,7 +81,9 @@ def _referenced(match: Any, groups: int, found: re.Match[str]) -> str:
     if reference == "\\":
         return "\\"
     if not (reference.isascii() and reference.isdigit()) or int(reference) > groups:
-        raise Fault(f"regex.replace: \\{reference} in the replacement is not a group; write \\\\ for a backslash")
+        raise EvaluationError(
+            f"regex.replace: \\{reference} in the replacement is not a group; write \\\\ for a backslash"
+        )
     return match[int(reference)] or ""
 
 
@@ -108,7 +112,7 @@ def _pay(meter: Meter, text: str, pattern: str) -> None:
 def _compiled(pattern: str) -> Any:
     found = _compile(pattern)
     if isinstance(found, str):
-        raise Fault(f"invalid regular expression {pattern[:100]!r}: {found}")
+        raise EvaluationError(f"invalid regular expression {pattern[:100]!r}: {found}")
     return found
 
 

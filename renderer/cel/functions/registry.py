@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import OverloadFault
+from renderer.cel.errors import NoOverloadError
 from renderer.cel.values import python_types, type_name
 from renderer.frozen import dataclass
 
@@ -73,7 +73,7 @@ class Function:
             if candidate.accepts(kinds):
                 self._chosen[kinds] = candidate.implementation
                 return candidate.implementation
-        raise OverloadFault(self.written(*map(type_name, operands)), operands)
+        raise NoOverloadError(self.written(*map(type_name, operands)), operands)
 
     def written(self, *operands: str) -> str:
         """The call as text."""

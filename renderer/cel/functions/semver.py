@@ -6,7 +6,7 @@ import re
 from dataclasses import field
 from typing import Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, register_type
 from renderer.frozen import dataclass
@@ -61,7 +61,7 @@ def semver(text: str, normalize: bool = False) -> Semver:
     found = _parse(text, normalize)
     if found is None:
         hint = "" if normalize else "; semver(text, true) also reads v1.2"
-        raise Fault(f"{text[:50]!r} is not a semantic version such as 1.2.3{hint}")
+        raise EvaluationError(f"{text[:50]!r} is not a semantic version such as 1.2.3{hint}")
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import type_name
 
@@ -103,7 +103,7 @@ def substring(meter: Meter, text: str, start: int, end: int | None = None) -> st
     _inside(start, len(text))
     _inside(stop, len(text))
     if start > stop:
-        raise Fault(f"substring: start {start} is after end {stop}")
+        raise EvaluationError(f"substring: start {start} is after end {stop}")
     meter.produce(stop - start)
     return text[start:stop]
 
@@ -141,7 +141,7 @@ def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
     meter.spend(len(parts))
     for index, part in enumerate(parts):
         if type(part) is not str:
-            raise Fault(f"join: element [{index}] is {type_name(part)}, not string; use .map(x, string(x))")
+            raise EvaluationError(f"join: element [{index}] is {type_name(part)}, not string; use .map(x, string(x))")
     meter.produce(sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1))
     return separator.join(parts)
 
@@ -154,4 +154,4 @@ def quote(meter: Meter, text: str) -> str:
 
 def _inside(index: int, length: int) -> None:
     if not 0 <= index <= length:
-        raise Fault(f"index {index} out of range (string of {length})")
+        raise EvaluationError(f"index {index} out of range (string of {length})")

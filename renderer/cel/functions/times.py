@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 
 _OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
@@ -42,7 +42,7 @@ def _accessor(name: str, part: Callable[[datetime], int]) -> None:
         try:
             return part(moment.astimezone(_zone(zone)))
         except OverflowError:
-            raise Fault(f"{name}: out of range in the time zone {zone}") from None
+            raise EvaluationError(f"{name}: out of range in the time zone {zone}") from None
 
 
 def _whole_units(name: str, unit: timedelta) -> None:
@@ -81,4 +81,4 @@ def _zone(name: str) -> tzinfo:
         if data.is_file():
             with data.open("rb") as stream:
                 return ZoneInfo.from_file(stream, key=name)
-    raise Fault(f"unknown time zone {name[:50]!r}")
+    raise EvaluationError(f"unknown time zone {name[:50]!r}")

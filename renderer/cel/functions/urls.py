@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import Fault
+from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import register_type
 from renderer.frozen import dataclass
@@ -100,7 +100,7 @@ def url(meter: Meter, text: str) -> URL:
     meter.read(text)
     found = _parse(text)
     if isinstance(found, str):
-        raise Fault(f"{text[:100]!r} is not a URL: {found}")
+        raise EvaluationError(f"{text[:100]!r} is not a URL: {found}")
     return found
 
 

@@ -11,17 +11,17 @@ from applier.applyset.member import Member, altered, body, is_proven, recorded_d
 from applier.cluster import CONTENT
 from applier.state.observed import label
 from renderer import well_known
-from renderer.errors import Origin
+from renderer.errors import SourceLocation
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.manifest_hash import without_nulls
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 from tests.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")
-INSTANCE = RenderedSet(
+INSTANCE = RenderedApplySet(
     parent=ObjectKey("g.test", "Link", "default", "one"), definition="links", source="platform", revision=3
 )
-SOURCE = RenderedSet(parent=ObjectKey("", "ConfigMap", "levelgate-system", "source-platform"), source="platform")
+SOURCE = RenderedApplySet(parent=ObjectKey("", "ConfigMap", "levelgate-system", "source-platform"), source="platform")
 
 
 def node(**data: Any) -> RenderedNode:
@@ -31,10 +31,12 @@ def node(**data: Any) -> RenderedNode:
         "metadata": {"name": "x", "namespace": "default", "labels": {"mine": "yes"}, "annotations": {"mine": "yes"}},
         "data": data,
     }
-    return RenderedNode("web", 2, (), GroupKind("", "ConfigMap"), manifest, KEY, origin=Origin("apps/web.yaml", 41))
+    return RenderedNode(
+        "web", 2, (), GroupKind("", "ConfigMap"), manifest, KEY, origin=SourceLocation("apps/web.yaml", 41)
+    )
 
 
-def written(rendered: RenderedSet = INSTANCE, live: Any = None, **more: Any) -> dict[str, Any]:
+def written(rendered: RenderedApplySet = INSTANCE, live: Any = None, **more: Any) -> dict[str, Any]:
     asked = {"deps": ["bb", "aa"], "parent_uid": "u0", "revision": "0123456789abcdef", **more}
     return body(rendered, node(text="one"), live=live, **asked)
 

@@ -10,17 +10,17 @@ import pytest
 from applier.applyset.inventory import Scope, parent_body, read_scope
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite, UnknownOutcome
-from applier.execute.executor import Executor, Outcome
-from applier.execute.pending_writes import Batch, Underway
-from applier.plan.model import Plan, SetPlan
-from applier.read.pending_reads import Reads
-from applier.sandbox.endpoints.faults import Fault, Faulty, Reset
+from applier.execute.executor import Executor, RoundOutcome
+from applier.execute.pending_writes import PendingWrites, WriteBatch
+from applier.plan.model import ApplySetPlan, Plan
+from applier.read.pending_reads import PendingReads
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Reset
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 
 PARENT = ObjectKey("", "ConfigMap", "default", "parent")
 SECRETS = Scope(frozenset({GroupKind("", "Secret")}))
@@ -40,19 +40,19 @@ async def parent_in(cluster: Cluster) -> Object:
     return await cluster.apply(body, manager="m")
 
 
-async def execute(cluster: Cluster, **due: Any) -> Outcome:
+async def execute(cluster: Cluster, **due: Any) -> RoundOutcome:
     """One round of a plan that has this in store for the parent, made of what is live now; it has one result."""
     found = await cluster.get(PARENT)
     assert found is not None
-    plan = Plan((SetPlan(RenderedSet(parent=PARENT), found, SECRETS, **due),))
-    batch = Batch(Underway(), asyncio.sleep, insists=True)
-    executor = Executor(cluster, Reads(cluster), "0", {}, batch)
-    outcome = await executor.execute(plan, Observed(await cluster.discover()).seen([found]))
+    plan = Plan((ApplySetPlan(RenderedApplySet(parent=PARENT), found, SECRETS, **due),))
+    batch = WriteBatch(PendingWrites(), asyncio.sleep, insists=True)
+    executor = Executor(cluster, PendingReads(cluster), "0", {}, batch)
+    outcome = await executor.execute(plan, Observed(await cluster.discover()).with_objects([found]))
     assert len(outcome.results) == 1
     return outcome
 
 
-def error_of(outcome: Outcome) -> ClusterError | None:
+def error_of(outcome: RoundOutcome) -> ClusterError | None:
     return outcome.results[0].error
 
 
@@ -91,7 +91,9 @@ async def test_what_a_write_has_come_to_is_read_back_where_nobody_knows(carried_
     """2.2 of apply and prune: nothing is decided from what was known before, so the next round has to look again."""
     sandbox = Sandbox()
     await parent_in(cluster_of(sandbox.answer))
-    cluster = cluster_of(Faulty(sandbox.answer, [Fault(Reset(carried_out), verb="patch", name="parent")]).answer)
+    cluster = cluster_of(
+        FaultInjector(sandbox.answer, [InjectedFault(Reset(carried_out), verb="patch", name="parent")]).answer
+    )
     outcome = await execute(cluster, exact=Scope())
     assert isinstance(error_of(outcome), UnknownOutcome)
     assert not outcome.observed.is_known(PARENT)

@@ -25,7 +25,7 @@ def after(*results: Result, every: timedelta = timedelta(seconds=1)) -> tuple[Fi
     fights, now = Fights(), START
     for result in results:
         now += every
-        fights.note([result], now)
+        fights.record([result], now)
     return fights, now
 
 
@@ -35,38 +35,38 @@ def after(*results: Result, every: timedelta = timedelta(seconds=1)) -> tuple[Fi
 def test_each_repair_of_a_fight_waits_twice_as_long(times: int, minutes: int) -> None:
     """I11: what fails for ever is bounded."""
     fights, now = after(*[repaired(REPLICAS)] * times)
-    assert (KEY in fights.held_back(now)) is bool(minutes)
-    assert KEY not in fights.held_back(now + timedelta(minutes=minutes))
+    assert (KEY in fights.throttled(now)) is bool(minutes)
+    assert KEY not in fights.throttled(now + timedelta(minutes=minutes))
     if minutes:
-        assert KEY in fights.held_back(now + timedelta(minutes=minutes) - timedelta(seconds=1))
-        assert KEY not in fights.held_back(now - timedelta(days=1)), "the clock was set back"
+        assert KEY in fights.throttled(now + timedelta(minutes=minutes) - timedelta(seconds=1))
+        assert KEY not in fights.throttled(now - timedelta(days=1)), "the clock was set back"
 
 
 def test_the_other_side_is_named() -> None:
     fights, now = after(*[repaired(REPLICAS, Lost(".spec.paused"))] * 3)
-    told = fights.held_back(now)[KEY].message
+    told = fights.throttled(now)[KEY].message
     assert told.startswith(".spec.replicas is changed by autoscaler; .spec.paused is removed, again and again")
 
 
 def test_repairs_far_apart_are_no_fight() -> None:
     fights, now = after(*[repaired(REPLICAS)] * 9, every=timedelta(minutes=10))
-    assert fights.held_back(now) == {}
+    assert fights.throttled(now) == {}
 
 
 def test_changes_of_other_fields_each_time_are_no_fight() -> None:
     """A person who edits one thing after another is put right each time."""
     fights, now = after(*(repaired(Lost(f".data.{name}", "kubectl-edit")) for name in "abcdef"))
-    assert fights.held_back(now) == {}
+    assert fights.throttled(now) == {}
 
 
 def test_an_object_that_we_delete_ourselves_is_nobodys_doing() -> None:
     created, deleted = repaired(action="created"), repaired(action="deleted")
     fights, now = after(*[created, deleted] * 5)
-    assert fights.held_back(now) == {}
+    assert fights.throttled(now) == {}
     fights, now = after(*[created] * 3)
-    assert "deleted by somebody else" in fights.held_back(now)[KEY].message
+    assert "deleted by somebody else" in fights.throttled(now)[KEY].message
 
 
 def test_what_was_not_done_does_not_count() -> None:
     fights, now = after(*[repaired(REPLICAS, failed=True)] * 5)
-    assert fights.held_back(now) == {}
+    assert fights.throttled(now) == {}

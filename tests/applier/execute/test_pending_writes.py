@@ -9,10 +9,17 @@ from functools import partial
 
 import pytest
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
-from applier.errors import ClusterError, Denied, Unanswered, Unavailable
-from applier.execute.pending_writes import FAILED_AFTER, FIRST_WAIT, LONGEST_WAIT, Act, Batch, Underway
+from applier.errors import ClusterError, Denied, Unavailable, WriteInFlight
+from applier.execute.pending_writes import (
+    FAILED_AFTER,
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    PendingAction,
+    PendingWrites,
+    WriteBatch,
+)
 from applier.execute.results import Answer, Result
 from renderer.identity import ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
@@ -35,7 +42,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.loop = VirtualLoop()
-        self.underway = Underway(self._heard, lambda _, seconds: self.again.append(seconds))
+        self.underway = PendingWrites(self._heard, lambda _, seconds: self.again.append(seconds))
 
     def _heard(self, answer: Answer) -> bool:
         self.heard.append(answer[1].key.name)
@@ -47,10 +54,10 @@ class Lab:
         finally:
             self.loop.close()
 
-    def batch(self, *, insists: bool = False) -> Batch:
-        return Batch(self.underway, asyncio.sleep, insists)
+    def batch(self, *, insists: bool = False) -> WriteBatch:
+        return WriteBatch(self.underway, asyncio.sleep, insists)
 
-    def act(self, batch: Batch, name: str, takes: float = 0.0, *errors: Exception) -> Act:
+    def act(self, batch: WriteBatch, name: str, takes: float = 0.0, *errors: Exception) -> PendingAction:
         """A write that takes so long, and fails with these at first."""
         pending = list(errors)
 
@@ -61,7 +68,7 @@ class Lab:
                 raise pending.pop(0)
             return {"metadata": {"name": name}}
 
-        return Act(key(name), partial(batch.attempt, Result(SET, key(name), "created"), write))
+        return PendingAction(key(name), partial(batch.attempt, Result(SET, key(name), "created"), write))
 
     async def put_off(self, error: Unavailable) -> ClusterError:
         """What a pass tells of a write that is answered so."""
@@ -89,13 +96,13 @@ def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
         acts = [lab.act(batch, "slow", 20), *(lab.act(batch, f"quick{number}", 0.02) for number in range(3))]
         assert names(await batch.take(acts)) == ["quick0", "quick1", "quick2"]
         assert lab.loop.time() < 0.2
-        assert [type(error) for error in lab.underway.unanswered.values()] == [Unanswered]
+        assert [type(error) for error in lab.underway.unanswered.values()] == [WriteInFlight]
         assert await batch.rest() == []
         batch.leave()
-        assert lab.underway.hindrances().keys() == {key("slow")}
+        assert lab.underway.blocked_objects().keys() == {key("slow")}
         await asyncio.sleep(30)
         assert (lab.heard, lab.again) == (["slow"], [0.0])
-        assert lab.underway.hindrances() == {}
+        assert lab.underway.blocked_objects() == {}
 
     lab.run(story)
 
@@ -157,13 +164,13 @@ def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
     async def story() -> None:
         lock = asyncio.Lock()
 
-        async def one(act: Act) -> Answer:
+        async def one(act: PendingAction) -> Answer:
             async with lock:
                 return await act.run()
 
-        async def taken(batch: Batch) -> list[str]:
+        async def taken(batch: WriteBatch) -> list[str]:
             acts = [lab.act(batch, f"c{number}", 0.25) for number in range(5)]
-            return names(await batch.take(Act(act.key, partial(one, act)) for act in acts))
+            return names(await batch.take(PendingAction(act.key, partial(one, act)) for act in acts))
 
         before = lab.batch(insists=True)
         assert await taken(before) == []
@@ -183,9 +190,9 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
             told = await lab.put_off(error)
             seconds = lab.again[-1]
             await asyncio.sleep(seconds - 0.01)
-            assert lab.underway.hindrances() == {key("one"): told}
+            assert lab.underway.blocked_objects() == {key("one"): told}
             await asyncio.sleep(0.02)
-            assert lab.underway.hindrances() == {}
+            assert lab.underway.blocked_objects() == {}
         assert lab.again == [7, *(min(LONGEST_WAIT, FIRST_WAIT * 2**times) for times in range(1, 13))]
         assert len(lab.tries["one"]) == len(waits)
         batch = lab.batch()
@@ -201,9 +208,9 @@ def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool
     lab, silent = Lab(), Unavailable("failed calling webhook", status=500, again=again)
 
     async def story() -> None:
-        told = dict[float, Blocked]()
+        told = dict[float, Cause]()
         while (now := lab.loop.time()) < FAILED_AFTER + 2 * LONGEST_WAIT:
-            told[now] = Blocked.by_failure(await lab.put_off(silent))
+            told[now] = Cause.by_failure(await lab.put_off(silent))
             await asyncio.sleep(lab.again[-1])
         assert {one.reason for at, one in told.items() if at < FAILED_AFTER} == {Reason.PROGRESSING}
         assert {one.reason for at, one in told.items() if at >= FAILED_AFTER} == {Reason.APPLY_FAILED}
@@ -223,8 +230,8 @@ def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
     async def story() -> None:
         for _ in range(3):
             await lab.put_off(busy())
-            lab.underway.hurry()
-            assert lab.underway.hindrances() == {}
+            lab.underway.retry_now()
+            assert lab.underway.blocked_objects() == {}
         assert lab.again == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
 
     lab.run(story)
@@ -240,9 +247,9 @@ def test_a_failure_that_nobody_waited_for_is_told_once_to_who_looks_at_its_set()
         await batch.rest()
         batch.leave()
         await asyncio.sleep(30)
-        assert lab.underway.hindrances({key("other")}) == {}
-        assert [str(error) for error in lab.underway.hindrances({SET}).values()] == ["no"]
-        assert lab.underway.hindrances() == {}
+        assert lab.underway.blocked_objects({key("other")}) == {}
+        assert [str(error) for error in lab.underway.blocked_objects({SET}).values()] == ["no"]
+        assert lab.underway.blocked_objects() == {}
 
     lab.run(story)
 
@@ -259,8 +266,8 @@ def test_what_is_no_failure_of_a_write_ends_the_pass_or_the_next_one(takes: floa
             batch.leave()
             await asyncio.sleep(30)
             with pytest.raises(RuntimeError):
-                lab.underway.hindrances()
-            assert lab.underway.hindrances() == {}
+                lab.underway.blocked_objects()
+            assert lab.underway.blocked_objects() == {}
             return
         with pytest.raises(RuntimeError):
             await batch.take([act])

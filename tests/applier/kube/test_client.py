@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientTimeout
 
-from applier.cluster import Object, Subject
+from applier.cluster import Object, WatchTarget
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
 from applier.kube.client import BUDGET, LONGEST_WAIT
@@ -362,7 +362,7 @@ def test_watches_that_do_not_begin_take_no_places_of_lists() -> None:
         return await sandbox.answer(request)
 
     async def begin(cluster: KubeCluster) -> None:
-        async with cluster.watch(Subject(GroupKind("", "Secret"))):
+        async with cluster.watch(WatchTarget(GroupKind("", "Secret"))):
             raise AssertionError("it has begun")
 
     async def story() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from applier.causes import Blocked
+from applier.causes import Cause
 from applier.errors import (
-    Cause,
     ClusterError,
     Denied,
     FieldConflict,
@@ -17,6 +16,7 @@ from applier.errors import (
     NamespaceTerminating,
     NotFound,
     StaleWrite,
+    StatusCause,
     Unavailable,
     UnknownOutcome,
 )
@@ -208,7 +208,7 @@ def test_data_of_the_answer_is_kept() -> None:
     assert isinstance(error, Unavailable)
     assert (error.reason, error.retry_after) == ("TooManyRequests", 3.0)
     error = translate(422, answer, about="x", write=True)
-    assert error.causes == (Cause("A", "b", "c"),)
+    assert error.causes == (StatusCause("A", "b", "c"),)
 
 
 CANARY = "c4nary!Value"
@@ -292,7 +292,7 @@ def test_whom_rbac_refuses_is_told_how_to_be_allowed(user: str, way: str, secret
     """Rule 10: verb, resource and namespace as the server names them, who was refused, and what grants it."""
     refused = f'User "{user}" cannot patch resource "secrets" in API group "" in the namespace "prod"'
     answer = body(f'secrets "x" is forbidden: {refused}', reason="Forbidden", name="x")
-    told = Blocked.by_failure(translate(403, answer, about="do it", write=True, secret=secret)).message
+    told = Cause.by_failure(translate(403, answer, about="do it", write=True, secret=secret)).message
     assert refused in told
     assert way in told
     assert "levelgate generate clusterrole" in told

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from applier.cluster import Object, Subject
+from applier.cluster import Object, WatchTarget
 from applier.errors import ClusterError, Denied, Unavailable
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
@@ -38,7 +38,7 @@ def stream(*events: bytes) -> Reply:
 async def heard(cluster: KubeCluster) -> tuple[list[str], ClusterError | None]:
     found: list[str] = []
     try:
-        async with cluster.watch(Subject(KIND)) as changes:
+        async with cluster.watch(WatchTarget(KIND)) as changes:
             async for one in changes:
                 version = one.object["metadata"]["resourceVersion"]
                 found.append(f"-{version}" if one.deleted else f"+{version}")
@@ -100,7 +100,7 @@ async def test_a_server_that_says_nothing_any_more_counts_as_gone(
     monkeypatch.setattr("applier.kube.watch.SILENCE", 0.05)
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, FIRST, stream())
-        async with cluster.watch(Subject(KIND)) as changes:
+        async with cluster.watch(WatchTarget(KIND)) as changes:
             server.gate = asyncio.Event()
             with pytest.raises(Unavailable, match="no answer within"):
                 await anext(changes)
@@ -134,7 +134,7 @@ async def test_what_happens_is_told_as_it_happens(cluster: tuple[KubeCluster, st
     """Of the selected objects alone, and of these the metadata."""
     server, namespace = cluster
     before = await server.apply(config_map(namespace, "old", team="a"), manager="test")
-    async with server.watch(Subject(KIND, namespace, "team=a")) as changes:
+    async with server.watch(WatchTarget(KIND, namespace, "team=a")) as changes:
         await server.apply(config_map(namespace, "other", team="b"), manager="test")
         made = await server.apply(config_map(namespace, "new", team="a"), manager="test")
         first = await asyncio.wait_for(anext(changes), 10)
@@ -151,7 +151,7 @@ async def test_what_happens_is_told_as_it_happens(cluster: tuple[KubeCluster, st
 
 async def test_one_object_can_be_watched_by_its_name(cluster: tuple[KubeCluster, str]) -> None:
     server, namespace = cluster
-    async with server.watch(Subject(KIND, namespace, name="one")) as changes:
+    async with server.watch(WatchTarget(KIND, namespace, name="one")) as changes:
         for name in ("other", "one"):
             await server.apply(config_map(namespace, name), manager="test")
         found = await asyncio.wait_for(anext(changes), 10)

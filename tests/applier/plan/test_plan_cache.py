@@ -9,34 +9,34 @@ from typing import Any
 
 import pytest
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.errors import Denied
-from applier.plan.comparison_cache import Comparisons
-from applier.plan.model import Barrier, Gates, Plan, Records
+from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.model import Barrier, ChangePermissions, Plan, PlanConstraints
 from applier.plan.planner import plan
 from applier.state.observed import Observed
 from gitops.reconcile import step
 from renderer import well_known
 from renderer.identity import ObjectKey
-from renderer.render.model import Bundle
+from renderer.render.model import Rendering
 from tests.gitops.fleet import GROUP, Fleet
 
 A, B = (ObjectKey(GROUP, "Link", "default", name) for name in "ab")
 MAP, OTHER = (ObjectKey("", "ConfigMap", "default", f"{name}-app") for name in "ab")
-WAITS = Blocked(Reason.SUSPENDED, "a person said so")
+WAITS = Cause(Reason.SUSPENDED, "a person said so")
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a plan is made of."""
 
-    bundle: Bundle
+    bundle: Rendering
     observed: Observed
-    records: Records
-    gates: Gates
+    records: PlanConstraints
+    gates: ChangePermissions
 
-    def made(self, comparisons: Comparisons | None = None) -> Plan:
+    def made(self, comparisons: ComparisonCache | None = None) -> Plan:
         return plan(self.bundle, self.observed, self.records, self.gates, comparisons)
 
     def with_object(self, key: ObjectKey, **metadata: Any) -> Asked:
@@ -44,7 +44,7 @@ class Asked:
         return self.seeing({**live, "metadata": {**live["metadata"], **metadata}})
 
     def seeing(self, *objects: Object) -> Asked:
-        return replace(self, observed=self.observed.seen(objects))
+        return replace(self, observed=self.observed.with_objects(objects))
 
     def taken(self, key: ObjectKey, by: str) -> Asked:
         before = self.observed.objects[key]["metadata"]["labels"]
@@ -56,7 +56,14 @@ def settled() -> Asked:
     """Two instances at rest; what the last plan of the last pass was made of."""
     found: list[Asked] = []
 
-    def planned(bundle: Bundle, observed: Observed, records: Records, gates: Gates, *rest: Any, **named: Any) -> Plan:
+    def planned(
+        bundle: Rendering,
+        observed: Observed,
+        records: PlanConstraints,
+        gates: ChangePermissions,
+        *rest: Any,
+        **named: Any,
+    ) -> Plan:
         found.append(Asked(bundle, observed, records, gates))
         return plan(bundle, observed, records, gates, *rest, **named)
 
@@ -81,14 +88,16 @@ def another_member(asked: Asked) -> Asked:
 
 CHANGES: dict[str, Callable[[Asked], Asked]] = {
     "nothing": lambda asked: asked,
-    "a member is gone": lambda asked: replace(asked, observed=asked.observed.gone([MAP])),
-    "a member is unknown": lambda asked: replace(asked, observed=asked.observed.forgotten([MAP])),
+    "a member is gone": lambda asked: replace(asked, observed=asked.observed.without_objects([MAP])),
+    "a member is unknown": lambda asked: replace(asked, observed=asked.observed.forget([MAP])),
     "a member differs": lambda asked: asked.with_object(MAP, resourceVersion="0", annotations={}),
     "a member terminates": lambda asked: asked.with_object(MAP, deletionTimestamp="2026-11-20T12:00:00Z"),
     "a member was taken": lambda asked: asked.taken(MAP, "another"),
     "there is another member": another_member,
     "another set wants a member": wanted_by_both,
-    "a write failed": lambda asked: replace(asked, observed=asked.observed.failed({MAP: Denied("no", status=403)})),
+    "a write failed": lambda asked: replace(
+        asked, observed=asked.observed.with_failures({MAP: Denied("no", status=403)})
+    ),
     "the instance lost its finalizer": lambda asked: asked.with_object(A, finalizers=[]),
     "the instance is no parent": lambda asked: asked.with_object(A, labels={}),
     "the instance goes": lambda asked: asked.with_object(A, deletionTimestamp="2026-11-20T12:00:00Z"),
@@ -108,7 +117,7 @@ CHANGES: dict[str, Callable[[Asked], Asked]] = {
 @pytest.mark.parametrize("before", CHANGES)
 def test_it_is_carried_only_where_it_would_be_made_alike(settled: Asked, before: str, after: str) -> None:
     """From each state to each other one, and back."""
-    comparisons = Comparisons()
+    comparisons = ComparisonCache()
     for change in (before, after, before):
         asked = CHANGES[change](settled)
         assert asked.made(comparisons) == asked.made()
@@ -116,24 +125,26 @@ def test_it_is_carried_only_where_it_would_be_made_alike(settled: Asked, before:
 
 def test_what_does_not_concern_a_set_leaves_it_as_it_was(settled: Asked) -> None:
     """The status of its parent, and another set that is worked on."""
-    comparisons = Comparisons()
+    comparisons = ComparisonCache()
     first = settled.made(comparisons)
     status = {**settled.observed.objects[A], "status": {"state": "OTHER"}}
-    again = replace(settled.seeing(status), observed=settled.seeing(status).observed.gone([OTHER])).made(comparisons)
+    again = replace(settled.seeing(status), observed=settled.seeing(status).observed.without_objects([OTHER])).made(
+        comparisons
+    )
     (one,), (other,) = ([it for it in found.sets if it.rendered.parent == A] for found in (first, again))
     assert other.nodes is one.nodes
     assert other.parent == status
     assert [it for it in again.sets if it.rendered.parent == B] != [it for it in first.sets if it.rendered.parent == B]
 
 
-def always(why: Blocked | None, _: object) -> Blocked | None:
+def always(why: Cause | None, _: object) -> Cause | None:
     return why
 
 
 def test_gates_are_asked_again(settled: Asked) -> None:
     """What they answered stands only as long as they do."""
     drifted = settled.with_object(MAP, annotations={})
-    comparisons = Comparisons()
+    comparisons = ComparisonCache()
     for why in (None, WAITS, None):
         asked = replace(drifted, gates=replace(drifted.gates, check=partial(always, why)))
         assert asked.made(comparisons) == asked.made()
@@ -145,6 +156,6 @@ def test_a_member_that_only_another_set_wanted_is_left_behind_when_it_no_longer_
     b = left.bundle.instances[B]
     node = replace(next(node for node in b.nodes if node.key == OTHER), id="stray", key=stray)
     wanting = {**left.bundle.instances, B: replace(b, nodes=(*b.nodes, node))}
-    comparisons = Comparisons()
+    comparisons = ComparisonCache()
     for asked in (replace(left, bundle=replace(left.bundle, instances=wanting)), left):
         assert asked.made(comparisons) == asked.made()

@@ -10,19 +10,19 @@ import pytest
 
 from applier.applyset.inventory import Scope, parent_body, scope_of
 from applier.applyset.member import body, recorded_deps
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import CONTENT, Discovery, Object
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable, UnknownOutcome
-from applier.plan.model import Answered, Gates, NodePlan, Plan, Records, SetPlan, Verb
+from applier.plan.model import Answered, ApplySetPlan, ChangePermissions, NodeAction, NodePlan, Plan, PlanConstraints
 from applier.plan.planner import plan
-from applier.plan.prune import Fate
+from applier.plan.prune import PruneOutcome
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from renderer.render.render import render
 from tests.properties.repositories import plain
 
@@ -35,7 +35,7 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("", "ConfigMap", "default", name)
 
 
-def bundle(*texts: str, source: str = "platform") -> Bundle:
+def bundle(*texts: str, source: str = "platform") -> Rendering:
     return render([load({f"{index}.json": text.encode() for index, text in enumerate(texts)}, source=source)])
 
 
@@ -48,7 +48,7 @@ def owned(value: Any) -> Any:
     return {f"f:{name}": owned(item) for name, item in value.items()}
 
 
-def live(one: RenderedSet, name: str, *, drifted: str = "", **metadata: Any) -> Object:
+def live(one: RenderedApplySet, name: str, *, drifted: str = "", **metadata: Any) -> Object:
     """A member as our own apply left it; `drifted` is a field of `data` that somebody else took."""
     node = next(node for node in one.nodes if node.key and node.key.name == name)
     deps = recorded_deps(None, one.member_dependencies[node.id], healthy=True)
@@ -71,7 +71,7 @@ def live(one: RenderedSet, name: str, *, drifted: str = "", **metadata: Any) -> 
     return obj
 
 
-def parent(one: RenderedSet, scope: Scope | None = None) -> Object:
+def parent(one: RenderedApplySet, scope: Scope | None = None) -> Object:
     wanted = scope_of((node.key for node in one.nodes if node.key), one.parent)
     obj = parent_body(one.parent, "v1", wanted if scope is None else scope, version="0")
     obj["metadata"] |= {"uid": "u", "resourceVersion": "1"}
@@ -79,20 +79,20 @@ def parent(one: RenderedSet, scope: Scope | None = None) -> Object:
 
 
 def observed(*objects: Object, absent: str = "") -> Observed:
-    return Observed(DISCOVERY, listed=frozenset({CONFIG_MAP})).seen(objects).gone(map(key, absent))
+    return Observed(DISCOVERY, listed=frozenset({CONFIG_MAP})).with_objects(objects).without_objects(map(key, absent))
 
 
 SOURCE = PAIR.sources["platform"]
 
 
 def decided(
-    *objects: Object, of: Bundle = PAIR, absent: str = "", records: Records | None = None, **more: Any
-) -> SetPlan:
+    *objects: Object, of: Rendering = PAIR, absent: str = "", records: PlanConstraints | None = None, **more: Any
+) -> ApplySetPlan:
     found: Plan = plan(of, replace(observed(parent(of.sources["platform"]), *objects, absent=absent), **more), records)
     return found.sets[0]
 
 
-def verbs(one: SetPlan) -> dict[str, tuple[Verb, bool]]:
+def verbs(one: ApplySetPlan) -> dict[str, tuple[NodeAction, bool]]:
     return {name_of(node): (node.verb, node.allowed) for node in one.nodes}
 
 
@@ -101,7 +101,7 @@ def name_of(node: NodePlan) -> str:
     return node.node.key.name
 
 
-def blocked(one: SetPlan, name: str) -> Reason | None:
+def blocked(one: ApplySetPlan, name: str) -> Reason | None:
     cause = next(node for node in one.nodes if name_of(node) == name).blocked
     return cause.reason if cause else None
 
@@ -109,30 +109,36 @@ def blocked(one: SetPlan, name: str) -> Reason | None:
 def test_what_was_never_looked_at_is_looked_at_first() -> None:
     """Sets: read before the first write."""
     one = decided()
-    assert verbs(one) == {"a": (Verb.LOOK, False), "b": (Verb.LOOK, False)}
+    assert verbs(one) == {"a": (NodeAction.LOOK, False), "b": (NodeAction.LOOK, False)}
     assert set(one.unknown) == {key("a"), key("b")}
     assert one.writes == ()
 
 
 def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:
     """Rule 1: the barrier goes along the path."""
-    assert verbs(decided(absent="ab")) == {"a": (Verb.CREATE, True), "b": (Verb.CREATE, False)}
+    assert verbs(decided(absent="ab")) == {"a": (NodeAction.CREATE, True), "b": (NodeAction.CREATE, False)}
     assert blocked(decided(absent="ab"), "b") is Reason.DEPENDENCY_NOT_READY
-    assert verbs(decided(live(SOURCE, "a"), absent="b")) == {"a": (Verb.NONE, False), "b": (Verb.CREATE, True)}
+    assert verbs(decided(live(SOURCE, "a"), absent="b")) == {
+        "a": (NodeAction.NONE, False),
+        "b": (NodeAction.CREATE, True),
+    }
     settled = decided(live(SOURCE, "a"), live(SOURCE, "b"))
-    assert verbs(settled) == {"a": (Verb.NONE, False), "b": (Verb.NONE, False)}
+    assert verbs(settled) == {"a": (NodeAction.NONE, False), "b": (NodeAction.NONE, False)}
     assert settled.is_idle
 
 
 def test_an_update_above_holds_an_update_below_but_not_its_healing() -> None:
     """Rules 1 and 6: self-healing to what is applied goes on."""
     old = bundle(plain("a", text="old"), plain("b", "a", text="old")).sources["platform"]
-    assert verbs(decided(live(old, "a"), live(old, "b"))) == {"a": (Verb.UPDATE, True), "b": (Verb.UPDATE, False)}
-    assert verbs(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (Verb.HEAL, True)
+    assert verbs(decided(live(old, "a"), live(old, "b"))) == {
+        "a": (NodeAction.UPDATE, True),
+        "b": (NodeAction.UPDATE, False),
+    }
+    assert verbs(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (NodeAction.HEAL, True)
 
 
 def test_a_field_that_somebody_took_is_healed() -> None:
-    assert verbs(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (Verb.HEAL, True)
+    assert verbs(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (NodeAction.HEAL, True)
 
 
 def test_a_dropped_dependency_is_recorded_anew() -> None:
@@ -140,9 +146,9 @@ def test_a_dropped_dependency_is_recorded_anew() -> None:
     stale = live(SOURCE, "a")
     stale["metadata"]["annotations"][well_known.DEPS] = "0123456789abcdef~"
     one = decided(stale, live(SOURCE, "b"))
-    assert verbs(one)["a"] == (Verb.RECORD, True)
+    assert verbs(one)["a"] == (NodeAction.RECORD, True)
     assert one.nodes[0].deps == ()
-    assert verbs(one)["b"] == (Verb.NONE, False)
+    assert verbs(one)["b"] == (NodeAction.NONE, False)
 
 
 def test_nothing_is_written_before_the_parent_covers_it() -> None:
@@ -184,11 +190,11 @@ def test_an_object_that_could_not_be_read_is_not_looked_at_again_and_holds_up_no
     """I9: what cannot be read is reported; an answer to a write that was lost is no such thing, and is read back."""
     unread = {key("b"): why}
     assert verbs(decided(live(SOURCE, "a", drifted="text"), failures=unread)) == {
-        "a": (Verb.HEAL, True),
-        "b": (Verb.UNKNOWN, False),
+        "a": (NodeAction.HEAL, True),
+        "b": (NodeAction.UNKNOWN, False),
     }
     lost = decided(live(SOURCE, "a"), failures={key("b"): UnknownOutcome("apply")})
-    assert verbs(lost)["b"] == (Verb.LOOK, False)
+    assert verbs(lost)["b"] == (NodeAction.LOOK, False)
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:
@@ -215,20 +221,20 @@ def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_
     why = Unavailable("list ConfigMap: conversion webhook failed")
     unreadable = {CONFIG_MAP: why}
     found = decided(live(SOURCE, "a", drifted="text"), orphan, absent="b", unreadable=unreadable, listed=frozenset())
-    assert verbs(found) == {"a": (Verb.UNKNOWN, False), "b": (Verb.UNKNOWN, False)}
+    assert verbs(found) == {"a": (NodeAction.UNKNOWN, False), "b": (NodeAction.UNKNOWN, False)}
     assert {node.blocked.message for node in found.nodes if node.blocked} == {str(why)}
     elsewhere = {GroupKind("", "Secret"): why}
     pruned = decided(live(SOURCE, "a"), live(SOURCE, "b", drifted="text"), orphan, unreadable=elsewhere)
-    assert verbs(pruned)["b"] == (Verb.HEAL, True)
+    assert verbs(pruned)["b"] == (NodeAction.HEAL, True)
     assert not any(one.allowed for one in pruned.orphans)
 
 
 def test_a_hold_stops_pruning_and_nothing_else() -> None:
     """Rule 12."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
-    records = Records(hold_pruning={"platform": "path gone"})
+    records = PlanConstraints(hold_pruning={"platform": "path gone"})
     held = decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b"), orphan, records=records)
-    assert verbs(held)["a"] == (Verb.HEAL, True)
+    assert verbs(held)["a"] == (NodeAction.HEAL, True)
     assert [one.blocked.reason for one in held.orphans if one.blocked] == [Reason.BRAKE_ENGAGED]
 
 
@@ -236,7 +242,7 @@ def test_a_new_object_protects_the_orphans_of_its_kind_until_it_is_there() -> No
     """What waits or failed may still be one of them."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     [kept] = decided(live(SOURCE, "a"), orphan, absent="b").orphans
-    assert kept.fate is Fate.KEEP
+    assert kept.fate is PruneOutcome.KEEP
 
 
 @pytest.mark.parametrize(
@@ -253,7 +259,11 @@ def test_what_failed_in_this_pass_is_not_tried_again_in_it_and_holds_what_is_bel
     """S0-20: its descendants do not start; unrelated branches go on."""
     wide = bundle(plain("a"), plain("b", "a"), plain("c"))
     found = decided(of=wide, absent="abc", failures={key("a"): failure})
-    assert verbs(found) == {"a": (Verb.CREATE, False), "b": (Verb.CREATE, False), "c": (Verb.CREATE, True)}
+    assert verbs(found) == {
+        "a": (NodeAction.CREATE, False),
+        "b": (NodeAction.CREATE, False),
+        "c": (NodeAction.CREATE, True),
+    }
     assert (blocked(found, "a"), blocked(found, "b")) == (reason, Reason.DEPENDENCY_NOT_READY)
 
 
@@ -376,34 +386,34 @@ def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: s
 def test_nodes_that_wait_or_cannot_be_rendered_say_so() -> None:
     node = RenderedNode("w", 0, (), CONFIG_MAP, {}, None, waiting=("a.status.host",))
     wrong = RenderedNode("e", 0, (), CONFIG_MAP, {}, None, error="no such field")
-    one = RenderedSet(parent=PARENT, nodes=(node, wrong), source="platform")
-    found = plan(Bundle({"platform": one}, {}), observed(parent(one))).sets[0]
+    one = RenderedApplySet(parent=PARENT, nodes=(node, wrong), source="platform")
+    found = plan(Rendering({"platform": one}, {}), observed(parent(one))).sets[0]
     assert [(node.blocked.reason, node.blocked.message) for node in found.nodes if node.blocked] == [
         (Reason.WAITING_FOR_DATA, "a.status.host"),
         (Reason.RENDER_FAILED, "no such field"),
     ]
 
 
-def closed_to(*names: str) -> Gates:
-    return Gates(lambda change: Blocked(Reason.SUSPENDED, "wait") if change.key.name in names else None)
+def closed_to(*names: str) -> ChangePermissions:
+    return ChangePermissions(lambda change: Cause(Reason.SUSPENDED, "wait") if change.key.name in names else None)
 
 
 @pytest.mark.parametrize(
     ("gates", "stands"),
     [
-        (Gates(), True),
+        (ChangePermissions(), True),
         (closed_to("b"), True),
         (closed_to("a"), False),
-        (replace(Gates(), targets={PARENT: 2}), False),
-        (replace(Gates(), suspended={PARENT: Blocked(Reason.SUSPENDED, "all")}), False),
+        (replace(ChangePermissions(), targets={PARENT: 2}), False),
+        (replace(ChangePermissions(), suspended={PARENT: Cause(Reason.SUSPENDED, "all")}), False),
     ],
     ids=["open", "closed to what was not asked", "closed", "another target", "suspended"],
 )
-def test_a_plan_stands_as_long_as_the_gates_would_answer_the_same(gates: Gates, stands: bool) -> None:
+def test_a_plan_stands_as_long_as_the_gates_would_answer_the_same(gates: ChangePermissions, stands: bool) -> None:
     """Rule 6: gates are asked about every change that could start; a plan made for other gates counts only where these say the same."""
     known = observed(parent(SOURCE), absent="ab")
     answers: list[Answered] = []
-    made = plan(PAIR, known, gates=Gates().noting(answers))
+    made = plan(PAIR, known, gates=ChangePermissions().noting(answers))
     assert [(change.key.name, answer) for change, answer in answers] == [("a", None)]
-    assert gates.answer_as(Gates(), answers) is stands
+    assert gates.answer_as(ChangePermissions(), answers) is stands
     assert (plan(PAIR, known, gates=gates) == made) is stands

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from applier.causes import Blocked, Reason
-from applier.plan.prune import Fate, Orphan
+from applier.causes import Cause, Reason
+from applier.plan.prune import PruneCandidate, PruneOutcome
 from renderer import well_known
-from renderer.catalog.file_content import Unreadable
+from renderer.catalog.file_content import UnreadableFiles
 from tests.properties.waves import OTHER, Waves, judge, member, unsettled
 
 
@@ -129,18 +129,18 @@ def test_an_orphan_goes_only_when_no_live_member_records_a_dependency_on_it(user
 @pytest.mark.parametrize(
     ("orphan", "fate", "allowed"),
     [
-        (member("x"), Fate.DELETE, True),
-        (member("x", annotations={well_known.PRUNE: "disabled"}), Fate.KEEP, False),
-        (member("x", annotations={well_known.RECONCILE: "disabled"}), Fate.KEEP, False),
-        (member("x", proven=False), Fate.KEEP, False),
-        (member("x", kind="Namespace"), Fate.RELEASE, True),
-        (member("x", kind="CustomResourceDefinition"), Fate.RELEASE, True),
-        (member("x", kind="Namespace", annotations={well_known.PRUNE: "allowed"}), Fate.DELETE, True),
-        (member("x", terminating=True), Fate.DELETE, False),
-        (member("x", kind="Namespace", terminating=True), Fate.DELETE, False),
+        (member("x"), PruneOutcome.DELETE, True),
+        (member("x", annotations={well_known.PRUNE: "disabled"}), PruneOutcome.KEEP, False),
+        (member("x", annotations={well_known.RECONCILE: "disabled"}), PruneOutcome.KEEP, False),
+        (member("x", proven=False), PruneOutcome.KEEP, False),
+        (member("x", kind="Namespace"), PruneOutcome.RELEASE, True),
+        (member("x", kind="CustomResourceDefinition"), PruneOutcome.RELEASE, True),
+        (member("x", kind="Namespace", annotations={well_known.PRUNE: "allowed"}), PruneOutcome.DELETE, True),
+        (member("x", terminating=True), PruneOutcome.DELETE, False),
+        (member("x", kind="Namespace", terminating=True), PruneOutcome.DELETE, False),
     ],
 )
-def test_the_fate_of_an_orphan(orphan: Any, fate: Fate, allowed: bool) -> None:
+def test_the_fate_of_an_orphan(orphan: Any, fate: PruneOutcome, allowed: bool) -> None:
     """Sets; KEP-3659 "member proofs"."""
     found = judge([orphan])["x"]
     assert (found.fate, found.allowed) == (fate, allowed)
@@ -155,19 +155,19 @@ def test_another_controllers_object_is_kept() -> None:
     """KEP-3659, "Security": operators copy labels from parents to children."""
     copied = member("x")
     copied["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "controller": True}]
-    assert judge([copied])["x"].fate is Fate.KEEP
+    assert judge([copied])["x"].fate is PruneOutcome.KEEP
 
 
 def test_a_set_that_is_dissolved_releases_all_its_members() -> None:
     found = judge([member("a"), member("b", "a")], release=True)
-    assert {orphan.fate for orphan in found.values()} == {Fate.RELEASE}
+    assert {orphan.fate for orphan in found.values()} == {PruneOutcome.RELEASE}
 
 
 def test_a_brake_holds_everything_and_says_why() -> None:
     """Rule 12."""
     found = judge(CHAIN.values(), hold="the path is gone")
     assert {(orphan.allowed, orphan.blocked) for orphan in found.values()} == {
-        (False, Blocked(Reason.BRAKE_ENGAGED, "the path is gone"))
+        (False, Cause(Reason.BRAKE_ENGAGED, "the path is gone"))
     }
 
 
@@ -223,7 +223,11 @@ def test_what_an_unsettled_node_protects(node: Any, stays: str) -> None:
 )
 def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
     """Rule 10: that it is no longer wanted, that it stays, and because of which node; what the node may still want is not said to be unwanted."""
-    kept = {name: one.blocked for name, one in judge(CHAIN.values(), unsettled=[node]).items() if one.fate is Fate.KEEP}
+    kept = {
+        name: one.blocked
+        for name, one in judge(CHAIN.values(), unsettled=[node]).items()
+        if one.fate is PruneOutcome.KEEP
+    }
     assert set(kept) == set(told)
     for blocked in filter(None, kept.values()):
         assert (blocked.reason, blocked.by) == (Reason.DEPENDENCY_NOT_READY, node.id)
@@ -233,7 +237,7 @@ def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
 def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() -> None:
     """Its name changed: the new one waits, the old one is still needed."""
     found = judge([member("old", node="web"), member("z")], unsettled=[unsettled("web")])
-    assert {name: orphan.fate for name, orphan in found.items()} == {"z": Fate.DELETE, "old": Fate.KEEP}
+    assert {name: orphan.fate for name, orphan in found.items()} == {"z": PruneOutcome.DELETE, "old": PruneOutcome.KEEP}
 
 
 @pytest.mark.parametrize(
@@ -241,12 +245,12 @@ def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() ->
 )
 def test_members_of_unreadable_files_are_no_orphans(file: str, stays: bool) -> None:
     """Broken input: neither those of the file, nor those whose file is absent (it may have moved)."""
-    unreadable = Unreadable({"broken.yaml", "fine.yaml"}, {"broken.yaml"})
+    unreadable = UnreadableFiles({"broken.yaml", "fine.yaml"}, {"broken.yaml"})
     assert ("x" not in judge([member("x", file=file)], unreadable=unreadable)) is stays
 
 
 def test_with_all_files_readable_an_absent_file_protects_nothing() -> None:
-    assert "x" in judge([member("x", file="gone.yaml")], unreadable=Unreadable({"fine.yaml"}, ()))
+    assert "x" in judge([member("x", file="gone.yaml")], unreadable=UnreadableFiles({"fine.yaml"}, ()))
 
 
 def test_orphans_are_listed_deepest_first() -> None:
@@ -255,6 +259,6 @@ def test_orphans_are_listed_deepest_first() -> None:
 
 def test_while_its_set_still_writes_an_orphan_is_held_back() -> None:
     """S0-10: pruning is the last phase."""
-    found: Orphan = judge([member("x")])["x"].held_back("later")
+    found: PruneCandidate = judge([member("x")])["x"].held_back("later")
     assert not found.allowed
-    assert found.blocked == Blocked(Reason.PROGRESSING, "later")
+    assert found.blocked == Cause(Reason.PROGRESSING, "later")

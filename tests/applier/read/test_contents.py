@@ -8,7 +8,7 @@ import pytest
 
 from applier.cluster import Discovery
 from applier.errors import Unavailable
-from applier.read.contents import inside
+from applier.read.contents import contents_of
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
@@ -31,7 +31,7 @@ async def test_a_kind_that_came_since_the_process_began_is_looked_at() -> None:
     """I2: what others put into a Namespace dies with it, whether we have ever heard of the kind or not."""
     cluster = World()
     observed = Observed(await cluster.discover())
-    assert await inside(cluster, TEAM, observed) == ""
+    assert await contents_of(cluster, TEAM, observed) == ""
     names = {"plural": "things", "kind": "Thing"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     cluster.put(
@@ -43,14 +43,14 @@ async def test_a_kind_that_came_since_the_process_began_is_looked_at() -> None:
         }
     )
     cluster.put({"apiVersion": f"{GROUP}/v1", "kind": "Thing", "metadata": {"name": "theirs", "namespace": "team"}})
-    assert await inside(cluster, TEAM, observed) == f"Thing.{GROUP}/team/theirs"
+    assert await contents_of(cluster, TEAM, observed) == f"Thing.{GROUP}/team/theirs"
 
 
 async def test_while_an_api_server_is_silent_nobody_knows_what_is_in_a_namespace() -> None:
     """I12: what cannot be read is never empty."""
     cluster = Silent()
     with pytest.raises(Unavailable, match=r"cannot be told: no answer from the API server of metrics\.k8s\.io"):
-        await inside(cluster, TEAM, Observed(await cluster.discover()))
+        await contents_of(cluster, TEAM, Observed(await cluster.discover()))
 
 
 async def test_a_server_that_cannot_show_metadata_alone_is_asked_for_all() -> None:
@@ -70,4 +70,4 @@ async def test_a_server_that_cannot_show_metadata_alone_is_asked_for_all() -> No
     await cluster.apply(
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "team"}}, manager="somebody"
     )
-    assert await inside(cluster, TEAM, Observed(await cluster.discover())) == "Secret/team/s"
+    assert await contents_of(cluster, TEAM, Observed(await cluster.discover())) == "Secret/team/s"

@@ -7,7 +7,15 @@ import pytest
 from applier.applyset.inventory import Scope, parent_body
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError, Denied, Invalid, Unavailable
-from applier.read.observe import FEW, complete, examine, look, observe, refer, relist
+from applier.read.observe import (
+    FEW,
+    list_missing_kinds,
+    observe,
+    read_candidates,
+    read_objects,
+    read_references,
+    relist,
+)
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -109,7 +117,9 @@ async def test_few_objects_are_read_one_by_one_and_many_by_one_list_of_metadata(
     """Sets: one metadata list per kind and namespace when more than 8 are new."""
     cluster = Counting()
     put(cluster, member("n0"), member("other"))
-    found = await look(cluster, Observed(await cluster.discover()), [key(f"n{index}") for index in range(count)])
+    found = await read_objects(
+        cluster, Observed(await cluster.discover()), [key(f"n{index}") for index in range(count)]
+    )
     assert len(cluster.asked) == requests
     assert set(found.objects) == {key("n0")}
     assert found.absent == {key(f"n{index}") for index in range(1, count)}
@@ -122,7 +132,7 @@ async def test_our_own_records_are_read_whole_however_many_there_are() -> None:
     for one in records:
         metadata = {"name": one.name, "namespace": one.namespace}
         put(cluster, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"target": "c0ffee0"}})
-    found = await look(cluster, Observed(await cluster.discover()), records)
+    found = await read_objects(cluster, Observed(await cluster.discover()), records)
     assert len(cluster.asked) == 1
     assert [found.objects[one].get("data") for one in records] == [{"target": "c0ffee0"}] * len(records)
 
@@ -131,7 +141,7 @@ async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -
     cluster = World()
     plain = member("plain")
     del plain["metadata"]["labels"]
-    before = Observed(await cluster.discover()).seen([member("gone"), plain])
+    before = Observed(await cluster.discover()).with_objects([member("gone"), plain])
     put(cluster, member("new"))
     found = await relist(cluster, before, [CONFIG_MAP])
     assert set(found.objects) == {key("plain"), key("new")}
@@ -141,18 +151,18 @@ async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -
 
 async def test_nothing_is_listed_twice() -> None:
     cluster = Counting()
-    found = await complete(cluster, Observed(await cluster.discover()), [CONFIG_MAP])
-    await complete(cluster, found, [CONFIG_MAP])
+    found = await list_missing_kinds(cluster, Observed(await cluster.discover()), [CONFIG_MAP])
+    await list_missing_kinds(cluster, found, [CONFIG_MAP])
     assert len(cluster.asked) == 1
 
 
 def test_knowledge_is_a_value() -> None:
     """Seen, gone and forgotten each make a new one."""
     nothing = Observed(Discovery({}))
-    seen = nothing.seen([member("a")])
-    gone = seen.gone([key("a")])
-    again = gone.seen([member("a")])
-    forgotten = again.forgotten([key("a")])
+    seen = nothing.with_objects([member("a")])
+    gone = seen.without_objects([key("a")])
+    again = gone.with_objects([member("a")])
+    forgotten = again.forget([key("a")])
     assert [(key("a") in one.objects, key("a") in one.absent) for one in (nothing, seen, gone, again, forgotten)] == [
         (False, False),
         (True, False),
@@ -165,7 +175,7 @@ def test_knowledge_is_a_value() -> None:
 
 def test_failures_are_remembered_by_object() -> None:
     error = Unavailable("no")
-    assert Observed(Discovery({})).failed({key("a"): error}).failures == {key("a"): error}
+    assert Observed(Discovery({})).with_failures({key("a"): error}).failures == {key("a"): error}
 
 
 class Refusing(Counting):
@@ -197,7 +207,7 @@ REFUSALS = (Unavailable("conversion webhook failed"), Denied("no right to list")
 async def test_a_kind_that_cannot_be_read_hides_no_other_and_is_asked_for_once(why: ClusterError) -> None:
     """I9: "cannot read" is never "empty", and what was listed of the kind before proves nothing any more either."""
     cluster, secret = Refusing(why), GroupKind("", "Secret")
-    found = await complete(cluster, await observe(cluster, [], kinds=[CONFIG_MAP, secret]), [CONFIG_MAP])
+    found = await list_missing_kinds(cluster, await observe(cluster, [], kinds=[CONFIG_MAP, secret]), [CONFIG_MAP])
     assert found.listed == {secret}
     assert found.unreadable.keys() == {CONFIG_MAP}
     assert not found.absent
@@ -222,7 +232,7 @@ async def test_new_objects_that_cannot_be_read_hide_no_others(why: ClusterError,
     """I9: it is not known of any of them whether it is there; of all others it is."""
     cluster, secret = Refusing(why), ObjectKey("", "Secret", "default", "s")
     hidden = {key(f"c{number}") for number in range(count)}
-    found = await examine(cluster, Observed(await cluster.discover()), [*hidden, secret])
+    found = await read_candidates(cluster, Observed(await cluster.discover()), [*hidden, secret])
     assert found.failures == dict.fromkeys(hidden, why)
     assert found.absent == {secret}
 
@@ -231,7 +241,7 @@ async def test_new_objects_that_cannot_be_read_hide_no_others(why: ClusterError,
 async def test_references_that_cannot_be_read_hide_no_others(why: ClusterError) -> None:
     """I9: of a kind that is namespaced, say, though the commit has another CRD of it."""
     cluster, secret = Refusing(why), ObjectKey("", "Secret", "default", "s")
-    found = await refer(cluster, Observed(await cluster.discover()), [key("a"), secret])
+    found = await read_references(cluster, Observed(await cluster.discover()), [key("a"), secret])
     assert found.failures == {key("a"): why}
     assert found.absent == {secret}
 
@@ -248,7 +258,7 @@ def test_what_has_not_changed_is_told_by_its_identity() -> None:
     """Another version, more of the same one, and what has none at all are new."""
     before = {key(name): versioned(name, "1") for name in ("same", "newer", "more")} | {key("bare"): BARE}
     now = [versioned("same", "1"), versioned("newer", "2"), versioned("more", "1", status={}), {**BARE}]
-    found = Observed(Discovery({})).seen(now).recalling(before)
+    found = Observed(Discovery({})).with_objects(now).reuse_unchanged(before)
     assert [name for name in ("same", "newer", "more", "bare") if found.objects[key(name)] is before[key(name)]] == [
         "same"
     ]
@@ -267,11 +277,11 @@ def test_what_a_changed_crd_shows_is_new_at_the_same_version() -> None:
 
     def shown(version: str) -> Observed:
         described = {**crd, "metadata": {"name": "links.example.com", "uid": "c", "resourceVersion": version}}
-        return Observed(Discovery({})).seen([described, dict(link), versioned("a", "1")])
+        return Observed(Discovery({})).with_objects([described, dict(link), versioned("a", "1")])
 
     before = shown("1").objects
     here = ObjectKey("example.com", "Link", "", "l")
-    assert shown("1").recalling(before).objects[here] is before[here]
-    changed = shown("2").recalling(before).objects
+    assert shown("1").reuse_unchanged(before).objects[here] is before[here]
+    changed = shown("2").reuse_unchanged(before).objects
     assert changed[here] is not before[here]
     assert changed[key("a")] is before[key("a")]

@@ -10,7 +10,7 @@ import pytest
 
 from applier.cluster import Object
 from applier.errors import Denied, Unavailable
-from applier.read.pending_reads import ASKED_ON, LONGEST, SHORTEST, Reads
+from applier.read.pending_reads import ASKED_ON, LONGEST, SHORTEST, PendingReads
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 from tests.properties.world import World
@@ -57,7 +57,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.loop = VirtualLoop()
-        self.reads = Reads(
+        self.reads = PendingReads(
             self.cluster,
             lambda: False,
             lambda _, since: self.written is not None and self.written >= since,

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from applier.cluster import Change, Cluster, Subject
+from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Denied, Unavailable
 from applier.read.watches import LONGEST_WAIT, Watches
 from renderer.identity import GroupKind
@@ -27,15 +27,15 @@ class Breaking:
     asked: list[float] = field(default_factory=list)
 
     @asynccontextmanager
-    async def watch(self, _: Subject) -> AsyncIterator[AsyncIterator[Change]]:
+    async def watch(self, _: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         self.asked.append(self.now())
         seconds = next(self.lasting)
         if seconds is None:
             raise Denied("may not watch")
         yield self._events(seconds)
 
-    async def _events(self, seconds: float) -> AsyncIterator[Change]:
-        for change in list[Change]():
+    async def _events(self, seconds: float) -> AsyncIterator[WatchEvent]:
+        for change in list[WatchEvent]():
             yield change
         await asyncio.sleep(seconds)
         raise Unavailable("broken off")
@@ -45,7 +45,7 @@ def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], 
     """When the server was asked for a watch in so many seconds, and what was told of it."""
     told: list[str] = []
 
-    def failed(_: Subject, error: ClusterError) -> None:
+    def failed(_: WatchTarget, error: ClusterError) -> None:
         told.append(str(error))
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
@@ -53,7 +53,7 @@ def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], 
 
         async def story() -> None:
             async with Watches(cast(Cluster, server), lambda _: None, lambda _: None, failed) as watches:
-                await watches.want([Subject(GroupKind("", "ConfigMap"))])
+                await watches.want([WatchTarget(GroupKind("", "ConfigMap"))])
                 await asyncio.sleep(seconds)
 
         runner.run(story())

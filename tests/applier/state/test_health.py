@@ -10,7 +10,7 @@ import pytest
 from applier.cluster import CONTENT, Discovery, Object
 from applier.state.health import STORAGE_CLASS, health_of, rests_on
 from applier.state.observed import Observed
-from applier.status import Status
+from applier.status import KStatus
 from renderer import well_known
 from renderer.identity import ObjectKey
 
@@ -41,21 +41,21 @@ TEMPLATE = {"template": {"spec": USING}}
 
 
 def seen(*objects: Object, now: datetime | None = NOW) -> Observed:
-    return Observed(Discovery({}), now=now).seen(objects)
+    return Observed(Discovery({}), now=now).with_objects(objects)
 
 
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([], Status.CURRENT),
-        ([obj("v1", "Pod", "p", spec=USING)], Status.IN_PROGRESS),
-        ([obj("v1", "Pod", "p", spec=USING, status={"phase": "Succeeded"})], Status.CURRENT),
-        ([obj("v1", "Pod", "p", spec=USING, part_of="other")], Status.CURRENT),
-        ([obj("v1", "Pod", "p", spec=USING, metadata={"namespace": "elsewhere"})], Status.CURRENT),
-        ([obj("apps/v1", "Deployment", "d", spec=TEMPLATE)], Status.IN_PROGRESS),
-        ([obj("apps/v1", "Deployment", "d", spec={"replicas": 0, **TEMPLATE})], Status.CURRENT),
-        ([obj("apps/v1", "DaemonSet", "d", spec=TEMPLATE)], Status.IN_PROGRESS),
-        ([obj("batch/v1", "Job", "j", spec=TEMPLATE)], Status.IN_PROGRESS),
+        ([], KStatus.CURRENT),
+        ([obj("v1", "Pod", "p", spec=USING)], KStatus.IN_PROGRESS),
+        ([obj("v1", "Pod", "p", spec=USING, status={"phase": "Succeeded"})], KStatus.CURRENT),
+        ([obj("v1", "Pod", "p", spec=USING, part_of="other")], KStatus.CURRENT),
+        ([obj("v1", "Pod", "p", spec=USING, metadata={"namespace": "elsewhere"})], KStatus.CURRENT),
+        ([obj("apps/v1", "Deployment", "d", spec=TEMPLATE)], KStatus.IN_PROGRESS),
+        ([obj("apps/v1", "Deployment", "d", spec={"replicas": 0, **TEMPLATE})], KStatus.CURRENT),
+        ([obj("apps/v1", "DaemonSet", "d", spec=TEMPLATE)], KStatus.IN_PROGRESS),
+        ([obj("batch/v1", "Job", "j", spec=TEMPLATE)], KStatus.IN_PROGRESS),
         (
             [
                 obj(
@@ -66,12 +66,12 @@ def seen(*objects: Object, now: datetime | None = NOW) -> Observed:
                     status={"conditions": [{"type": "Complete", "status": "True"}]},
                 )
             ],
-            Status.CURRENT,
+            KStatus.CURRENT,
         ),
-        ([obj("batch/v1", "CronJob", "c", spec={"jobTemplate": {"spec": TEMPLATE}})], Status.CURRENT),
+        ([obj("batch/v1", "CronJob", "c", spec={"jobTemplate": {"spec": TEMPLATE}})], KStatus.CURRENT),
     ],
 )
-def test_a_claim_that_binds_on_first_use_waits_for_pods_of_its_set(others: list[Object], expected: Status) -> None:
+def test_a_claim_that_binds_on_first_use_waits_for_pods_of_its_set(others: list[Object], expected: KStatus) -> None:
     """Rulings, Health: Current while no live Pod of the set names it; whoever makes Pods of the set counts as its Pods."""
     assert health_of(claim(), seen(LATE, claim(), *others)).status is expected
 
@@ -87,7 +87,7 @@ def test_a_claim_that_binds_on_first_use_waits_for_pods_of_its_set(others: list[
     ],
 )
 def test_any_other_claim_is_to_be_bound(one: Object, classes: list[Object]) -> None:
-    assert health_of(one, seen(*classes, one)).status is Status.IN_PROGRESS
+    assert health_of(one, seen(*classes, one)).status is KStatus.IN_PROGRESS
 
 
 @pytest.mark.parametrize(
@@ -129,20 +129,20 @@ def widget(*, written: int, **fields: Any) -> Object:
 def test_a_silent_custom_resource_has_thirty_seconds_from_our_last_write() -> None:
     """Health: a custom resource whose CRD has a status subresource and that carries no status yet is InProgress for a while, then Current."""
     young = health_of(widget(written=29), seen(REPORTS))
-    assert (young.status, young.until) == (Status.IN_PROGRESS, NOW + timedelta(seconds=1))
+    assert (young.status, young.until) == (KStatus.IN_PROGRESS, NOW + timedelta(seconds=1))
     old = health_of(widget(written=30), seen(REPORTS))
-    assert (old.status, old.until) == (Status.CURRENT, None)
+    assert (old.status, old.until) == (KStatus.CURRENT, None)
 
 
 @pytest.mark.parametrize("known", [[], [crd()], [crd(subresources={"scale": {}})]])
 def test_a_kind_that_reports_nothing_is_not_waited_for(known: list[Object]) -> None:
-    assert health_of(widget(written=0), seen(*known)).status is Status.CURRENT
+    assert health_of(widget(written=0), seen(*known)).status is KStatus.CURRENT
 
 
 def test_a_custom_resource_that_has_spoken_is_judged_by_what_it_says() -> None:
     unready = {"conditions": [{"type": "Ready", "status": "False"}]}
-    assert health_of(widget(written=99, status=unready), seen(REPORTS)).status is Status.IN_PROGRESS
-    assert health_of(widget(written=0, status={"phase": "x"}), seen(REPORTS)).status is Status.CURRENT
+    assert health_of(widget(written=99, status=unready), seen(REPORTS)).status is KStatus.IN_PROGRESS
+    assert health_of(widget(written=0, status={"phase": "x"}), seen(REPORTS)).status is KStatus.CURRENT
 
 
 def test_an_unschedulable_pod_says_when_it_has_failed() -> None:
@@ -155,4 +155,4 @@ def test_an_unschedulable_pod_says_when_it_has_failed() -> None:
     }
     pod = obj("v1", "Pod", "p", status={**PENDING, "conditions": [unplaced]})
     assert health_of(pod, seen()).until == NOW + timedelta(seconds=5)
-    assert health_of(pod, seen(now=NOW + timedelta(seconds=5))).status is Status.FAILED
+    assert health_of(pod, seen(now=NOW + timedelta(seconds=5))).status is KStatus.FAILED

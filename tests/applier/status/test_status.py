@@ -7,10 +7,10 @@ import pytest
 
 from applier.applyset.member import departure
 from applier.cluster import Object
-from applier.status import Health, Status, exists_ready, health, is_fresh
+from applier.status import HealthResult, KStatus, exists_ready, health, is_fresh
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)  # noqa: UP017 - read as people write it
-CURRENT, PROGRESS, FAILED = Status.CURRENT, Status.IN_PROGRESS, Status.FAILED
+CURRENT, PROGRESS, FAILED = KStatus.CURRENT, KStatus.IN_PROGRESS, KStatus.FAILED
 
 
 def obj(kind: str, status: Object | None = None, *, spec: Object | None = None, **metadata: Any) -> Object:
@@ -74,9 +74,9 @@ LEFT = condition(
     message="Some content in the namespace has finalizers remaining: example.org/hold in 1 resource instances",
 )
 
-GENERIC: list[tuple[str, Object, Status]] = [
-    ("deleted", obj("v1/ConfigMap", deletionTimestamp=ago(5), finalizers=["a", "b"]), Status.TERMINATING),
-    ("deleted comes first", obj(DEPLOYMENT, {"conditions": [LATE]}, deletionTimestamp=ago(5)), Status.TERMINATING),
+GENERIC: list[tuple[str, Object, KStatus]] = [
+    ("deleted", obj("v1/ConfigMap", deletionTimestamp=ago(5), finalizers=["a", "b"]), KStatus.TERMINATING),
+    ("deleted comes first", obj(DEPLOYMENT, {"conditions": [LATE]}, deletionTimestamp=ago(5)), KStatus.TERMINATING),
     ("generation not observed", obj(WIDGET, {"observedGeneration": 1}, generation=2), PROGRESS),
     ("generation ahead of us", obj(WIDGET, {"observedGeneration": -1}, generation=1), PROGRESS),
     ("generation not published", obj(WIDGET, {}, generation=2), CURRENT),
@@ -100,7 +100,7 @@ UPDATING = [condition("Progressing", reason="ReplicaSetUpdated"), condition("Ava
 AVAILABLE = [condition("Available")]
 ENDLESS = TWO | {"progressDeadlineSeconds": 2**31 - 1}
 
-DEPLOYMENTS: list[tuple[str, Object, Status]] = [
+DEPLOYMENTS: list[tuple[str, Object, KStatus]] = [
     ("no status yet", obj(DEPLOYMENT, {}, spec=TWO), PROGRESS),
     ("deadline", obj(DEPLOYMENT, DEPLOYED | {"conditions": [LATE]}, spec=TWO), FAILED),
     ("too few", obj(DEPLOYMENT, DEPLOYED | counts(replicas=1), spec=TWO), PROGRESS),
@@ -118,7 +118,7 @@ DEPLOYMENTS: list[tuple[str, Object, Status]] = [
     ("extensions", obj("extensions/v1beta1/Deployment", {}, spec=TWO), PROGRESS),
 ]  # fmt: skip
 
-WORKLOADS: list[tuple[str, Object, Status]] = [
+WORKLOADS: list[tuple[str, Object, KStatus]] = [
     ("replica set failure", obj(REPLICA_SET, LABELLED | {"conditions": [condition("ReplicaFailure")]}, spec={"replicas": 2}), PROGRESS),
     ("replica set labelled", obj(REPLICA_SET, LABELLED | counts(fullyLabeledReplicas=1), spec={"replicas": 2}), PROGRESS),
     ("replica set available", obj(REPLICA_SET, LABELLED | counts(availableReplicas=1), spec={"replicas": 2}), PROGRESS),
@@ -145,7 +145,7 @@ WORKLOADS: list[tuple[str, Object, Status]] = [
     ("daemon set without nodes", obj(DAEMON, {"observedGeneration": 1, "desiredNumberScheduled": 0}, generation=1), CURRENT),
 ]  # fmt: skip
 
-PODS: list[tuple[str, Object, Status]] = [
+PODS: list[tuple[str, Object, KStatus]] = [
     ("no phase", obj(POD, {}), PROGRESS),
     ("pending", obj(POD, {"phase": "Pending"}), PROGRESS),
     ("unschedulable", obj(POD, {"phase": "Pending", "conditions": [UNSCHEDULABLE]}), FAILED),
@@ -162,10 +162,10 @@ PODS: list[tuple[str, Object, Status]] = [
     ("failed alone", obj(POD, {"phase": "Failed", "reason": "Evicted"}), FAILED),
     ("failed with an owner", obj(POD, {"phase": "Failed"}, ownerReferences=[{"kind": "Job"}]), FAILED),
     ("failed under a controller", obj(POD, {"phase": "Failed"}, ownerReferences=[{"kind": "Job", "controller": True}]), CURRENT),
-    ("strange", obj(POD, {"phase": "Unknown"}), Status.UNKNOWN),
+    ("strange", obj(POD, {"phase": "Unknown"}), KStatus.UNKNOWN),
 ]  # fmt: skip
 
-OTHERS: list[tuple[str, Object, Status]] = [
+OTHERS: list[tuple[str, Object, KStatus]] = [
     ("job not started", obj(JOB, {}), PROGRESS),
     ("job running", obj(JOB, {"startTime": ago(5), "active": 1}), PROGRESS),
     ("job complete", obj(JOB, {"startTime": ago(5), "conditions": [condition("Complete")]}), CURRENT),
@@ -195,19 +195,19 @@ TABLE = GENERIC + DEPLOYMENTS + WORKLOADS + PODS + OTHERS
 
 
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_rule(given: Object, expected: Status) -> None:
+def test_rule(given: Object, expected: KStatus) -> None:
     found = health(given, now=NOW)
     assert found.status is expected
     assert found.message
 
 
 def test_absent() -> None:
-    assert health(None).status is Status.NOT_FOUND
+    assert health(None).status is KStatus.NOT_FOUND
 
 
 def test_messages_say_what_was_seen() -> None:
     assert health(GENERIC[0][1]).message == f"deleted at {ago(5)}, waits for a, b"
-    assert health(obj(DEPLOYMENT, {"conditions": [LATE]})) == Health(
+    assert health(obj(DEPLOYMENT, {"conditions": [LATE]})) == HealthResult(
         FAILED, "Progressing=False (ProgressDeadlineExceeded): too slow"
     )
     assert health(obj(SET, counts(replicas=3, readyReplicas=1), spec={"replicas": 3})).message == "1 of 3 ready"
@@ -231,14 +231,14 @@ def test_without_a_clock_nothing_is_old() -> None:
         (obj(DEPLOYMENT, DEPLOYED, spec=TWO, creationTimestamp=ago(1)), None, CURRENT),
     ],
 )
-def test_a_resource_that_will_report_gets_time_to(given: Object, since: datetime | None, expected: Status) -> None:
+def test_a_resource_that_will_report_gets_time_to(given: Object, since: datetime | None, expected: KStatus) -> None:
     assert health(given, now=NOW, since=since, reports_status=True).status is expected
 
 
 @pytest.mark.parametrize(
     ("status", "expected"), [({}, CURRENT), ({"phase": "Pending"}, CURRENT), ({"phase": "Lost"}, PROGRESS)]
 )
-def test_a_claim_that_binds_on_first_use(status: Object, expected: Status) -> None:
+def test_a_claim_that_binds_on_first_use(status: Object, expected: KStatus) -> None:
     assert health(obj("v1/PersistentVolumeClaim", status), awaits_consumer=True).status is expected
 
 
@@ -255,13 +255,13 @@ def test_a_claim_that_binds_on_first_use(status: Object, expected: Status) -> No
         ({"observedGeneration": 1, "conditions": [condition("Healthy", observedGeneration=2)]}, PROGRESS),
     ],
 )
-def test_an_instance_of_ours(status: Object, expected: Status) -> None:
+def test_an_instance_of_ours(status: Object, expected: KStatus) -> None:
     assert health(obj(WIDGET, status, generation=2), is_instance=True).status is expected
 
 
 def test_an_instance_that_is_deleted_is_terminating() -> None:
     going = obj(WIDGET, {"conditions": [condition("Healthy")]}, deletionTimestamp=ago(1))
-    assert health(going, is_instance=True).status is Status.TERMINATING
+    assert health(going, is_instance=True).status is KStatus.TERMINATING
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_namespace_that_was_deleted_says_what_is_left_in_it() -> None:
         "v1/Namespace", {"phase": "Terminating", "conditions": [gone, LEFT]}, deletionTimestamp="2026-11-20T12:00:00Z"
     )
     told = "has finalizers remaining: example.org/hold in 1 resource instances"
-    assert health(going).status is Status.TERMINATING
+    assert health(going).status is KStatus.TERMINATING
     assert health(going).message.endswith(told)
     assert departure(going) == f"is being deleted since 2026-11-20T12:00:00Z: Some content in the namespace {told}"
     assert departure(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted since now"

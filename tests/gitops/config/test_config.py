@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from applier.applyset.adoption import Adoption
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from gitops.config import Config, ConfigErrors, read
-from gitops.config.address import Address, address
-from gitops.external_facts import External
-from gitops.source import Branch, Commit, Credentials, Head, Ref, Tag
+from gitops.config.address import ListenAddress, address
+from gitops.external_facts import ExternalFactSource
+from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, Ref, TagRef
 
 HEAD = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
 
@@ -93,8 +93,10 @@ externals:
     )
     assert (config.resync, config.log_format) == (timedelta(minutes=90), "json")
     assert config.externals == (
-        External("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
-        External("quick", "http://slo.example.com:8080/?q=1", "ok", timedelta(seconds=9), timedelta(seconds=2)),
+        ExternalFactSource("error-budget", "https://slo.example.com/webapp/ok", "true", timedelta(minutes=1)),
+        ExternalFactSource(
+            "quick", "http://slo.example.com:8080/?q=1", "ok", timedelta(seconds=9), timedelta(seconds=2)
+        ),
     )
     platform, shop, local = config.sources
     assert (platform.name, str(platform.target), platform.target.path) == (
@@ -102,7 +104,7 @@ externals:
         "ssh://***@git.example.com/platform.git",
         "clusters/prod-eu",
     )
-    assert platform.target.ref == Branch("main")
+    assert platform.target.ref == BranchRef("main")
     assert platform.governs_all
     assert platform.interval == timedelta(seconds=30)
     assert platform.credentials == Credentials(
@@ -114,7 +116,12 @@ externals:
         timedelta(minutes=1),
     )
     assert not shop.governs_all
-    assert (shop.depends_on, shop.suspend, shop.brake, shop.prunes) == (("platform",), "INC-7", Brake(2, 10), False)
+    assert (shop.depends_on, shop.suspend, shop.brake, shop.prunes) == (
+        ("platform",),
+        "INC-7",
+        DeletionBrake(2, 10),
+        False,
+    )
     assert shop.adoption == Adoption.parse("IfUnowned")
     assert shop.credentials == Credentials(tmp_path / "token", "reader", ca_file=tmp_path / "ca.pem")
     assert local.target.location == str(tmp_path.parent / "work")
@@ -142,15 +149,15 @@ def test_what_is_not_said_has_its_default(tmp_path: Path) -> None:
     config = written(tmp_path, "sources:\n- name: a\n  url: https://x.example.com/a.git\n")
     (source,) = config.sources
     assert (config.cluster, config.context, config.apply_concurrency) == ("local", "", None)
-    assert (source.target.ref, source.target.path, source.interval) == (Head(), "", timedelta(seconds=30))
-    assert (source.brake, source.adoption, source.credentials) == (Brake(5, 20), Adoption(), Credentials())
+    assert (source.target.ref, source.target.path, source.interval) == (DefaultBranchRef(), "", timedelta(seconds=30))
+    assert (source.brake, source.adoption, source.credentials) == (DeletionBrake(5, 20), Adoption(), Credentials())
     assert source.prunes
     assert (source.suspend, source.depends_on, source.governs_all) == ("", (), False)
 
 
 @pytest.mark.parametrize(
     ("text", "ref"),
-    [("branch: main", Branch("main")), ("tag: v1", Tag("v1")), (f"commit: {'a' * 40}", Commit("a" * 40))],
+    [("branch: main", BranchRef("main")), ("tag: v1", TagRef("v1")), (f"commit: {'a' * 40}", CommitRef("a" * 40))],
 )
 def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
     found = written(tmp_path, f"sources:\n- name: a\n  url: https://x.example.com/a.git\n  ref: {{{text}}}\n")
@@ -337,14 +344,14 @@ def test_sources_that_wait_for_each_other(tmp_path: Path, circle: tuple[str, ...
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("127.0.0.1:8480", Address("127.0.0.1", 8480)),
-        ("[::1]:0", Address("::1", 0)),
-        (":8480", Address("", 8480)),
-        ("localhost:80", Address("localhost", 80)),
+        ("127.0.0.1:8480", ListenAddress("127.0.0.1", 8480)),
+        ("[::1]:0", ListenAddress("::1", 0)),
+        (":8480", ListenAddress("", 8480)),
+        ("localhost:80", ListenAddress("localhost", 80)),
         ("off", None),
     ],
 )
-def test_where_it_listens(tmp_path: Path, text: str, found: Address | None) -> None:
+def test_where_it_listens(tmp_path: Path, text: str, found: ListenAddress | None) -> None:
     config = written(tmp_path, f'listen: "{text}"\nsources: [{{name: a, url: /a}}]\n')
     assert address(config.listen) == found
     assert found is None or str(found) == text
@@ -360,12 +367,12 @@ def test_where_it_cannot_listen(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_loopback_is_for_this_machine_only(host: str) -> None:
-    assert Address(host, 1).is_loopback
+    assert ListenAddress(host, 1).is_loopback
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "localhost.example.com"])
 def test_every_other_address_is_not(host: str) -> None:
-    assert not Address(host, 1).is_loopback
+    assert not ListenAddress(host, 1).is_loopback
 
 
 def test_hooks_name_files_with_secrets(tmp_path: Path) -> None:

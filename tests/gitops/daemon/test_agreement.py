@@ -10,14 +10,14 @@ import pytest
 from applier.applyset.adoption import NEVER, Adoption
 from gitops import source_config
 from gitops.clock import SystemClock
-from gitops.daemon.agreement import OtherPlan, insist
+from gitops.daemon.agreement import PlanHashMismatch, require_plan_hash
 from gitops.explain.overview import Overview
 from gitops.explain.phrasing import unread
 from gitops.plan import planner
 from gitops.reconcile.sources import SourceState
-from gitops.records.requests import Subject, approve_commit
+from gitops.records.requests import RequestSubject, approve_commit
 from gitops.source import locations
-from gitops.times import Times
+from gitops.times import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer.identity import source_parent
 from tests.gitops.reconcile.test_source_acceptance import ONE, World, settled
@@ -112,9 +112,9 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
         agreed = await planned(world)
         head = source_config.catalog_of(locations.read(str(world.work.path)), source="platform")
         state = SourceState(head)
-        await insist(world.cluster, state, agreed.upper(), clock=SystemClock(), cluster_name=LOCAL)
-        with pytest.raises(OtherPlan, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
-            await insist(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock(), cluster_name=LOCAL)
+        await require_plan_hash(world.cluster, state, agreed.upper(), clock=SystemClock(), cluster_name=LOCAL)
+        with pytest.raises(PlanHashMismatch, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
+            await require_plan_hash(world.cluster, state, f"{agreed[:-1]}x", clock=SystemClock(), cluster_name=LOCAL)
 
     asyncio.run(story())
 
@@ -132,12 +132,12 @@ def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: p
         world.follower.reconciler.follows = ["platform"]
         await world.settle()
         found = await Overview.read(world.cluster, now=SystemClock().now())
-        why, taken = unread("source/platform", found.sources["platform"], Times())
+        why, taken = unread("source/platform", found.sources["platform"], TimeFormat())
         assert f"levelgate approve source/platform --commit {head[:12]}" in why
         assert taken == "No commit of source/platform was taken yet."
         key = source_parent("platform")
         live = await world.cluster.get(key) or {}
-        order = approve_commit(Subject(key, live, None, "", SystemClock().now()), head[:12])
+        order = approve_commit(RequestSubject(key, live, None, "", SystemClock().now()), head[:12])
         await world.cluster.merge(key, order.patch, manager="person")
         await world.settle()
         assert await world.deployed() == {"one"}

@@ -17,14 +17,14 @@ from gitops.clock import SystemClock
 from gitops.config import read
 from gitops.daemon.daemon import Daemon
 from gitops.daemon.follower import Follower
-from gitops.daemon.live_config import Configuration
-from gitops.decisions.decision import Propagation
-from gitops.external_facts import Externals
-from gitops.gates.evaluate import Fact
-from gitops.reconcile.context import Pass
+from gitops.daemon.live_config import LiveConfig
+from gitops.decisions.decision import Decision
+from gitops.external_facts import ExternalFactPoller
+from gitops.gates.evaluate import ExternalFact
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
-from gitops.rollouts.state import Halt, Revert, State, Target
+from gitops.rollouts.state import Halt, Revert, RolloutState, TargetRevision
 from tests.gitops.daemon.test_follower import Aside, found
 from tests.gitops.fleet import START, Fleet
 from tests.gitops.source.real_git import Work
@@ -38,10 +38,10 @@ class Passes(Aside):
     """Stands where the cluster is: what each pass was given."""
 
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
-    found: Pass = field(default_factory=found)
+    found: ReconcileResult = field(default_factory=found)
     follows: Collection[str] | None = None
 
-    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+    async def reconcile(self, sources: Sequence[SourceState]) -> ReconcileResult:
         self.given.put_nowait({state.catalog.source: state for state in sources})
         return self.found
 
@@ -104,8 +104,8 @@ class Platform:
         def notice(name: str, text: str) -> None:
             told.put_nowait(f"{name}: {text}")
 
-        configuration = Configuration(config, self.file, notice)
-        daemon = Daemon(follower, Externals(SystemClock()), configuration, notice, config.resync)
+        configuration = LiveConfig(config, self.file, notice)
+        daemon = Daemon(follower, ExternalFactPoller(SystemClock()), configuration, notice, config.resync)
         async with configuration.followed():
             task = asyncio.create_task(self._led(daemon, lead))
             try:
@@ -232,7 +232,7 @@ async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: Platform) -> N
     async with platform.running() as run:
         await run.passed(lambda given: set(given) == {"one"})
         due = SystemClock().now() + timedelta(seconds=0.3)
-        run.passes.found = replace(found(), propagation=Propagation(wake_at=due))
+        run.passes.found = replace(found(), propagation=Decision(wake_at=due))
         commit = work.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
         await run.passed(lambda given: given["one"].catalog.revision == commit)
         await run.passed(lambda _: SystemClock().now() >= due)
@@ -309,12 +309,12 @@ async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_i
         async with platform.running() as run:
             await run.passed(lambda given: "one" in given)
             now = SystemClock().now()
-            assert run.daemon.externals.facts(now) == {"budget": Fact(True)}
+            assert run.daemon.externals.facts(now) == {"budget": ExternalFact(True)}
             while not run.passes.given.empty():
                 run.passes.given.get_nowait()
             platform.configure("name: one, url: one", more=f"externals:\n{freeze}")
             await run.says("taken anew")
-            await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": Fact(True)})
+            await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": ExternalFact(True)})
             assert server.asked == 2
 
 
@@ -326,7 +326,7 @@ async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_mi
     halted = halt()
     async with platform.running() as run:
         run.passes.found = halted
-        run.daemon.follower.hint()
+        run.daemon.follower.reconcile_all()
         told = await run.says("one: revert of links.g.test r2")
         assert told.endswith("source one has no `forge` in levelgate.yaml")
         forge = "forge: {kind: gitea, url: 'http://127.0.0.1:1', repository: a/b, tokenFile: token}"
@@ -334,15 +334,15 @@ async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_mi
         assert "the connection failed" in await run.says("one: a revert of links.g.test r2 is not proposed yet")
 
 
-def halt() -> Pass:
+def halt() -> ReconcileResult:
     """After a pass that has halted a definition of source `one`."""
     fleet = Fleet()
     fleet.push()
     assert fleet.catalog is not None
     definitions = fleet.catalog.definitions
     halts = (Halt(2, START, "levelgate", "1 of 2 failed", Revert()),)
-    state = State({"all": Target(2, "b" * 12)}, completed=Target(1, "a" * 12), halts=halts)
+    state = RolloutState({"all": TargetRevision(2, "b" * 12)}, completed=TargetRevision(1, "a" * 12), halts=halts)
     pass_ = found()
     owners = dict.fromkeys(definitions, "one")
     bundle = replace(pass_.bundle, definitions=definitions, owners=owners)
-    return replace(pass_, bundle=bundle, propagation=Propagation(states={"links.g.test": state}))
+    return replace(pass_, bundle=bundle, propagation=Decision(states={"links.g.test": state}))

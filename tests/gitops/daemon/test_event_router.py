@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from applier.cluster import Change, Discovery, Object
-from applier.sandbox.endpoints.faults import CutWatch, Fault, Faulty, Refuse
+from applier.cluster import Discovery, Object, WatchEvent
+from applier.sandbox.endpoints.faults import CutWatch, FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
-from gitops.daemon.event_router import Attention, is_news
-from gitops.reconcile.context import Pass
+from gitops.daemon.event_router import EventRouter, is_new_version
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots
-from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from tests.gitops.fleet import Fleet
@@ -42,8 +42,8 @@ def config_map(version: str) -> Object:
 )
 def test_what_is_news(known: str, version: str, deleted: bool, expected: bool) -> None:
     """Own writes are not: their answers are what was observed. Versions are compared for equality alone."""
-    observed = Observed(Discovery({})).seen([config_map(known)] if known else [])
-    assert is_news(Change(config_map(version), deleted), observed) is expected
+    observed = Observed(Discovery({})).with_objects([config_map(known)] if known else [])
+    assert is_new_version(WatchEvent(config_map(version), deleted), observed) is expected
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Watched:
     """A fleet under attention; `hints` counts."""
 
     fleet: Fleet
-    attention: Attention = field(init=False)
+    attention: EventRouter = field(init=False)
     hints: int = 0
     woken: Roots = None
     notices: list[str] = field(default_factory=list)
@@ -62,9 +62,9 @@ class Watched:
 
     async def step(self) -> bool:
         """A pass; answers whether it changed anything, after everything that it did has been heard of."""
-        self.attention.before()
+        self.attention.begin_pass()
         found = await self.fleet.reconciler.reconcile([self.fleet.state])
-        await self.attention.after(found)
+        await self.attention.end_pass(found)
         await self.quiet()
         return bool(found.changed)
 
@@ -95,14 +95,14 @@ def fleet() -> Iterator[Fleet]:
 @asynccontextmanager
 async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
     found = Watched(fleet)
-    async with Attention(fleet.reconciler, found.wake, found.notices.append) as found.attention:
+    async with EventRouter(fleet.reconciler, found.wake, found.notices.append) as found.attention:
         await found.settle()
         await found.hinted()
         yield found
 
 
-def behind(fleet: Fleet, *faults: Fault) -> None:
-    fleet.cluster = cluster_of(Faulty(fleet.sandbox.answer, faults).answer)
+def behind(fleet: Fleet, *faults: InjectedFault) -> None:
+    fleet.cluster = cluster_of(FaultInjector(fleet.sandbox.answer, faults).answer)
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
 
 
@@ -162,7 +162,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
             waits.append(seconds)
             await asyncio.sleep(0)
 
-        behind(fleet, Fault(CutWatch(), verb="watch", times=3))
+        behind(fleet, InjectedFault(CutWatch(), verb="watch", times=3))
         async with watched(fleet) as found:
             found.attention._watches.sleep = sleep
             fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
@@ -173,7 +173,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
 
 def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
     async def story() -> None:
-        behind(fleet, Fault(Refuse(403), verb="watch", plural="deployments"))
+        behind(fleet, InjectedFault(Refuse(403), verb="watch", plural="deployments"))
         async with watched(fleet) as found:
             assert found.attention.is_blind
             (told,) = found.notices
@@ -198,15 +198,15 @@ def test_what_a_part_writes_wakes_who_reads_it(fleet: Fleet) -> None:
             fleet.plain = {"settings": {**reference, "data": {"mode": "two"}}}
             fleet.push()
             due = fleet.reconciler.accept([fleet.state])
-            assert not isinstance(due, Wider)
-            found.attention.before(due)
-            part = await fleet.reconciler.part(due)
-            assert isinstance(part, Pass)
-            await found.attention.after(part, due)
+            assert not isinstance(due, WidenScope)
+            found.attention.begin_pass(due)
+            part = await fleet.reconciler.reconcile_roots(due)
+            assert isinstance(part, ReconcileResult)
+            await found.attention.end_pass(part, due)
             assert await found.hinted()
             assert {key.name for key in found.woken or ()} == {"a", "b"}
             for root in found.woken or ():
-                assert isinstance(await fleet.reconciler.part([root]), Pass)
+                assert isinstance(await fleet.reconciler.reconcile_roots([root]), ReconcileResult)
         copies = [fleet.request("GET", f"{CONFIG_MAPS}/{name}-copy")["data"]["mode"] for name in ("a", "b")]
         assert copies == ["two", "two"]
 
@@ -221,7 +221,7 @@ def test_a_start_reads_everything_once(fleet: Fleet) -> None:
             known = found.attention._subjects
         fleet.restart()
         found = Watched(fleet)
-        async with Attention(fleet.reconciler, found.wake, found.notices.append) as found.attention:
+        async with EventRouter(fleet.reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
             assert found.attention._subjects == known
             assert await found.hinted()
@@ -242,7 +242,7 @@ def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_onl
             raise AssertionError
 
         found, reconciler = Watched(fleet), Reconciler(cluster_of(silent), "0", fleet.clock, LOCAL)
-        async with Attention(reconciler, found.wake, found.notices.append) as found.attention:
+        async with EventRouter(reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
         assert (found.hints, found.notices) == (0, [])
 

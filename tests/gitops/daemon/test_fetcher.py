@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 
 from applier.applyset.inventory import Scope
-from applier.plan.model import Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.daemon.fetcher import Fetcher
 from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import source_parent
-from renderer.render.model import RenderedSet
+from renderer.render.model import RenderedApplySet
 from tests.gitops.daemon.test_follower import Listed, found
 from tests.gitops.fleet import StillClock
 
@@ -136,12 +136,14 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
     asyncio.run(story())
 
 
-def requested() -> Pass:
+def requested() -> ReconcileResult:
     """What a pass finds where a person wants the source to be looked at."""
     parent = source_parent("a")
     said = {"name": parent.name, "namespace": parent.namespace, "annotations": {well_known.SYNC: "now"}}
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
-    return replace(found(), plan=Plan((SetPlan(RenderedSet(parent=parent, nodes=(), source="a"), live, Scope()),)))
+    return replace(
+        found(), plan=Plan((ApplySetPlan(RenderedApplySet(parent=parent, nodes=(), source="a"), live, Scope()),))
+    )
 
 
 def test_a_person_who_is_heard_is_answered_by_a_pass_though_nothing_has_moved() -> None:

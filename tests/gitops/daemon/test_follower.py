@@ -14,49 +14,49 @@ from typing import Any, cast
 import pytest
 
 from applier.applyset.inventory import Scope
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Cluster, ClusterName, Discovery
 from applier.errors import Unavailable
 from applier.execute.results import Result
-from applier.plan.model import NodePlan, Plan, SetPlan, Verb
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from gitops.daemon import follower as follow
 from gitops.daemon.doors import AT_ONE_SERVER
 from gitops.daemon.follower import Follower
-from gitops.daemon.workers import ALONE, Key, Work, Workers
+from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
 from gitops.daemon.workqueue import WorkQueue
-from gitops.decisions.decision import Propagation
+from gitops.decisions.decision import Decision
 from gitops.errors import Unreachable
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.fleet_state import Whole
-from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK
-from gitops.reconcile.set_summaries import Ledger
+from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.tally import StateCounts
 from gitops.records.installation import INSTALLATION
-from gitops.source import Branch, Snapshot, Target, Tip
+from gitops.source import BranchRef, SourceSnapshot, SourceTarget, Tip
 from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.model import Bundle, RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from tests.controlplane.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")
 LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 
 
-def found(*, changed: bool = False, moving: bool = False) -> Pass:
+def found(*, changed: bool = False, moving: bool = False) -> ReconcileResult:
     """A pass that changed something, or not, and left something in flight, or not."""
     parent = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
     node = RenderedNode("a", 0, (), GroupKind("", "ConfigMap"), LIVE, KEY)
-    plan = NodePlan(node, Verb.NONE, LIVE, ready=not moving, healthy=not moving)
-    one = SetPlan(RenderedSet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
+    plan = NodePlan(node, NodeAction.NONE, LIVE, ready=not moving, healthy=not moving)
+    one = ApplySetPlan(RenderedApplySet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
     results = (Result(parent, KEY, "created"),) if changed else ()
     due = Plan((one,))
-    return Pass(Bundle({}, {}), due, Observed(Discovery({})), results, ledger=Ledger.of(due))
+    return ReconcileResult(Rendering({}, {}), due, Observed(Discovery({})), results, ledger=SetSummaries.of(due))
 
 
 class VirtualClock:
@@ -81,28 +81,28 @@ class Aside:
     """What a reconciler is to who follows, but for passes: it knows nothing and has nothing under way."""
 
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
-    whole: Whole | None = None
+    whole: ClusterState | None = None
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
     late: frozenset[ObjectKey] | None = None
 
     pending = ()
 
-    def leave_open(self, *_: object) -> None:
+    def run_in_background(self, *_: object) -> None:
         pass
 
-    def try_once(self) -> None:
+    def disable_retries(self) -> None:
         pass
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         pass
 
-    async def end(self, _: float) -> None:
+    async def close(self, _: float) -> None:
         pass
 
-    def accept(self, _: Sequence[SourceState]) -> Wider:
-        return Wider("nothing is known")
+    def accept(self, _: Sequence[SourceState]) -> WidenScope:
+        return WidenScope("nothing is known")
 
-    def elapse(self) -> frozenset[ObjectKey] | None:
+    def advance_clock(self) -> frozenset[ObjectKey] | None:
         return self.late
 
 
@@ -110,10 +110,10 @@ class Aside:
 class Script(Aside):
     """Answers passes one after the other, the last one for ever."""
 
-    answers: list[Pass | Exception]
+    answers: list[ReconcileResult | Exception]
     asked: list[Sequence[SourceState]] = field(default_factory=list)
 
-    async def reconcile(self, sources: Sequence[SourceState]) -> Pass:
+    async def reconcile(self, sources: Sequence[SourceState]) -> ReconcileResult:
         self.asked.append(list(sources))
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
         if isinstance(answer, Exception):
@@ -130,7 +130,7 @@ class Script(Aside):
 class Silent:
     """A mirror that cannot be reached, and says so a little differently each time."""
 
-    server, wanted, target = "https://x", ("HEAD",), Target("https://x.example.com/x.git")
+    server, wanted, target = "https://x", ("HEAD",), SourceTarget("https://x.example.com/x.git")
     access: tuple[object, ...] = ()
     asked = 0
 
@@ -140,13 +140,13 @@ class Silent:
 
 
 def follower(
-    *answers: Pass | Exception, mirrors: dict[str, Any] | None = None
+    *answers: ReconcileResult | Exception, mirrors: dict[str, Any] | None = None
 ) -> tuple[Follower, Script, VirtualClock]:
     script, clock = Script(list(answers)), VirtualClock()
     return Follower(mirrors or {}, cast(Reconciler, script), clock, elapsed=clock.elapsed), script, clock
 
 
-def and_then(before: Pass, result: Result) -> Pass:
+def and_then(before: ReconcileResult, result: Result) -> ReconcileResult:
     return replace(before, results=(*before.results, result))
 
 
@@ -221,8 +221,8 @@ class Listed:
     access: tuple[object, ...] = ()
 
     @property
-    def target(self) -> Target:
-        return Target("https://x.example.com/x.git", Branch(self.name))
+    def target(self) -> SourceTarget:
+        return SourceTarget("https://x.example.com/x.git", BranchRef(self.name))
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -245,8 +245,8 @@ class Listed:
     def is_ancestor(self, *_: str) -> bool:
         return True
 
-    def snapshot(self, revision: str) -> Snapshot:
-        return Snapshot(revision, revision, {}, (), True, "subject", "Ada", None)
+    def snapshot(self, revision: str) -> SourceSnapshot:
+        return SourceSnapshot(revision, revision, {}, (), True, "subject", "Ada", None)
 
 
 async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:
@@ -340,7 +340,7 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(script.asked) == passes
-        following.hint()
+        following.reconcile_all()
     await _stopped(following, running)
     assert clock.slept == []
 
@@ -360,7 +360,7 @@ async def test_forever_looks_again_while_something_is_in_flight() -> None:
     [found(changed=True), and_then(found(), Result(INSTALLATION, INSTALLATION, "status"))],
     ids=["content", "the record of the installation"],
 )
-async def test_a_pass_that_knows_the_outcome_of_its_writes_is_followed_by_none(last: Pass) -> None:
+async def test_a_pass_that_knows_the_outcome_of_its_writes_is_followed_by_none(last: ReconcileResult) -> None:
     following, script, _ = follower(last)
     running = asyncio.ensure_future(following.forever())
     await until(lambda: bool(script.asked))
@@ -382,7 +382,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
 
 
 @pytest.mark.parametrize("state", [found(), found(moving=True)])
-async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
+async def test_forever_ends_when_it_is_told_to_stop(state: ReconcileResult) -> None:
     following, script, _ = follower(state)
     running = asyncio.ensure_future(following.forever())
     await until(lambda: bool(script.asked))
@@ -390,15 +390,15 @@ async def test_forever_ends_when_it_is_told_to_stop(state: Pass) -> None:
 
 
 @pytest.mark.parametrize("alone", sorted(ALONE))
-async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: Work) -> None:
-    queue, begun, may_end = WorkQueue[Key](), list[Work](), asyncio.Event()
+async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: WorkKind) -> None:
+    queue, begun, may_end = WorkQueue[QueueKey](), list[WorkKind](), asyncio.Event()
 
-    async def work(keys: Sequence[Key]) -> None:
+    async def work(keys: Sequence[QueueKey]) -> None:
         begun.append(keys[0].work)
         await may_end.wait()
 
     workers = Workers(queue, work, lambda: None, limit=4)
-    for key in (Key(ClusterName("c"), alone), Key(ClusterName("c"), Work.PART, KEY)):
+    for key in (QueueKey(ClusterName("c"), alone), QueueKey(ClusterName("c"), WorkKind.PART, KEY)):
         queue.add(key)
         workers.start()
         await asyncio.sleep(0)
@@ -408,12 +408,12 @@ async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: Work) -> No
         await workers.idle()
         workers.start()
     await workers.idle()
-    assert begun == [alone, Work.PART]
+    assert begun == [alone, WorkKind.PART]
 
 
 def test_a_tally_counts_sets_by_where_they_are() -> None:
-    assert str(Tally.of_all(found().ledger)).startswith("settled 1, held 0, waiting 0, failed 0")
-    assert str(Tally.of_all(found(moving=True).ledger)).startswith("settled 0, held 0, waiting 1, failed 0")
+    assert str(StateCounts.of_all(found().ledger)).startswith("settled 1, held 0, waiting 0, failed 0")
+    assert str(StateCounts.of_all(found(moving=True).ledger)).startswith("settled 0, held 0, waiting 1, failed 0")
 
 
 async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
@@ -424,7 +424,7 @@ async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:
 async def test_a_pass_says_when_the_next_one_is_due() -> None:
     """W30: a closed window opens although nothing else happens; whoever follows sets a timer for that."""
     due = datetime(2026, 11, 23, 8, tzinfo=UTC)
-    following, _, _ = follower(replace(found(), propagation=Propagation(wake_at=due)))
+    following, _, _ = follower(replace(found(), propagation=Decision(wake_at=due)))
     moments: list[datetime | None] = []
 
     def told(moment: datetime | None) -> None:
@@ -437,13 +437,14 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "works"), [(frozenset({KEY}), Work.PART), (frozenset(), Work.EVERYTHING), (None, Work.EVERYTHING)]
+    ("late", "works"),
+    [(frozenset({KEY}), WorkKind.PART), (frozenset(), WorkKind.EVERYTHING), (None, WorkKind.EVERYTHING)],
 )
-def test_whom_alone_a_moment_concerns_is_looked_at_alone(late: frozenset[ObjectKey] | None, works: Work) -> None:
+def test_whom_alone_a_moment_concerns_is_looked_at_alone(late: frozenset[ObjectKey] | None, works: WorkKind) -> None:
     """As at the end of a bake; everything, where it is nobody in particular."""
     following, script, _ = follower(found())
     script.late = late
-    following.time_has_come()
+    following.on_timer()
     key = following.queue.get()
     assert key
     assert (key.work, key.root) == (works, KEY if late else None)
@@ -451,8 +452,8 @@ def test_whom_alone_a_moment_concerns_is_looked_at_alone(late: frozenset[ObjectK
 
 
 async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_on() -> None:
-    why = Blocked(Reason.SUSPENDED, "everything is suspended: INC-7")
-    stopped = replace(found(), propagation=Propagation(stopped=why))
+    why = Cause(Reason.SUSPENDED, "everything is suspended: INC-7")
+    stopped = replace(found(), propagation=Decision(stopped=why))
     following, _, _ = follower(stopped, stopped, found())
     told: list[tuple[str, str]] = []
     following.notice = lambda source, text: told.append((source, text))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gitops.daemon.git_servers import Patience, rest
+from gitops.daemon.git_servers import GitServerBackoff, rest
 from gitops.errors import Throttled
-from gitops.source import Mirror, Target
+from gitops.source import Mirror, SourceTarget
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ def test_how_long_a_server_rests(failures: int, throttled: bool, wanted: float |
 
 
 def test_a_clock_that_is_set_back_makes_no_rest_longer(tmp_path: Path) -> None:
-    patience, mirror = Patience(), Mirror(Target("https://git.example.com/x"), tmp_path)
+    patience, mirror = GitServerBackoff(), Mirror(SourceTarget("https://git.example.com/x"), tmp_path)
     patience.failed(mirror, mirror.access, Throttled("git.example.com", "too many requests"), NOW)
     looks = (timedelta(0), timedelta(seconds=59), timedelta(seconds=60), timedelta(minutes=-5), timedelta(days=-1))
     assert [patience.rests("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]

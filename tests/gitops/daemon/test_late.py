@@ -11,12 +11,12 @@ from typing import cast
 import pytest
 
 from applier.cluster import Object
-from applier.sandbox.endpoints.faults import Delay, Fault, Faulty
+from applier.sandbox.endpoints.faults import Delay, FaultInjector, InjectedFault
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.daemon.event_router import Attention
+from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
@@ -36,11 +36,11 @@ class Late(Fleet):
     """
 
     silent: frozenset[str] = frozenset()
-    faulty: Faulty = field(init=False)
+    faulty: FaultInjector = field(init=False)
     passes: list[frozenset[str] | None] = field(default_factory=list)
 
     def restart(self) -> None:
-        self.faulty = Faulty(super()._door)
+        self.faulty = FaultInjector(super()._door)
         self.cluster = cluster_of(self._door, concurrency=2 * len(self.names))
         self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
 
@@ -51,7 +51,7 @@ class Late(Fleet):
             await asyncio.sleep(LATE)
         return response
 
-    def passed(self, found: Pass) -> None:
+    def passed(self, found: ReconcileResult) -> None:
         names = frozenset(one.rendered.parent.name for one in found.sets if not one.rendered.is_source)
         self.passes.append(None if found.touched is None else names)
 
@@ -77,7 +77,7 @@ async def following(fleet: Late) -> AsyncIterator[Follower]:
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     loop = asyncio.get_running_loop()
     follower = Follower(mirrors, fleet.reconciler, fleet.clock, elapsed=loop.time, passed=fleet.passed)
-    async with Attention(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
+    async with EventRouter(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
         running = asyncio.ensure_future(follower.forever())
         fleet.push()
         follower.poll("platform")
@@ -86,12 +86,12 @@ async def following(fleet: Late) -> AsyncIterator[Follower]:
         await fleet.rest()
         yield follower
         follower.stop.set()
-        follower.hint()
+        follower.reconcile_all()
         await running
 
 
-def slow(name: str = "*") -> Fault:
-    return Fault(Delay(LATE), verb="patch", plural="links", name=name, subresource="status")
+def slow(name: str = "*") -> InjectedFault:
+    return InjectedFault(Delay(LATE), verb="patch", plural="links", name=name, subresource="status")
 
 
 def note(text: str) -> Object:
@@ -177,7 +177,7 @@ def test_an_applied_pair_that_is_answered_late_is_stored_once(fleet: Late) -> No
     async def story() -> None:
         async with following(fleet) as follower:
             fleet.faulty.faults = [
-                Fault(Delay(LATE), plural="controllerrevisions", verb=verb) for verb in ("patch", "delete")
+                InjectedFault(Delay(LATE), plural="controllerrevisions", verb=verb) for verb in ("patch", "delete")
             ]
             fleet.written = {"i00": {"text": "two"}}
             commit(fleet, follower, note("one"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import annotation
-from gitops.daemon.source_hints import Hints
+from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.records.installation import INSTALLATION, ensure_namespace
 from renderer import well_known
 from renderer.identity import source_parent
@@ -24,7 +24,7 @@ async def told(*, leads: bool, suspended: bool = False) -> tuple[list[str], dict
         metadata = {"name": key.name, "namespace": key.namespace, **said}
         await cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, manager="test")
     asked: list[str] = []
-    hints = Hints(cluster, StillClock(), lambda: leads, lambda *names: asked.extend(names))
+    hints = SyncHintForwarder(cluster, StillClock(), lambda: leads, lambda *names: asked.extend(names))
     await hints.take(*NAMES)
     found = {key.name: annotation(await cluster.get(key) or {}, well_known.SYNC) for key in parents}
     return asked, found

@@ -10,7 +10,7 @@ import apscheduler.schedulers.base
 import pytest
 
 from gitops.daemon import timers as schedule_module
-from gitops.daemon.timers import Schedule
+from gitops.daemon.timers import Timers
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 FUTURE = timedelta(hours=1)
@@ -18,7 +18,7 @@ FUTURE = timedelta(hours=1)
 
 async def test_a_time_that_has_passed_fires_at_once() -> None:
     fired = asyncio.Event()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.at("window", PAST, fired.set)
         await asyncio.wait_for(fired.wait(), 10)
 
@@ -26,7 +26,7 @@ async def test_a_time_that_has_passed_fires_at_once() -> None:
 async def test_a_later_timer_of_the_same_name_replaces_the_first() -> None:
     calls: list[str] = []
     fired = asyncio.Event()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.at("a", datetime.now(UTC) + FUTURE, lambda: calls.append("old"))
         schedule.at("a", PAST, lambda: calls.append("new"))
         schedule.at("b", datetime.now(UTC) + timedelta(seconds=0.02), fired.set)
@@ -37,7 +37,7 @@ async def test_a_later_timer_of_the_same_name_replaces_the_first() -> None:
 async def test_a_poll_comes_back_until_cancelled() -> None:
     calls: list[int] = []
     thrice, after = asyncio.Event(), asyncio.Event()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
 
         def poll() -> None:
             calls.append(len(calls))
@@ -53,7 +53,7 @@ async def test_a_poll_comes_back_until_cancelled() -> None:
 
 
 async def test_jitter_stays_within_its_share() -> None:
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         before = datetime.now(UTC)
         schedule.every("poll", timedelta(minutes=10), lambda: None, jitter=0.5)
         await asyncio.sleep(0)
@@ -63,7 +63,7 @@ async def test_jitter_stays_within_its_share() -> None:
 
 async def test_timers_of_one_interval_do_not_fire_together() -> None:
     """A hundred sources do not ask their servers at the same moment."""
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         for number in range(20):
             schedule.every(f"poll {number}", timedelta(hours=1), lambda: None)
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Shifted]]:
 
 async def test_a_clock_that_is_set_back_keeps_no_poll_waiting(clock: type[Shifted]) -> None:
     polled = asyncio.Event()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.every("poll", FUTURE, polled.set)
         await asyncio.sleep(0)  # it has fallen asleep
         clock.by = timedelta(days=-1)
@@ -103,7 +103,7 @@ async def test_a_clock_that_is_set_back_keeps_no_poll_waiting(clock: type[Shifte
 
 async def test_a_clock_that_is_set_forward_opens_windows(clock: type[Shifted]) -> None:
     opened, early = asyncio.Event(), list[str]()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.at("window", datetime.now(UTC) + FUTURE, opened.set)
         schedule.at("later", datetime.now(UTC) + 3 * FUTURE, lambda: early.append("later"))
         await asyncio.sleep(0)
@@ -113,13 +113,13 @@ async def test_a_clock_that_is_set_forward_opens_windows(clock: type[Shifted]) -
 
 
 async def test_cancelling_what_is_not_there_is_no_error() -> None:
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.cancel("absent")
 
 
 async def test_a_failing_action_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     fired = asyncio.Event()
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.at("bad", PAST, lambda: 1 / 0)  # type: ignore[arg-type]
         schedule.at("good", PAST, fired.set)
         await asyncio.wait_for(fired.wait(), 10)
@@ -128,7 +128,7 @@ async def test_a_failing_action_stops_nobody(caplog: pytest.LogCaptureFixture) -
 
 async def test_nothing_fires_after_the_end() -> None:
     calls: list[str] = []
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         schedule.every("poll", timedelta(seconds=0.005), lambda: calls.append("x"), jitter=0)
     count = len(calls)
     done = asyncio.Event()
@@ -138,7 +138,7 @@ async def test_nothing_fires_after_the_end() -> None:
 
 
 async def test_nonsense_is_refused() -> None:
-    async with Schedule() as schedule:
+    async with Timers() as schedule:
         with pytest.raises(ValueError, match="no time zone"):
             schedule.at("a", datetime(2026, 1, 1), lambda: None)
         with pytest.raises(ValueError, match="must be positive"):

@@ -17,7 +17,7 @@ import pytest
 
 from applier.errors import ClusterError
 from gitops.daemon import follower
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
@@ -35,7 +35,7 @@ class Served:
     world: World
     server: GitServer
 
-    async def look(self) -> Pass:
+    async def look(self) -> ReconcileResult:
         """Ask the server, and bring about what is known."""
         return await self.world.follower.once(wait=timedelta(0))
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gitops.daemon.workqueue import BASE, CAP, CHANGE, OPENING, RESYNC, NotHeld, WorkQueue
+from gitops.daemon.workqueue import BASE, CAP, CHANGE, OPENING, RESYNC, KeyNotProcessing, WorkQueue
 
 PRIORITIES = (CHANGE, OPENING, RESYNC)
 
@@ -186,7 +186,7 @@ class Queues(RuleBasedStateMachine):
     def misuse(self, key: Key) -> None:
         """Q13."""
         if key not in self.model.held:
-            with pytest.raises(NotHeld):
+            with pytest.raises(KeyNotProcessing):
                 self.queue.done(key)
 
     @rule(sure=st.integers(0, 9))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gitops.explain.wait import Awaited, Goal
-from gitops.records.instance_state import Standing
+from gitops.explain.wait import WaitGoal, WaitTarget
+from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 
 OLD, NEW = "4e01b7a" + "0" * 33, "9c1d2e7" + "0" * 33
@@ -36,21 +36,21 @@ def instance(
 @pytest.mark.parametrize(
     ("found", "goal", "is_there"),
     [
-        (record(), Goal.SETTLED, True),
-        (record(state="Waiting"), Goal.SETTLED, False),
-        (record(state="Waiting"), Goal.APPLIED, True),
-        (record(applied=OLD), Goal.APPLIED, False),
-        (record(applied=OLD, state="Held"), Goal.SETTLED, False),
-        (record(target=""), Goal.APPLIED, False),
-        (None, Goal.APPLIED, False),
+        (record(), WaitGoal.SETTLED, True),
+        (record(state="Waiting"), WaitGoal.SETTLED, False),
+        (record(state="Waiting"), WaitGoal.APPLIED, True),
+        (record(applied=OLD), WaitGoal.APPLIED, False),
+        (record(applied=OLD, state="Held"), WaitGoal.SETTLED, False),
+        (record(target=""), WaitGoal.APPLIED, False),
+        (None, WaitGoal.APPLIED, False),
     ],
 )
-def test_a_source(found: SourceRecord | None, goal: Goal, is_there: bool) -> None:
-    assert Awaited(goal).of_source("platform", found).is_there is is_there
+def test_a_source(found: SourceRecord | None, goal: WaitGoal, is_there: bool) -> None:
+    assert WaitTarget(goal).of_source("platform", found).is_there is is_there
 
 
 def test_a_source_at_another_commit_and_one_that_is_held_there() -> None:
-    at = Awaited(Goal.SETTLED, NEW[:7])
+    at = WaitTarget(WaitGoal.SETTLED, NEW[:7])
     assert at.of_source("platform", record(target=OLD)).told == "platform is at 4e01b7a, not at 9c1d2e7 yet"
     held = record(target=OLD, offered=NEW, causes=({"reason": "HistoryRewritten", "message": "history was rewritten"},))
     assert at.of_source("platform", held) == (False, "platform stays at 4e01b7a: history was rewritten")
@@ -59,21 +59,21 @@ def test_a_source_at_another_commit_and_one_that_is_held_there() -> None:
 @pytest.mark.parametrize(
     ("found", "goal", "is_there"),
     [
-        (instance(), Goal.SETTLED, True),
-        (instance(healthy="False"), Goal.SETTLED, False),
-        (instance(reason="WindowClosed", applied=1), Goal.APPLIED, False),
-        (instance(reason="Progressing", healthy="False"), Goal.APPLIED, True),
-        (instance(generation=2), Goal.SETTLED, False),
-        (None, Goal.SETTLED, False),
+        (instance(), WaitGoal.SETTLED, True),
+        (instance(healthy="False"), WaitGoal.SETTLED, False),
+        (instance(reason="WindowClosed", applied=1), WaitGoal.APPLIED, False),
+        (instance(reason="Progressing", healthy="False"), WaitGoal.APPLIED, True),
+        (instance(generation=2), WaitGoal.SETTLED, False),
+        (None, WaitGoal.SETTLED, False),
     ],
 )
-def test_an_instance(found: dict[str, Any] | None, goal: Goal, is_there: bool) -> None:
+def test_an_instance(found: dict[str, Any] | None, goal: WaitGoal, is_there: bool) -> None:
     """surface 6: settled needs Healthy; a status of an older spec says nothing."""
-    assert Awaited(goal).of_instance("Link default/a", found, None).is_there is is_there
+    assert WaitTarget(goal).of_instance("Link default/a", found, None).is_there is is_there
 
 
 def test_an_instance_at_a_commit_is_there_once_its_source_is_and_its_spec_is_written() -> None:
-    at = Awaited(Goal.SETTLED, NEW[:7])
+    at = WaitTarget(WaitGoal.SETTLED, NEW[:7])
     assert at.of_instance("a", instance(), record()).is_there
     assert not at.of_instance("a", instance(), record(own=OLD)).is_there
     assert not at.of_instance("a", instance(), record(target=OLD, own=OLD)).is_there
@@ -81,6 +81,9 @@ def test_an_instance_at_a_commit_is_there_once_its_source_is_and_its_spec_is_wri
 
 
 def test_a_rollout_is_where_all_of_its_instances_are() -> None:
-    both = [Standing.of(instance()), Standing.of(instance(reason="WindowClosed", applied=1))]
-    assert Awaited(Goal.SETTLED).of_rollout("links", both) == (False, "rollout links: Held, 1 of 2 instances settled")
-    assert Awaited(Goal.SETTLED).of_rollout("links", both[:1]).is_there
+    both = [InstanceState.of(instance()), InstanceState.of(instance(reason="WindowClosed", applied=1))]
+    assert WaitTarget(WaitGoal.SETTLED).of_rollout("links", both) == (
+        False,
+        "rollout links: Held, 1 of 2 instances settled",
+    )
+    assert WaitTarget(WaitGoal.SETTLED).of_rollout("links", both[:1]).is_there

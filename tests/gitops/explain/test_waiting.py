@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from applier.cluster import Change, Cluster, Subject
+from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import Denied, Unavailable
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
@@ -16,7 +16,7 @@ from gitops.explain import waiting
 from gitops.explain.waiting import OFTEN, until
 from renderer.identity import GroupKind
 
-MAPS = Subject(GroupKind("", "ConfigMap"), "default")
+MAPS = WatchTarget(GroupKind("", "ConfigMap"), "default")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 
 
@@ -42,11 +42,11 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
         """A cluster in which something happens all the time."""
 
         @asynccontextmanager
-        async def watch(self, _subject: Subject) -> AsyncIterator[AsyncIterator[Change]]:
-            async def changes() -> AsyncIterator[Change]:
+        async def watch(self, _subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+            async def changes() -> AsyncIterator[WatchEvent]:
                 while True:
                     await asyncio.sleep(0)
-                    yield Change(BODY)
+                    yield WatchEvent(BODY)
 
             yield changes()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitops.forge.commit_status import Status, Verdict
+from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from gitops.forge.commit_status import Status, Verdict
     [("success", "success"), ("failure", "failed"), ("error", "failed"), ("pending", "pending")],
 )
 def test_a_verdict_is_told_in_the_words_of_the_forge(verdict: str, at_gitlab: str) -> None:
-    status = Status("a" * 40, Verdict(verdict), "levelgate/plan", "text")
+    status = CommitStatus("a" * 40, ReviewVerdict(verdict), "levelgate/plan", "text")
     assert status.at_github("acme/shop") == (
         f"/repos/acme/shop/statuses/{'a' * 40}",
         {"state": verdict, "context": "levelgate/plan", "description": "text"},
@@ -26,6 +26,6 @@ def test_a_verdict_is_told_in_the_words_of_the_forge(verdict: str, at_gitlab: st
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_text_is_as_long_as_the_forge_takes_it(more: int) -> None:
     """Of a longer one the end is left out, and that is seen."""
-    for most, form in ((140, Status.at_github), (255, Status.at_gitlab)):
-        _, body = form(Status("a", Verdict.SUCCESS, "n", "x" * (most + more)), "acme/shop")
+    for most, form in ((140, CommitStatus.at_github), (255, CommitStatus.at_gitlab)):
+        _, body = form(CommitStatus("a", ReviewVerdict.SUCCESS, "n", "x" * (most + more)), "acme/shop")
         assert body["description"] == ("x" * (most - 1) + "\u2026" if more else "x" * most)

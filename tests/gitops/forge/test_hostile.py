@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gitops.forge.connect import Kind, Place
-from gitops.forge.port import Forge, ForgeError, ForgeRefused, NotThere, TooLong
+from gitops.forge.connect import ForgeKind, ForgeProject
+from gitops.forge.port import CommentTooLong, Forge, ForgeError, ForgeNotFound, ForgeRefused
 from gitops.forge.rest import Rest
 from tests.gitops.fleet import StillClock
 from tests.gitops.loopback import listening
@@ -50,7 +50,9 @@ class Answering:
             app = web.Application()
             app.router.add_route("*", "/{path:.*}", self.answer)
             async with listening(app) as url:
-                found, rest = Place.of("", token, kind=kind, api=url, project="acme/platform").connect(StillClock())
+                found, rest = ForgeProject.of("", token, kind=kind, api=url, project="acme/platform").connect(
+                    StillClock()
+                )
                 try:
                     await step(found, rest)
                 finally:
@@ -83,7 +85,7 @@ def told(answer: Answering, token: Path, ask: Callable[[Forge], Awaitable[object
     return str(refusal(answer, token, ask))
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(ForgeKind))
 @pytest.mark.parametrize("document", [{}, [], [{}], [[]], [None], None, 7, "text", {"state": [], "head": None}])
 def test_an_answer_of_another_form_is_an_error_in_words(token: Path, kind: str, document: Any) -> None:
     """Whatever is asked; but an empty list is a list."""
@@ -183,8 +185,8 @@ def test_a_file_without_a_token_is_named(token: Path, text: str) -> None:
     ("status", "kind"),
     [
         *((status, ForgeRefused) for status in (301, 401, 403, 405)),
-        *((status, NotThere) for status in (404, 410)),
-        *((status, TooLong) for status in (400, 413, 422)),
+        *((status, ForgeNotFound) for status in (404, 410)),
+        *((status, CommentTooLong) for status in (400, 413, 422)),
         *((status, ForgeError) for status in (500, 502)),
     ],
 )

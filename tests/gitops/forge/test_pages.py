@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitops.forge.connect import Place
-from gitops.forge.port import Forge, TooMany
+from gitops.forge.connect import ForgeProject
+from gitops.forge.port import Forge, TooManyItems
 from tests.gitops.fleet import StillClock
 from tests.gitops.plan.forges import BOT, TOKEN, FakeForge, Pull
 
@@ -28,7 +28,7 @@ def asked(forge: FakeForge, token_file: Path, step: Callable[[Forge], Awaitable[
 
     async def go() -> None:
         async with forge.serving():
-            place = Place.of("", token_file, kind=forge.kind, api=forge.url, project="acme/platform")
+            place = ForgeProject.of("", token_file, kind=forge.kind, api=forge.url, project="acme/platform")
             found, rest = place.connect(StillClock())
             try:
                 await step(found)
@@ -95,7 +95,7 @@ def test_pages_without_an_end_are_given_up(tmp_path: Path) -> None:
     forge.pulls = {number: Pull(number, f"{number:040}") for number in range(1, 60)}
 
     async def step(found: Forge) -> None:
-        with pytest.raises(TooMany, match="more than 50 pages") as cut:
+        with pytest.raises(TooManyItems, match="more than 50 pages") as cut:
             await found.open_pulls()
         assert len(cut.value.found) == 50
 

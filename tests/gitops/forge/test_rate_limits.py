@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitops.forge.rate_limits import Limits
+from gitops.forge.rate_limits import RateLimits
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RESET = str(int(NOW.timestamp()) + 90)
@@ -16,7 +16,7 @@ SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes
 
 def rest(status: int, headers: Mapping[str, str], message: str = "") -> float | None:
     """Seconds to wait after this answer, None where nothing is known against the next."""
-    limits = Limits()
+    limits = RateLimits()
     limits.note(status, headers, message, NOW)
     return (limits.resumes - NOW).total_seconds() if limits.resumes else None
 
@@ -50,7 +50,7 @@ def test_how_long_to_wait(status: int, headers: dict[str, str], message: str, se
 
 
 def test_who_names_no_time_is_asked_ever_more_rarely_until_something_is_answered() -> None:
-    limits, waits = Limits(), list[timedelta]()
+    limits, waits = RateLimits(), list[timedelta]()
     for status in (403, 403, 403, 200, 403, *[403] * 20):
         limits.note(status, {}, SECONDARY if status == 403 else "", NOW)
         waits.append((limits.resumes or NOW) - NOW)
@@ -61,7 +61,7 @@ def test_who_names_no_time_is_asked_ever_more_rarely_until_something_is_answered
 
 
 def test_a_clock_that_is_set_back_makes_no_limit_longer() -> None:
-    limits = Limits()
+    limits = RateLimits()
     assert not limits.bars(NOW)
     limits.note(429, {"Retry-After": "90"}, "", NOW)
     looks = (timedelta(0), timedelta(seconds=90), timedelta(minutes=-5), timedelta(days=-1))

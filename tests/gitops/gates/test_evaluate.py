@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from applier.causes import Reason
-from gitops.rollouts.amounts import Amount
-from gitops.rollouts.collection import Item
-from gitops.rollouts.item_progress import Progress
-from gitops.rollouts.policy import ApprovalPoint, Governs, NewInstances, OnHalt, Policy, Rollback, Wave
+from gitops.rollouts.amounts import CountOrPercent
+from gitops.rollouts.collection import RolloutItem
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, PolicyScope, Rollback, Wave
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve, halt, resume
 from gitops.rollouts.shapes import Exponential, Linear, Unpaced
-from gitops.rollouts.state import RefusedOrder, Target
+from gitops.rollouts.state import RequestRefused, TargetRevision
 from gitops.windows.labels import LabelSelector
 from tests.gitops.rollouts.rollouts import MINUTE, START, Rollout, items, settled
 from tests.gitops.rollouts.test_shapes import linear
@@ -24,7 +24,7 @@ def tier(name: str, **fields: object) -> Wave:
     return replace(Wave(name, LabelSelector.read({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
 
 
-WAVES = Policy(name="webapps", waves=(tier("canary", shape=Linear(Amount(2)), bake=30 * MINUTE), tier("prod")))
+WAVES = Policy(name="webapps", waves=(tier("canary", shape=Linear(CountOrPercent(2)), bake=30 * MINUTE), tier("prod")))
 
 
 def two_waves(policy: Policy = WAVES) -> Rollout:
@@ -64,7 +64,7 @@ def test_one_that_a_person_holds_on_its_way_is_passed(reason: Reason) -> None:
     rollout.change("3", held=Wait(reason, "somebody looks into it"))
     assert rollout.run() == ["4", "567"]
     assert {key: wait.reason for key, wait in rollout.waits().items()} == {"3": reason}
-    assert rollout.state.completed == Target(1)
+    assert rollout.state.completed == TargetRevision(1)
     rollout.change("3", held=None)
     assert rollout.waits()["3"].reason is Reason.PROGRESSING
 
@@ -138,7 +138,12 @@ def test_a_hold_lapses_as_it_says_and_after_the_longest_that_is_allowed() -> Non
 
 def test_higher_priority_goes_first_then_the_name() -> None:
     """S1-19."""
-    found = {"b": Item("b"), "a": Item("a"), "c": Item("c", priority=1), "d": Item("d", priority=-1)}
+    found = {
+        "b": RolloutItem("b"),
+        "a": RolloutItem("a"),
+        "c": RolloutItem("c", priority=1),
+        "d": RolloutItem("d", priority=-1),
+    }
     assert Rollout(Policy(name="p", shape=linear(1)), found).run() == ["c", "a", "b", "d"]
 
 
@@ -181,12 +186,12 @@ def test_approvals_lapse_with_the_target() -> None:
     policy = replace(WAVES, approvals=(ApprovalPoint(after_wave="canary"),))
     rollout = two_waves(policy)
     rollout.state = approve(policy, rollout.state, "canary", by="ada", why="", now=rollout.now)
-    rollout.aim(Target(3))
+    rollout.aim(TargetRevision(3))
     assert rollout.state.approvals == ()
 
 
 def test_an_approval_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(RefusedOrder, match="asks for no approval after 'prod'; it asks for none"):
+    with pytest.raises(RequestRefused, match="asks for no approval after 'prod'; it asks for none"):
         approve(WAVES, two_waves().state, "prod", by="ada", why="", now=two_waves().now)
 
 
@@ -208,7 +213,7 @@ def test_a_failure_beyond_the_allowed_halts_until_there_is_another_target() -> N
     assert [(one.target, one.why) for one in rollout.state.halts] == [(2, "1 of 7 failed in wave all, 0 may")]
     rollout.apply("1")
     assert rollout.step() == []
-    rollout.aim(Target(3))
+    rollout.aim(TargetRevision(3))
     rollout.items = items("0123456")
     assert rollout.step() == ["0", "1", "2"]
 
@@ -219,14 +224,14 @@ def test_baking_is_no_failure_and_neither_is_waiting_for_a_window() -> None:
     rollout.apply("0")
     rollout.now += 59 * MINUTE
     assert rollout.ask().state.halts == ()
-    still = Rollout(Policy(name="p"), {"0": Item("0", granted=True, progress=Progress.begun(rollout.now))})
+    still = Rollout(Policy(name="p"), {"0": RolloutItem("0", granted=True, progress=ItemProgress.begun(rollout.now))})
     still.change("0", progress=still.items["0"].progress.observed(still.now, healthy=False, waiting=True))
     still.now += 600 * MINUTE
     assert still.ask().state.halts == ()
 
 
 def test_a_refused_apply_and_flapping_fail_at_once() -> None:
-    for broken in ({"error": "denied"}, {"progress": Progress(flaps=4)}):
+    for broken in ({"error": "denied"}, {"progress": ItemProgress(flaps=4)}):
         rollout = Rollout(Policy(name="p", shape=linear(2)), items("012"))
         rollout.step()
         rollout.change("0", **broken)
@@ -236,7 +241,7 @@ def test_a_refused_apply_and_flapping_fail_at_once() -> None:
 
 def test_failures_that_are_allowed_do_not_stop_the_rollout() -> None:
     """One may fail: it counts as done, so that the batch and the wave end without it."""
-    rollout = Rollout(Policy(name="p", shape=linear(3), max_failures=Amount(1)), items("01234567"))
+    rollout = Rollout(Policy(name="p", shape=linear(3), max_failures=CountOrPercent(1)), items("01234567"))
     rollout.step()
     rollout.apply("0", "2")
     fail(rollout, "1")
@@ -250,7 +255,7 @@ def test_a_wave_that_halts_has_not_been_passed() -> None:
     rollout.step()
     fail(rollout, "0")
     rollout.step()
-    assert (rollout.state.passed, rollout.state.completed) == ({}, Target(1))
+    assert (rollout.state.passed, rollout.state.completed) == ({}, TargetRevision(1))
     assert rollout.state.halts
 
 
@@ -261,12 +266,12 @@ def test_what_fails_after_the_rollout_has_completed_halts_nothing() -> None:
     rollout.step()
     fail(rollout, "1")
     rollout.step()
-    assert (rollout.state.completed, rollout.state.halts) == (Target(2), ())
+    assert (rollout.state.completed, rollout.state.halts) == (TargetRevision(2), ())
 
 
 def test_a_share_of_failures_is_of_the_wave_and_rounded_down() -> None:
     """A tenth of two canaries is none."""
-    rollout = two_waves(replace(WAVES, max_failures=Amount(10, is_percent=True)))
+    rollout = two_waves(replace(WAVES, max_failures=CountOrPercent(10, is_percent=True)))
     rollout.step()
     fail(rollout, "a")
     rollout.step()
@@ -280,7 +285,7 @@ def test_resume_needs_a_reason_and_accepts_the_failures_there_are() -> None:
     fail(rollout, "0")
     rollout.step()
     failed = {"all": rollout.collection().waves["all"].counters.failed}
-    with pytest.raises(RefusedOrder, match="resume needs a reason"):
+    with pytest.raises(RequestRefused, match="resume needs a reason"):
         resume(rollout.state, failed, by="ada", why=" ", now=rollout.now)
     rollout.state = resume(rollout.state, failed, by="ada", why="known flake", now=rollout.now)
     assert rollout.step() == ["2", "3"]
@@ -292,7 +297,7 @@ def test_resume_needs_a_reason_and_accepts_the_failures_there_are() -> None:
 
 def test_a_person_can_halt_and_only_with_a_reason() -> None:
     rollout = Rollout(Policy(name="p"), items("01"))
-    with pytest.raises(RefusedOrder, match="halt needs a reason"):
+    with pytest.raises(RequestRefused, match="halt needs a reason"):
         halt(rollout.state, by="ada", why="", now=rollout.now)
     rollout.state = halt(rollout.state, by="ada", why="INC-7", now=rollout.now)
     assert rollout.step() == []
@@ -309,17 +314,17 @@ def test_roll_back_on_halt_returns_to_the_last_completed_revision() -> None:
     fail(rollout, "0", "1")
     assert rollout.ask().wake_at == rollout.now, "a halt may mean another target at once"
     rollout.step()
-    rollout.aim(Target(2))
+    rollout.aim(TargetRevision(2))
     assert {str(target) for target in rollout.state.targets.values()} == {"r1"}
     rollout.items = items("01", healthy=False) | items("23", updated=True)
     assert rollout.step() == ["0", "1"]
-    rollout.aim(Target(2))
+    rollout.aim(TargetRevision(2))
     assert {str(target) for target in rollout.state.targets.values()} == {"r1"}
     rollout.apply("0")
     fail(rollout, "1")
     rollout.step()
     assert {halt.target for halt in rollout.state.halts} == {1, 2}, "a rollback can fail as well"
-    rollout.aim(Target(3))
+    rollout.aim(TargetRevision(3))
     assert {str(target) for target in rollout.state.targets.values()} == {"r3"}
 
 
@@ -332,10 +337,10 @@ def test_a_rollback_skips_bake_and_approvals_and_has_its_own_shape() -> None:
         shape=linear(1),
         bake=60 * MINUTE,
         approvals=(ApprovalPoint(after_settled=1),),
-        rollback=Rollback(shape=Linear(Amount(4))),
+        rollback=Rollback(shape=Linear(CountOrPercent(4))),
     )
     rollout = Rollout(policy, items("012345"))
-    rollout.aim(Target(3, reverts=1))
+    rollout.aim(TargetRevision(3, reverts=1))
     assert rollout.run() == ["0123", "45"]
 
 
@@ -343,8 +348,10 @@ def test_a_rollback_skips_bake_and_approvals_and_has_its_own_shape() -> None:
 
 
 def test_too_few_healthy_items_hold_back_the_healthy_ones_only() -> None:
-    policy = Policy(name="p", shape=Unpaced(), min_available=Amount(75, is_percent=True))
-    rollout = Rollout(policy, items("0123") | {"4": Item("4", healthy=False), "5": Item("5", healthy=False)})
+    policy = Policy(name="p", shape=Unpaced(), min_available=CountOrPercent(75, is_percent=True))
+    rollout = Rollout(
+        policy, items("0123") | {"4": RolloutItem("4", healthy=False), "5": RolloutItem("5", healthy=False)}
+    )
     assert rollout.step() == ["4", "5"]
     assert rollout.waits()["0"].message == "5 of 6 must be healthy, 4 are"
     rollout.apply("4")
@@ -353,10 +360,10 @@ def test_too_few_healthy_items_hold_back_the_healthy_ones_only() -> None:
 
 def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all() -> None:
     """A repair does not queue, but a halt and a hold stand."""
-    rollout = two_waves(replace(WAVES, governs=Governs.ALL))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
     rollout.change("e", healthy=False)
     assert rollout.step() == ["a", "b", "e"]
-    rollout = two_waves(replace(WAVES, governs=Governs.ALL))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
     rollout.change("e", healthy=False)
     rollout.state = halt(rollout.state, by="ada", why="INC-7", now=rollout.now)
     assert rollout.step() == []
@@ -364,13 +371,14 @@ def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all()
 
 def test_a_repair_out_of_turn_takes_a_place() -> None:
     rollout = Rollout(
-        Policy(name="p", shape=linear(2), governs=Governs.ALL), items("abc") | {"z": Item("z", healthy=False)}
+        Policy(name="p", shape=linear(2), governs=PolicyScope.ALL),
+        items("abc") | {"z": RolloutItem("z", healthy=False)},
     )
     assert rollout.step() == ["z", "a"]
 
 
 def test_what_runs_nothing_yet_is_not_repaired_by_a_move() -> None:
-    policy = Policy(name="p", shape=linear(1), governs=Governs.ALL)
+    policy = Policy(name="p", shape=linear(1), governs=PolicyScope.ALL)
     rollout = Rollout(policy, items("ab", is_new=True, healthy=False), completed=None)
     assert rollout.step() == ["a"]
 
@@ -378,7 +386,7 @@ def test_what_runs_nothing_yet_is_not_repaired_by_a_move() -> None:
 # ---- new instances
 
 
-NEW = {"n": Item("n", is_new=True, healthy=False)}
+NEW = {"n": RolloutItem("n", is_new=True, healthy=False)}
 
 
 def test_the_first_rollout_is_not_paced_by_the_default() -> None:
@@ -406,7 +414,7 @@ def test_a_pace_that_a_definition_sets_takes_the_place_of_all_shapes_of_the_poli
 
 def test_a_new_instance_joins_at_once_when_no_rollout_is_under_way() -> None:
     """S1-8."""
-    rollout = Rollout(Policy(name="p"), {"0": settled(Item("0"))} | NEW, completed=2)
+    rollout = Rollout(Policy(name="p"), {"0": settled(RolloutItem("0"))} | NEW, completed=2)
     assert rollout.step() == ["n"]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from gitops.gates.lint import never_open, unknown_names
-from gitops.windows.window import LOCAL, Target, Window
+from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.identity import GroupKind
 from tests.gitops.windows.windows import utc, window
 from tests.renderer.definition.test_compile import resource
@@ -50,7 +50,7 @@ def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
 
 def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a") -> list[str]:
     found = definition(resource("a", propagateWhen=[f"${{{gate}}}" for gate in gates]))
-    target = Target(CONFIG_MAP, "prod", LOCAL, rgd=rgd, node=node)
+    target = WindowTarget(CONFIG_MAP, "prod", LOCAL, rgd=rgd, node=node)
     return [problem.message for problem in never_open({"apps": found}, windows, [target, target], NOW)]
 
 

@@ -13,11 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.causes import Because, Reason
-from gitops.gates.evaluate import Change, Fact, Facts, Judge, Subject, View, as_wait, paced, trailers
+from applier.causes import CauseRef, Reason
+from gitops.gates.evaluate import (
+    ExternalFact,
+    GateEvaluator,
+    GateFacts,
+    GateSubject,
+    GateVariables,
+    TargetVariables,
+    as_wait,
+    paced,
+    trailers,
+)
 from gitops.rollouts.advance import decide
-from gitops.rollouts.amounts import Amount
-from gitops.rollouts.collection import Counters, Item
+from gitops.rollouts.amounts import CountOrPercent
+from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import DEFAULT, Mode, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced
@@ -31,11 +41,11 @@ from tests.renderer.definition.test_gates import chain, definition, workers
 
 NOW = datetime(2026, 11, 20, 13, 0, 0, 999, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
-FACTS = Facts(
+FACTS = GateFacts(
     NOW,
-    Change(13, "9c1d2e7", "Ada", "Raise the limit\n\nBecause.\n\nTicket: CHG-1\nReviewed-by: Bob"),
+    TargetVariables(13, "9c1d2e7", "Ada", "Raise the limit\n\nBecause.\n\nTicket: CHG-1\nReviewed-by: Bob"),
     windows={"open": True, "dba": False},
-    externals={"yes": Fact(True), "no": Fact(False), "stale": Fact(None, "too old")},
+    externals={"yes": ExternalFact(True), "no": ExternalFact(False), "stale": ExternalFact(None, "too old")},
 )
 FRIDAY_11 = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 WINDOWS = {
@@ -50,22 +60,24 @@ def gates(*expressions: str) -> tuple[Gate, ...]:
     return definition(across=[f"${{{expression}}}" for expression in expressions]).gates
 
 
-def app(name: str = "shop", **lifecycle: Any) -> Subject:
+def app(name: str = "shop", **lifecycle: Any) -> GateSubject:
     metadata = {"name": name, "namespace": "prod"}
-    return Subject(
+    return GateSubject(
         {"apiVersion": "kro.run/v1alpha1", "kind": "App", "metadata": metadata, "spec": {"size": 3}}, **lifecycle
     )
 
 
-def view(item: Subject) -> View:
-    return View(item, values={"schema": {name: part for name, part in item.manifest.items() if name != "status"}})
+def view(item: GateSubject) -> GateVariables:
+    return GateVariables(
+        item, values={"schema": {name: part for name, part in item.manifest.items() if name != "status"}}
+    )
 
 
 def told(
-    *expressions: str, item: Subject | None = None, others: Iterable[Subject] = (), facts: Facts = FACTS
+    *expressions: str, item: GateSubject | None = None, others: Iterable[GateSubject] = (), facts: GateFacts = FACTS
 ) -> list[str]:
     """Everything that is closed for one instance, as reason and what made it so."""
-    closed = Judge(gates(*expressions), facts, lambda: others).closed(view(item or app()))
+    closed = GateEvaluator(gates(*expressions), facts, lambda: others).closed(view(item or app()))
     return [f"{one.reason}: {one.error or ', '.join(one.parts)}" for one in closed]
 
 
@@ -149,13 +161,13 @@ def test_s1_2_s1_4_all_gates_must_be_open_and_all_closed_ones_are_told() -> None
 
 
 def test_a_closed_gate_says_where_it_stands() -> None:
-    (closed,) = Judge(gates("inWindow('dba')"), FACTS).closed(view(app()))
+    (closed,) = GateEvaluator(gates("inWindow('dba')"), FACTS).closed(view(app()))
     assert str(closed) == "${inWindow('dba')} (platform/db.yaml:14): inWindow('dba') = false"
     assert closed.windows == {"dba"}
 
 
 def test_an_error_says_where_it_stands() -> None:
-    (closed,) = Judge(gates("app.spec.names == []"), FACTS).closed(view(app()))
+    (closed,) = GateEvaluator(gates("app.spec.names == []"), FACTS).closed(view(app()))
     assert str(closed) == "${app.spec.names == []} (platform/db.yaml:14): no such key 'names' in app.spec"
 
 
@@ -167,28 +179,30 @@ def test_long_values_and_lists_are_not_told_whole() -> None:
 
 
 def test_which_windows_may_open_a_gate_again() -> None:
-    (closed,) = Judge(gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS).closed(view(app()))
+    (closed,) = GateEvaluator(gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS).closed(
+        view(app())
+    )
     assert (closed.windows, closed.reason) == (frozenset({"dba", "open"}), Reason.WINDOW_CLOSED)
 
 
 def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
-    closed = Judge(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app()))
+    closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app()))
     wait = as_wait(closed, WINDOWS)
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
-    later = as_wait(Judge(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), WINDOWS)
+    later = as_wait(GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), WINDOWS)
     assert later
     assert later.not_before == MONDAY
 
 
 def test_a_wait_carries_windows_gates_and_operands() -> None:
     """S1-4: for reports, every closed gate with its place and operands; behind it the windows, with their times, and the other gates."""
-    wait = as_wait(Judge(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app())), WINDOWS)
+    wait = as_wait(GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app())), WINDOWS)
     assert wait
     assert wait.because == (
-        Because("Window", "dba", Reason.WINDOW_CLOSED, FRIDAY_11, MONDAY),
-        Because("Gate", "external('no')", Reason.GATE_CLOSED),
+        CauseRef("Window", "dba", Reason.WINDOW_CLOSED, FRIDAY_11, MONDAY),
+        CauseRef("Gate", "external('no')", Reason.GATE_CLOSED),
     )
     at = "platform/db.yaml:14"
     assert wait.details["gates"] == [
@@ -199,7 +213,7 @@ def test_a_wait_carries_windows_gates_and_operands() -> None:
 
 def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> None:
     def said(expression: str) -> str:
-        wait = as_wait(Judge(gates(expression), FACTS).closed(view(app())), WINDOWS)
+        wait = as_wait(GateEvaluator(gates(expression), FACTS).closed(view(app())), WINDOWS)
         return wait.message if wait else ""
 
     assert said("inWindow('dba')") == "waits for window dba (CHG-7), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
@@ -209,7 +223,7 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
     never = not_startable(window("dba", schedule=gone), NOW)
-    wait = as_wait(Judge(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": never})
+    wait = as_wait(GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": never})
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.NEVER_OPENS, None)
 
@@ -220,8 +234,8 @@ def test_nothing_closed_is_no_wait() -> None:
 
 def test_s1_13_the_same_now_gives_the_same_answer_and_is_asked_again_at_the_next_tick() -> None:
     """Seconds are the finest that gates see."""
-    assert Judge(gates("now.getHours() > 12"), FACTS).wake_at == NOW + timedelta(minutes=1)
-    assert Judge(gates("inWindow('dba')"), FACTS).wake_at is None
+    assert GateEvaluator(gates("now.getHours() > 12"), FACTS).wake_at == NOW + timedelta(minutes=1)
+    assert GateEvaluator(gates("inWindow('dba')"), FACTS).wake_at is None
     assert is_open("now.getMilliseconds() == 0")
 
 
@@ -244,18 +258,18 @@ def test_trailers_stand_in_the_last_paragraph(message: str, expected: dict[str, 
 
 def test_s1_3_s1_40_a_gate_of_a_resource_sees_what_is_before_it() -> None:
     (gate,) = definition(*chain("a.ready() && a.data.name == schema.spec.name")).gates
-    before = Subject({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"name": "x"}}, ready=True)
-    seen = View(ancestors={"a": before}, values={"schema": {"spec": {"name": "x"}}})
-    assert Judge([gate], FACTS).closed(seen) == ()
-    (closed,) = Judge([gate], FACTS).closed(View(values={"schema": {"spec": {"name": "x"}}}))
+    before = GateSubject({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"name": "x"}}, ready=True)
+    seen = GateVariables(ancestors={"a": before}, values={"schema": {"spec": {"name": "x"}}})
+    assert GateEvaluator([gate], FACTS).closed(seen) == ()
+    (closed,) = GateEvaluator([gate], FACTS).closed(GateVariables(values={"schema": {"spec": {"name": "x"}}}))
     assert closed.reason is Reason.GATE_ERROR, "not observed yet"
 
 
 def test_a_gate_of_an_item_sees_its_iterators_and_the_others() -> None:
     gates = definition(resource("a"), workers("zone == 'x' && workers.exists(w, w.ready()) && !each.ready()")).gates
-    judge = Judge(gates, FACTS, lambda: [app(), app(ready=True)])
-    assert judge.closed(View(app(), values={"zone": "x"})) == ()
-    assert len(judge.closed(View(app(), values={"zone": "y"}))) == 1
+    judge = GateEvaluator(gates, FACTS, lambda: [app(), app(ready=True)])
+    assert judge.closed(GateVariables(app(), values={"zone": "x"})) == ()
+    assert len(judge.closed(GateVariables(app(), values={"zone": "y"}))) == 1
 
 
 def test_the_data_of_secrets_is_withheld() -> None:
@@ -264,10 +278,10 @@ def test_the_data_of_secrets_is_withheld() -> None:
     (gate,) = definition(secret, *chain("string(a.size()) == ''")[1:]).gates
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "x": "y"}
     live = {"apiVersion": "v1", "kind": "Secret", "metadata": {"annotations": annotations}, "data": {"p": "hunter2"}}
-    shown = Subject(live).as_value()
+    shown = GateSubject(live).as_value()
     assert "hunter2" not in str(shown)
     assert shown["metadata"]["annotations"] == {"x": "y"}
-    (closed,) = Judge([gate], FACTS).closed(View(ancestors={"a": Subject(live)}))
+    (closed,) = GateEvaluator([gate], FACTS).closed(GateVariables(ancestors={"a": GateSubject(live)}))
     assert "hunter2" not in str(closed)
 
 
@@ -277,29 +291,29 @@ def test_the_data_of_secrets_is_withheld() -> None:
 class Counted:
     """Items that count how often they are asked for."""
 
-    def __init__(self, *found: Subject) -> None:
+    def __init__(self, *found: GateSubject) -> None:
         self.found = found
         self.asked = 0
 
-    def __call__(self) -> Iterable[Subject]:
+    def __call__(self) -> Iterable[GateSubject]:
         self.asked += 1
         return self.found
 
 
 def test_s1_14_the_collection_is_listed_once_and_only_if_it_is_read() -> None:
     others = Counted(app(ready=True), app("cart"))
-    judge = Judge(gates("apps.exists(x, x.ready()) && app.spec.size == 3"), FACTS, others)
+    judge = GateEvaluator(gates("apps.exists(x, x.ready()) && app.spec.size == 3"), FACTS, others)
     assert [judge.closed(view(app(str(number)))) for number in range(20)] == [()] * 20
     assert others.asked == 1
     unread = Counted()
-    Judge(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed(view(app()))
+    GateEvaluator(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed(view(app()))
     assert unread.asked == 0
 
 
 def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
     """The part that goes through the collection is kept for the items after the first."""
     gate = gates("app.spec.size == 4 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
-    judge = Judge(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
+    judge = GateEvaluator(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
     assert [judge.closed(view(app())) for _ in range(3)] == [()] * 3
     assert list(judge._values.values()) == [True]
 
@@ -319,9 +333,9 @@ def test_s1_14_a_failing_part_decides_only_where_it_is_needed() -> None:
 TEN = "0123456789"
 
 
-def rollout(*expressions: str, policy: Policy = DEFAULT, found: dict[str, Item] | None = None) -> Rollout:
+def rollout(*expressions: str, policy: Policy = DEFAULT, found: dict[str, RolloutItem] | None = None) -> Rollout:
     """Ten instances whose definition has these gates."""
-    judge = Judge(gates(*expressions), FACTS)
+    judge = GateEvaluator(gates(*expressions), FACTS)
     made = Rollout(paced(policy, judge.rates or judge.conditions), items(TEN) if found is None else found)
     made.pace = judge.pace(policy, lambda key: view(app(key)))
     return made
@@ -355,8 +369,8 @@ def test_s1_43_in_flight_is_the_sliding_mode() -> None:
     found = items(TEN)
     for key in "01":
         found[key] = settled(found[key])
-    found["2"] = Item("2", updated=True, granted=True, healthy=False)
-    sliding = Policy(name="p", shape=Linear(Amount(3)), mode=Mode.SLIDING)
+    found["2"] = RolloutItem("2", updated=True, granted=True, healthy=False)
+    sliding = Policy(name="p", shape=Linear(CountOrPercent(3)), mode=Mode.SLIDING)
     assert rollout("inFlight(apps) < 3", found=found).step() == Rollout(sliding, found).step() == ["3", "4"]
 
 
@@ -365,7 +379,7 @@ def test_s1_43_in_flight_is_the_sliding_mode() -> None:
 @pytest.mark.parametrize("n", [1, 3, 4])
 def test_a_rate_in_an_expression_is_the_shape_of_a_policy(n: int, mode: Mode, sick: str) -> None:
     """The mode stays the policy's."""
-    policy = Policy(name="p", shape=Linear(Amount(n)), mode=mode)
+    policy = Policy(name="p", shape=Linear(CountOrPercent(n)), mode=mode)
     asked = rollout(f"linearlyReady(each, apps, {n}) && true", policy=Policy(name="p", mode=mode))
     assert asked.run(sick=sick) == Rollout(policy, items(TEN)).run(sick=sick)
 
@@ -373,43 +387,43 @@ def test_a_rate_in_an_expression_is_the_shape_of_a_policy(n: int, mode: Mode, si
 @pytest.mark.parametrize(
     ("expressions", "shape"),
     [
-        (["linearlyReady(each, apps, 3)"], Linear(Amount(3))),
-        (["linearlyReady(each, apps, '25%')", "inWindow('dba')"], Linear(Amount(25, is_percent=True))),
+        (["linearlyReady(each, apps, 3)"], Linear(CountOrPercent(3))),
+        (["linearlyReady(each, apps, '25%')", "inWindow('dba')"], Linear(CountOrPercent(25, is_percent=True))),
         (["exponentiallyReady(each, apps, 3)"], Exponential(3)),
-        (["inWindow('dba')"], Linear(Amount(7))),
+        (["inWindow('dba')"], Linear(CountOrPercent(7))),
         ([], Unpaced()),
     ],
 )
 def test_s1_6_what_a_list_says_about_the_pace(expressions: list[str], shape: Shape) -> None:
     """A rate takes the place of the policy's shape, conditions leave it, an empty list takes it away."""
-    policy = Policy(name="p", shape=Linear(Amount(7)))
+    policy = Policy(name="p", shape=Linear(CountOrPercent(7)))
     assert paced(policy, gates(*expressions)).shape == shape
     assert paced(policy, None) is policy, "absent"
 
 
 def test_a_pace_with_conditions_is_told_apart_from_them() -> None:
     """S1-44: the half that is ready may be so at the old revision."""
-    judge = Judge(
+    judge = GateEvaluator(
         gates("apps.filter(x, x.ready()).size() * 2 >= apps.size()", "linearlyReady(each, apps, 2)", "inWindow('dba')"),
         FACTS,
         lambda: [app(ready=True), app()],
     )
     assert [one.reason for one in judge.closed(view(app()))] == [Reason.WINDOW_CLOSED]
     full = Counters(total=10, updated=2, settled=1, healthy=10)
-    (slow,) = judge.slowed(DEFAULT, view(app()), Item("x"), full)
+    (slow,) = judge.slowed(DEFAULT, view(app()), RolloutItem("x"), full)
     assert (slow.reason, slow.parts) == (Reason.PACE_REACHED, ("linearlyReady(each, apps, 2) = false",))
-    assert judge.slowed(DEFAULT, view(app()), Item("x", granted=True), full) == (), "it moved already"
+    assert judge.slowed(DEFAULT, view(app()), RolloutItem("x", granted=True), full) == (), "it moved already"
 
 
 def test_counters_are_told() -> None:
-    judge = Judge(gates("inFlight(apps) < 3 && failed(apps) == 0"), FACTS)
-    (slow,) = judge.slowed(DEFAULT, view(app()), Item("x"), Counters(total=10, updated=4, settled=1, failed=1))
+    judge = GateEvaluator(gates("inFlight(apps) < 3 && failed(apps) == 0"), FACTS)
+    (slow,) = judge.slowed(DEFAULT, view(app()), RolloutItem("x"), Counters(total=10, updated=4, settled=1, failed=1))
     assert slow.parts == ("inFlight(apps) = 3", "failed(apps) = 1")
 
 
 def test_conditions_are_asked_of_those_whose_turn_it_is() -> None:
     """S1-14, S1-24: an item that a condition keeps makes room for the next; of what lies beyond the pace nothing is asked."""
-    one = Rollout(DEFAULT.paced(Linear(Amount(3))), items(f"{number:03}" for number in range(500)))
+    one = Rollout(DEFAULT.paced(Linear(CountOrPercent(3))), items(f"{number:03}" for number in range(500)))
     asked: list[str] = []
 
     def gate(key: str) -> Wait | None:
@@ -484,5 +498,5 @@ def test_the_report_of_the_documentation_is_what_is_told() -> None:
     item = app()
     item.manifest["spec"]["size"] = 5
     counters = Counters(total=10, updated=4, settled=2)
-    (slow,) = Judge(gates(mixed[0]), FACTS).slowed(DEFAULT, view(item), Item("x"), counters)
+    (slow,) = GateEvaluator(gates(mixed[0]), FACTS).slowed(DEFAULT, view(item), RolloutItem("x"), counters)
     assert ", ".join(slow.parts) == mixed[1].replace("webapp", "app").replace("replicas", "size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from applier.sandbox.endpoints.transport import cluster_of
-from gitops.maintenance.cluster_check import Level, judge
+from gitops.maintenance.cluster_check import CheckLevel, judge
 from gitops.maintenance.cluster_facts import examine
 from tests.gitops.fleet import GROUP, Fleet
 
@@ -46,5 +46,5 @@ def test_definitions_of_kro_that_stayed_are_named_where_we_manage_their_kinds() 
             fleet.request("POST", "/apis/kro.run/v1alpha1/resourcegraphdefinitions", body)
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
         (found,) = (one for one in judge(facts) if one.area == "kro")
-    assert (found.level, [key.name for key in found.objects]) == (Level.WARNING, ["mine"])
+    assert (found.level, [key.name for key in found.objects]) == (CheckLevel.WARNING, ["mine"])
     assert "delete them while kro is stopped" in found.advice

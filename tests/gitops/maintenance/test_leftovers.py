@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli.check import _text
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.maintenance.cluster_check import Level, judge
+from gitops.maintenance.cluster_check import CheckLevel, judge
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, Fleet
@@ -45,9 +45,9 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
         fleet.call(SourceRecords(fleet.cluster, fleet.clock).tell("shop", SourceError("https://x/shop", "refused")))
         whole = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
         assert [one for one in judge(whole) if one.area == "leftovers" and one.objects] == []
-        closed = Faulty(fleet.sandbox.answer, [Fault(Refuse(403), verb="list")])
+        closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="list")])
         facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
-    (found,) = (one for one in judge(facts) if one.level is Level.WARNING and one.area == "cluster")
+    (found,) = (one for one in judge(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
     assert found.message.startswith(f"{len(facts.survey.refused)} kinds cannot be looked through, so ")
     assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.refused)
     (line, advice) = [*_text([found])][:2]
@@ -71,7 +71,7 @@ def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
         (found,) = (one for one in judge(facts) if one.area == "leftovers")
         left = ObjectKey("", "ConfigMap", "default", "a-app"), ObjectKey("apps", "Deployment", "default", "a-app")
         assert (found.level, found.message, found.objects) == (
-            Level.WARNING,
+            CheckLevel.WARNING,
             "members of sets whose parent is gone",
             left,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from applier.cluster import Permission
+from applier.cluster import ResourceAttributes
 from applier.read.leftovers import survey
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.maintenance.cluster_facts import needed
@@ -18,7 +18,7 @@ def test_kinds_of_definitions_are_asked_for_before_there_is_an_instance() -> Non
     verbs = ("create", "delete", "get", "list", "patch", "watch")
     assert mine == sorted(
         [
-            *(Permission(GROUP, "links", verb=verb) for verb in verbs),
-            Permission(GROUP, "links", subresource="status", verb="patch"),
+            *(ResourceAttributes(GROUP, "links", verb=verb) for verb in verbs),
+            ResourceAttributes(GROUP, "links", subresource="status", verb="patch"),
         ]
     )

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import uninstall
 from gitops.clock import SystemClock
-from gitops.maintenance.uninstall import Leaver
+from gitops.maintenance.uninstall import Uninstaller
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.records.source_record import read_records
@@ -38,7 +38,7 @@ def installed() -> Door:
 
 
 async def leave(door: Door, *, with_workloads: bool) -> None:
-    leaver = Leaver(door.cluster)
+    leaver = Uninstaller(door.cluster)
     if with_workloads:
         records = dict(await read_records(door.cluster))
         await leaver.remove(records, SystemClock(), version="0.1.0", wait=timedelta())
@@ -74,10 +74,10 @@ def test_records_go_once_everything_is_released() -> None:
     whole = installed()
     asyncio.run(leave(whole, with_workloads=False))
     door = installed()
-    denied = Faulty(door.answer, [Fault(Refuse(403), verb="patch", name="one-b")])
+    denied = FaultInjector(door.answer, [InjectedFault(Refuse(403), verb="patch", name="one-b")])
     before = {ours for ours in map(named, door.objects()) if "levelgate-system" in ours}
     assert len(before) > 3
-    left, errors = asyncio.run(Leaver(cluster_of(denied.answer)).leave())
+    left, errors = asyncio.run(Uninstaller(cluster_of(denied.answer)).leave())
     assert [type(error) for error in errors] == [Denied]
     assert "one-b" in {obj["metadata"]["name"] for obj in left.release}
     assert before <= set(map(named, door.objects()))
@@ -87,12 +87,12 @@ def test_records_go_once_everything_is_released() -> None:
 
 async def test_our_own_namespace_is_told_to_stay_where_something_of_others_is_in_it() -> None:
     door = await asyncio.to_thread(installed)
-    leaver = Leaver(cluster_of(door.answer))
-    assert await leaver.company(await leaver.look()) == ""
+    leaver = Uninstaller(cluster_of(door.answer))
+    assert await leaver.other_writers(await leaver.survey()) == ""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "levelgate-system"}}
     await leaver.cluster.apply(theirs, manager="person")
-    todo = await leaver.look()
-    company = await leaver.company(todo)
+    todo = await leaver.survey()
+    company = await leaver.other_writers(todo)
     rows = [" ".join(line.split()) for line in uninstall._plan(todo, company, None)]
     assert "release Namespace 1 levelgate-system: ConfigMap/levelgate-system/x is in it" in rows
     await leaver.leave()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from applier.causes import Happening, Reason
+from applier.causes import EventReason, Reason
 from gitops.notifications import Delivery, Receiver, Webhook
-from gitops.notifications.delivery import Answer
+from gitops.notifications.delivery import DeliveryAnswer
 from gitops.notifications.messages import LARGEST, grouped
-from gitops.notifications.receivers import Request
+from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import MOST, Transition, bounded
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import StillClock
@@ -40,7 +40,7 @@ def test_alike_is_one_message_that_counts_and_names_the_first() -> None:
         {"word": Reason.UNHEALTHY},
         {"commit": "4e01b7a"},
         {"source": "shop"},
-        {"word": Happening.BLOCKED, "reason": Reason.HELD},
+        {"word": EventReason.BLOCKED, "reason": Reason.HELD},
         {"key": ObjectKey("g.test", "Queue", "prod", "b")},
         {"others": 5},
     ],
@@ -65,10 +65,10 @@ async def test_what_follows_while_others_wait_joins_them() -> None:
     sent: list[bytes] = []
     go = asyncio.Event()
 
-    async def post(request: Request) -> Answer:
+    async def post(request: OutgoingRequest) -> DeliveryAnswer:
         sent.append(request.body)
         await go.wait()
-        return Answer(200)
+        return DeliveryAnswer(200)
 
     delivery = Delivery("c", StillClock(), lambda _, text: None, post)
     delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)), template="{object}")])

@@ -15,12 +15,20 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from applier.causes import Happening, Reason
+from applier.causes import EventReason, Reason
 from gitops.config import ConfigErrors, read
-from gitops.notifications import Delivery, GitHub, GitLab, Receiver, Slack, Webhook, template_mistake
-from gitops.notifications.delivery import LONGEST_QUEUE, Answer
+from gitops.notifications import (
+    Delivery,
+    GitHubStatusChannel,
+    GitLabStatusChannel,
+    Receiver,
+    Slack,
+    Webhook,
+    template_mistake,
+)
+from gitops.notifications.delivery import LONGEST_QUEUE, DeliveryAnswer
 from gitops.notifications.messages import Message
-from gitops.notifications.receivers import Request
+from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey, source_parent
 from tests.controlplane.waiting import until
@@ -36,7 +44,7 @@ PLAIN = {
     "data": {"a": "b"},
 }
 SETTLED = Transition(
-    Happening.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT, state="Settled"
+    EventReason.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT, state="Settled"
 )
 FAILED = Transition(
     Reason.APPLY_FAILED,
@@ -139,9 +147,9 @@ async def test_slack_gets_text_that_means_nothing_but_itself(tmp_path: Path) -> 
 )
 async def test_the_status_of_a_commit(tmp_path: Path, transition: Transition, github: str, gitlab: str) -> None:
     async with Receiving([(201, {})]).serving() as server:
-        channel = GitHub("acme/platform", secret(tmp_path), server.url)
+        channel = GitHubStatusChannel("acme/platform", secret(tmp_path), server.url)
         await told(Receiver("hub", channel), transition, count=1, server=server)
-        lab = GitLab("acme/infra/platform", secret(tmp_path), f"{server.url}/api/v4")
+        lab = GitLabStatusChannel("acme/infra/platform", secret(tmp_path), f"{server.url}/api/v4")
         await told(Receiver("lab", lab), transition, count=2, server=server)
     (path, headers, body), (lab_path, lab_headers, lab_body) = server.got
     assert path == f"/repos/acme/platform/statuses/{COMMIT}"
@@ -170,7 +178,7 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
     tmp_path: Path, status: int, headers: dict[str, str]
 ) -> None:
     async with Receiving([(status, headers)]).serving() as server:
-        receiver = Receiver("hub", GitHub("acme/platform", secret(tmp_path), server.url))
+        receiver = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path), server.url))
         notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
     assert notices == [f"hub: not told: it answered with status {status}"]  # once, however many were refused
     assert len(server.got) == 2
@@ -180,12 +188,12 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
 class Answering:
     """A receiver that says nothing over the wire: how it answers is found by what is brought, and when."""
 
-    by: Callable[[dict[str, str], datetime], Answer]
+    by: Callable[[dict[str, str], datetime], DeliveryAnswer]
     clock: StillClock = field(default_factory=StillClock)
     got: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
-    async def post(self, request: Request) -> Answer:
+    async def post(self, request: OutgoingRequest) -> DeliveryAnswer:
         body = json.loads(request.body)
         answer = self.by(body, self.clock.now())
         if answer.is_taken:
@@ -204,11 +212,13 @@ def said(message: str) -> Transition:
     return replace(SETTLED, message=message)
 
 
-DOWN = Answer(0, why="the connection failed (ClientConnectorError)")
+DOWN = DeliveryAnswer(0, why="the connection failed (ClientConnectorError)")
 
 
 async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_once() -> None:
-    answering = Answering(lambda _, now: Answer(500) if now < START + timedelta(minutes=30) else Answer(200))
+    answering = Answering(
+        lambda _, now: DeliveryAnswer(500) if now < START + timedelta(minutes=30) else DeliveryAnswer(200)
+    )
     async with answering.delivering() as delivery:
         delivery.take([said("one"), said("two")])
         delivery.take([said("three")])
@@ -220,7 +230,7 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
 
 
 async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
-    answering = Answering(lambda _, now: DOWN if now < START + timedelta(hours=2) else Answer(200))
+    answering = Answering(lambda _, now: DOWN if now < START + timedelta(hours=2) else DeliveryAnswer(200))
     async with answering.delivering() as delivery:
         delivery.take([said("one"), said("two")])
         await until(lambda: answering.clock.now() > START + timedelta(hours=1))
@@ -236,7 +246,7 @@ async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
 
 
 async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> None:
-    answering = Answering(lambda body, _: Answer(500) if body["message"] == "poison" else Answer(200))
+    answering = Answering(lambda body, _: DeliveryAnswer(500) if body["message"] == "poison" else DeliveryAnswer(200))
     async with answering.delivering() as delivery:
         delivery.take([said("poison"), said("two"), said("three")])
     assert answering.got == ["two", "three"]
@@ -247,10 +257,10 @@ async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> Non
 async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
     faults = {"poison": KeyError("secret-of-ours")}
 
-    def by(body: dict[str, str], _: datetime) -> Answer:
+    def by(body: dict[str, str], _: datetime) -> DeliveryAnswer:
         if fault := faults.get(body["message"]):
             raise fault
-        return Answer(200)
+        return DeliveryAnswer(200)
 
     answering = Answering(by)
     async with answering.delivering() as delivery:
@@ -268,11 +278,11 @@ async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() ->
     notices: list[str] = []
     got: list[bytes] = []
 
-    async def post(request: Request) -> Answer:
+    async def post(request: OutgoingRequest) -> DeliveryAnswer:
         if request.url.endswith("hangs"):
             await hangs.wait()
         got.append(request.body)
-        return Answer(200)
+        return DeliveryAnswer(200)
 
     delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
     delivery.configure(
@@ -288,9 +298,9 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     """I11: `take` returns at once, the oldest go."""
     closed = asyncio.Event()
 
-    async def post(_request: Request) -> Answer:
+    async def post(_request: OutgoingRequest) -> DeliveryAnswer:
         await closed.wait()
-        return Answer(200)
+        return DeliveryAnswer(200)
 
     notices: list[str] = []
     delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
@@ -305,9 +315,9 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
 
 def test_who_wants_what() -> None:
     one = Receiver("a", Slack(Path("x")))
-    instance = Transition(Happening.SETTLED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT)
+    instance = Transition(EventReason.SETTLED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT)
     approval = Transition(
-        Happening.BLOCKED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT, Reason.APPROVAL_REQUIRED
+        EventReason.BLOCKED, "", FAILED.key, "g.test/v1", "u", "platform", COMMIT, Reason.APPROVAL_REQUIRED
     )
     assert [one.wants(transition) for transition in (SETTLED, FAILED, approval, instance)] == [True, True, True, False]
     assert not Receiver("a", Slack(Path("x")), sources=frozenset({"shop"})).wants(SETTLED)
@@ -341,7 +351,7 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
     )
     team, hub = read(file).notifications
     assert team.channel == Webhook("https://example.com/hook", tmp_path / "secret")
-    assert hub.channel == GitHub("acme/a", tmp_path / "secret")
+    assert hub.channel == GitHubStatusChannel("acme/a", tmp_path / "secret")
     assert (team.words, hub.sources) == (frozenset({"Halted"}), frozenset({"a"}))
     for wrong, why in (
         ("{name: x}", "exactly one of webhook, slack"),
@@ -359,24 +369,24 @@ def test_a_restart_tells_nothing_again() -> None:
     """By the records: what they said already is no transition."""
     with Fleet(names=("a",)) as fleet:
         heard: list[Transition] = []
-        fleet.reconciler.announced = heard.extend
+        fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
-        assert [one.word for one in heard if one.is_of_source].count(Happening.SETTLED) == 1
+        assert [one.word for one in heard if one.is_of_source].count(EventReason.SETTLED) == 1
         heard.clear()
         fleet.restart()
-        fleet.reconciler.announced = heard.extend
+        fleet.reconciler.on_transitions = heard.extend
         fleet.step()
         assert heard == []
 
 
 def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
     """What was put right is told to people; the status of a commit follows how all of its source is."""
-    hub = Receiver("hub", GitHub("acme/platform", secret(tmp_path)))
+    hub = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path)))
     with Fleet(names=("a",), plain={"plain": PLAIN}) as fleet:
         heard: list[Transition] = []
-        fleet.reconciler.announced = heard.extend
+        fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
-        assert heard[-1].word is Happening.SETTLED
+        assert heard[-1].word is EventReason.SETTLED
         fleet.request("DELETE", f"{CONFIG_MAPS}/plain")
         fleet.step()
         assert heard[-1].message == "ConfigMap/plain created"
@@ -388,10 +398,10 @@ def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_not_followed_by_a_pending_of_the_same_pass(tmp_path: Path) -> None:
-    hub = Receiver("hub", GitHub("acme/platform", secret(tmp_path)))
+    hub = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path)))
     with Fleet(names=("a",)) as fleet:
         heard: list[Transition] = []
-        fleet.reconciler.announced = heard.extend
+        fleet.reconciler.on_transitions = heard.extend
         fleet.written = {"a": {"text": 7}}
         fleet.push()
         fleet.step()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from applier.applyset.adoption import Adoption
 from gitops.plan.planner import between
-from gitops.plan.report import Change, Report
+from gitops.plan.report import PlannedChange, Report
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
@@ -58,7 +58,7 @@ def told(report: Report) -> list[str]:
     return [brief(change) for change in report.changes]
 
 
-def brief(change: Change) -> str:
+def brief(change: PlannedChange) -> str:
     """`update 1 Deployment.apps/prod/cart`."""
     level = "-" if change.level is None else change.level
     return f"{change.action} {level} {change.ref}"

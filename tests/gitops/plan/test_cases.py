@@ -15,7 +15,7 @@ import pytest
 
 from gitops.cli.plan_text import text
 from gitops.plan.report import Report
-from gitops.times import Times
+from gitops.times import TimeFormat
 from tests.gitops.plan.commits import planned, planned_beside, sample
 
 CASES = Path(__file__).parents[2] / "cases" / "plans"
@@ -37,7 +37,7 @@ def report(case: Path) -> Report:
 
 
 def shown(case: Path) -> str:
-    found = text(report(case), Times(utc=True))
+    found = text(report(case), TimeFormat(utc=True))
     return click.unstyle("\n".join(line.rstrip() for line in found)).strip() + "\n"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from applier.state.observed import label
 from gitops.plan.report import Report
 from renderer import well_known
@@ -239,7 +239,7 @@ def test_what_a_person_protects_stays_and_with_it_what_it_uses(
         platform.annotate(key, *said)
         platform.commit({"link.json": link}, approved=not braked)
         source = platform.sources["platform"]
-        platform.sources["platform"] = replace(source, brake=Brake(0, 0)) if braked else source
+        platform.sources["platform"] = replace(source, brake=DeletionBrake(0, 0)) if braked else source
         report = platform.plan()
         kept = [(str(one.key), one.why) for one in report.changes if one.action == "keep"]
         assert kept == [(stays, f"{said[0]}: disabled on the live object")]
@@ -306,9 +306,9 @@ def test_the_brake_counts_what_stays_only_until_something_is_written() -> None:
         platform.commit({**kept, **goes})
         platform.settle()
         platform.commit({**kept, "theirs.json": plain("theirs", text="ours")}, approved=False)
-        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(2, 20))
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=DeletionBrake(2, 20))
         assert done(run(platform)) == {}
-        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(3, 20))
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=DeletionBrake(3, 20))
         assert [key.name for key in done(run(platform))] == ["s"]
 
 
@@ -321,7 +321,7 @@ def test_the_brake_counts_what_a_window_keeps_for_now() -> None:
         platform.commit({"k.json": plain("k"), "p.json": plain("p"), "s.json": json.dumps(account)})
         platform.settle()
         platform.commit(kept, approved=False)
-        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(1, 20))
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=DeletionBrake(1, 20))
         gates = {one.kind: {str(gate.reason) for gate in one.gates} for one in platform.plan().changes}
         assert gates == {"ConfigMap": {"BrakeEngaged", "WindowClosed"}, "ServiceAccount": {"BrakeEngaged"}}
         assert done(run(platform)) == {}

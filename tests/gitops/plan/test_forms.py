@@ -15,11 +15,11 @@ import pytest
 
 from applier.causes import Reason
 from gitops.cli.plan_text import text
-from gitops.plan.report import Caution, Difference, Gate, Hazard, Report
+from gitops.plan.report import FieldDiff, Obstacle, PlanWarning, Report, WarningKind
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import comment
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.errors import Problem
 from tests.gitops.plan.commits import planned
 from tests.gitops.plan.test_cases import CASES, commits
@@ -98,8 +98,8 @@ def test_json_leaves_out_what_is_absent_and_nothing_that_is_empty() -> None:
     """A number that is 0 is another than none; a time, a source that nobody named."""
     opens = datetime(2026, 11, 23, 8, tzinfo=UTC)
     said = report("behind-a-gate")
-    gate = Gate(Reason.WINDOW_CLOSED, "closed", "hours", opens)
-    diff = (Difference("a", 0, False), Difference("b", None, ""), Difference("c", [], None))
+    gate = Obstacle(Reason.WINDOW_CLOSED, "closed", "hours", opens)
+    diff = (FieldDiff("a", 0, False), FieldDiff("b", None, ""), FieldDiff("c", [], None))
     changes = (replace(said.changes[0], gates=(gate,), diff=diff),)
     found = as_json(replace(said, changes=changes, knows_deletions=False))
     assert found["changes"][0]["diff"] == [
@@ -113,7 +113,7 @@ def test_json_leaves_out_what_is_absent_and_nothing_that_is_empty() -> None:
 
 
 def test_the_schema_knows_every_hazard() -> None:
-    assert SCHEMA["properties"]["warnings"]["items"]["properties"]["hazard"]["enum"] == list(map(str, Hazard))
+    assert SCHEMA["properties"]["warnings"]["items"]["properties"]["hazard"]["enum"] == list(map(str, WarningKind))
 
 
 def test_sarif_names_rule_file_and_line() -> None:
@@ -126,12 +126,12 @@ def test_sarif_names_rule_file_and_line() -> None:
 
 
 def test_sarif_says_of_every_rule_what_it_means() -> None:
-    every = tuple(Caution(one, "told") for one in Hazard)
+    every = tuple(PlanWarning(one, "told") for one in WarningKind)
     said = replace(report("immutable"), warnings=every, problems=(Problem("a.yaml", 1, "", "wrong"),))
     found = orjson.loads(orjson.dumps(as_sarif(said, "1.0")))
     jsonschema_rs.validator_for(SARIF).validate(found)
     levels = {one["id"]: one["defaultConfiguration"]["level"] for one in found["runs"][0]["tool"]["driver"]["rules"]}
-    assert levels == {"Problem": "error", "Failed": "error", **dict.fromkeys(map(str, Hazard), "warning")}
+    assert levels == {"Problem": "error", "Failed": "error", **dict.fromkeys(map(str, WarningKind), "warning")}
 
 
 def test_sarif_names_files_from_the_root_of_the_repository() -> None:
@@ -155,7 +155,7 @@ def test_a_message_in_sarif_holds_no_link() -> None:
 def test_sarif_and_junit_are_as_their_schemas_say(case: str) -> None:
     """Whatever a file is called: its name is a URI in SARIF, and no letter that XML does not know stands in JUnit."""
     strange = [Problem(file, 0, "x", "a\x00\x1b\ufffe<b>") for file in ("a b/ü#%.yaml", "a:1.yaml", "")]
-    hazard = Caution(Hazard.RULES, "a\x00\x1b\ufffe<b>", "", "a b/\u00fc#%.yaml", 1)
+    hazard = PlanWarning(WarningKind.RULES, "a\x00\x1b\ufffe<b>", "", "a b/\u00fc#%.yaml", 1)
     here = datetime(2026, 11, 20, 1, 5, tzinfo=timezone(timedelta(hours=2)))
     wrong = replace(report(case), at=here, problems=tuple(strange), warnings=(hazard,))
     found = orjson.loads(orjson.dumps(as_sarif(wrong, "1.0")))
@@ -206,7 +206,10 @@ def test_a_refusal_is_cut_in_its_middle() -> None:
     pods = '{"kind": "Pod", "spec": "' + "x" * 2_000 + '"}'
     found = report("immutable")
     long = tuple(replace(one, why=f"first {pods} last") for one in found.changes)
-    for said in (comment(replace(found, changes=long)), "\n".join(text(replace(found, changes=long), Times(utc=True)))):
+    for said in (
+        comment(replace(found, changes=long)),
+        "\n".join(text(replace(found, changes=long), TimeFormat(utc=True))),
+    ):
         assert "first {" in said
         assert " last" in said
         assert len(said) < 2_000

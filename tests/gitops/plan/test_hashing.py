@@ -10,7 +10,7 @@ import pytest
 
 from applier.causes import Reason
 from gitops.plan.hashing import DIGITS, is_same, plan_hash
-from gitops.plan.report import Action, Change, Difference, Gate, Move
+from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, RevisionMove
 from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
@@ -20,8 +20,8 @@ WINDOW = (
     "apiVersion: levelgate.dev/v1alpha1\nkind: PropagationWindow\nmetadata: {name: hours}\n"
     'spec: {kind: Allow, timeZone: UTC, schedule: {cron: "0 9 * * 1"}, duration: %s, selector: {namespaces: [prod]}}\n'
 )
-CHANGE = Change(
-    Action.REPLACE,
+CHANGE = PlannedChange(
+    PlannedAction.REPLACE,
     ObjectKey("apps", "Deployment", "prod", "web"),
     "Deployment.apps",
     ObjectKey("kro.run", "WebApp", "prod", "shop"),
@@ -29,12 +29,12 @@ CHANGE = Change(
     1,
     "a.yaml",
     4,
-    (Difference("spec.replicas", 1, 2),),
+    (FieldDiff("spec.replicas", 1, 2),),
     immutable=("spec.selector",),
 )
 OTHER = replace(CHANGE, key=ObjectKey("apps", "Deployment", "prod", "job"), node="job")
-KEPT = Change(Action.UPDATE, ObjectKey("", "Secret", "default", "s"), "Secret", file="s.yaml")
-MOVE, PROBLEM = Move("webapp.kro.run", 1, 2, 10), Problem("b.yaml", 1, "spec.x", "is wrong")
+KEPT = PlannedChange(PlannedAction.UPDATE, ObjectKey("", "Secret", "default", "s"), "Secret", file="s.yaml")
+MOVE, PROBLEM = RevisionMove("webapp.kro.run", 1, 2, 10), Problem("b.yaml", 1, "spec.x", "is wrong")
 
 
 def catalog(value: str = "one", duration: str = "8h", source: str = "platform", *, file: str = "s.yaml") -> Catalog:
@@ -45,8 +45,8 @@ def catalog(value: str = "one", duration: str = "8h", source: str = "platform", 
 def told(
     head: Catalog | None = None,
     *,
-    changes: tuple[Change, ...] = (CHANGE, OTHER, KEPT),
-    move: Move = MOVE,
+    changes: tuple[PlannedChange, ...] = (CHANGE, OTHER, KEPT),
+    move: RevisionMove = MOVE,
     problem: Problem = PROBLEM,
 ) -> str:
     return plan_hash(head or catalog(), changes, [move], [problem])
@@ -59,13 +59,13 @@ def changed(**said: object) -> Callable[[], str]:
 @pytest.mark.parametrize(
     "other",
     {
-        "what happens": changed(action=Action.UPDATE),
+        "what happens": changed(action=PlannedAction.UPDATE),
         "to which object": changed(key=OTHER.key),
         "of which instance": changed(instance=None),
         "at which node": changed(node="b"),
         "at which level": changed(level=2),
-        "to what": changed(diff=(Difference("spec.replicas", 1, 3),)),
-        "from what": changed(diff=(Difference("spec.replicas", 0, 2),)),
+        "to what": changed(diff=(FieldDiff("spec.replicas", 1, 3),)),
+        "from what": changed(diff=(FieldDiff("spec.replicas", 0, 2),)),
         "why it is replaced": changed(immutable=("spec.template",)),
         "in which order": lambda: told(changes=(OTHER, CHANGE, KEPT)),
         "under which rules": lambda: told(catalog(duration="9h")),
@@ -87,7 +87,7 @@ def test_it_is_another_where_something_else_would_be_done(other: tuple[str, Call
     "same",
     {
         "times and gates": changed(
-            gates=(Gate(Reason.WINDOW_CLOSED, "shut", "w", datetime(2026, 11, 23, tzinfo=UTC)),)
+            gates=(Obstacle(Reason.WINDOW_CLOSED, "shut", "w", datetime(2026, 11, 23, tzinfo=UTC)),)
         ),
         "words": changed(why="drifted"),
         "what comes to nothing": lambda: told(changes=(CHANGE, replace(OTHER, node="x", is_undone=True), OTHER, KEPT)),

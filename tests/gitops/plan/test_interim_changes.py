@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from applier.plan.model import Brake
-from gitops.plan.report import Action, Change
+from applier.plan.model import DeletionBrake
+from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.plan.commits import brief
@@ -32,7 +32,7 @@ def files(revision: str, *, policy: str = POLICY, **instances: dict[str, Any]) -
     return {"link.json": link, **({"policy.json": policy} if policy else {}), **made}
 
 
-def parts(changes: tuple[Change, ...]) -> list[tuple[str, tuple[str, ...], list[str]]]:
+def parts(changes: tuple[PlannedChange, ...]) -> list[tuple[str, tuple[str, ...], list[str]]]:
     """In the order of the plan: what is told of each step, what differs then, and the reasons of what holds it."""
     return [
         (brief(one), tuple(f"{it.path}: {it.old} -> {it.new}" for it in one.diff), [gate.reason for gate in one.gates])
@@ -90,10 +90,10 @@ def test_what_values_take_away_goes_at_once() -> None:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         platform.commit(files("2", x={}, y={"on": False}))
-        (gone,) = (change for change in platform.plan().changes if change.action is Action.DELETE)
+        (gone,) = (change for change in platform.plan().changes if change.action is PlannedAction.DELETE)
         assert (gone.ref, gone.gates) == ("ConfigMap/default/y-optional", ())
         assert gone.key
-        assert done(run(platform))[gone.key] is Action.DELETE
+        assert done(run(platform))[gone.key] is PlannedAction.DELETE
 
 
 def test_what_somebody_deleted_comes_again_as_it_was() -> None:
@@ -109,7 +109,7 @@ def test_what_somebody_deleted_comes_again_as_it_was() -> None:
             ("create 1 ConfigMap/default/y-last", (again,), []),
             ("update 1 ConfigMap/default/y-last", ("data.revision: 1 -> 2",), ["PaceReached"]),
         ]
-        assert done(run(platform))[key] is Action.CREATE
+        assert done(run(platform))[key] is PlannedAction.CREATE
 
 
 def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_revision_has_it_no_more() -> None:
@@ -122,12 +122,12 @@ def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_re
         link = definition("Link", [config_map("first")], spec=FIELDS)
         platform.commit({**files("2", x={}, y={}), "link.json": link})
         (change,) = (change for change in platform.plan().changes if change.key == key)
-        assert (change.action, change.is_undone) == (Action.DELETE, False)
+        assert (change.action, change.is_undone) == (PlannedAction.DELETE, False)
         assert parts((change,)) == [
             ("update 1 ConfigMap/default/y-last", (), []),
             ("delete 1 ConfigMap/default/y-last", (), ["PaceReached"]),
         ]
-        assert done(run(platform))[key] is Action.UPDATE
+        assert done(run(platform))[key] is PlannedAction.UPDATE
 
 
 @pytest.mark.parametrize("more", [{"governs": "All"}, {"minAvailable": "100%"}], ids=str)
@@ -143,7 +143,7 @@ def test_an_instance_that_somebody_deleted_comes_again_as_it_was_and_waits_for_i
         assert {key.name for key in waiting if key} == {"y-optional", "y-last"}
         found = done(run(platform))
         assert gates.keys() & found.keys() == gates.keys() - waiting
-        assert found[ObjectKey(GROUP, "Link", "default", "y")] is Action.REPLACE
+        assert found[ObjectKey(GROUP, "Link", "default", "y")] is PlannedAction.REPLACE
 
 
 def test_an_instance_that_somebody_deleted_on_its_way_goes_on() -> None:
@@ -217,7 +217,7 @@ def paced(before: list[dict[str, Any]], after: list[dict[str, Any]], **changed: 
         link = definition("Link", [*after, config_map("new")], spec=FIELDS)
         platform.commit({"link.json": link, "policy.json": POLICY, **instances, **y})
         report = platform.plan()
-        wanted = [one for one in report.changes if one.action is not Action.DELETE]
+        wanted = [one for one in report.changes if one.action is not PlannedAction.DELETE]
         assert report.unchanged + len(wanted) == len(["the CRD", *instances]) + len(instances) * len([*after, "new"])
         of_y = (one for one in report.changes if one.instance and one.instance.name == "y")
         told = parts(tuple(one for one in of_y if one.node in {"a", "b"}))
@@ -340,7 +340,7 @@ def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
             ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), ["WindowClosed"]),
         ]
         assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
-        assert done(run(platform))[key] is (Action.CREATE if is_gone else Action.UPDATE)
+        assert done(run(platform))[key] is (PlannedAction.CREATE if is_gone else PlannedAction.UPDATE)
         assert platform.cluster.objects[key]["data"]["text"] == "one"
 
 
@@ -352,14 +352,14 @@ def test_what_somebody_deleted_of_an_instance_that_may_not_go_yet_is_made_again_
         key = next(key for key in platform.cluster.objects if key.name == "y-a")
         platform.cluster.take_away(key)
         platform.commit(files, approved=False)
-        platform.sources["platform"] = replace(platform.sources["platform"], brake=Brake(0, 0))
+        platform.sources["platform"] = replace(platform.sources["platform"], brake=DeletionBrake(0, 0))
         report = platform.plan()
         assert parts(tuple(one for one in report.changes if one.key == key)) == [
             ("create 0 ConfigMap/default/y-a", ("data: None -> {'text': 'one'}",), []),
             ("delete 0 ConfigMap/default/y-a", (), ["BrakeEngaged"]),
         ]
         assert report.summary["delete"] == 6
-        assert done(run(platform)) == {key: Action.CREATE}
+        assert done(run(platform)) == {key: PlannedAction.CREATE}
 
 
 def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_more() -> None:
@@ -369,10 +369,10 @@ def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_m
         run(platform)
         platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "y"))
         platform.commit({"link.json": one, "y.json": instance("Link", "y")})
-        gone = [change.key for change in platform.plan().changes if change.action is Action.DELETE]
+        gone = [change.key for change in platform.plan().changes if change.action is PlannedAction.DELETE]
         assert [key.name for key in gone if key] == ["y-b"]
         assert [
-            key for key, action in done(run(platform)).items() if action is Action.DELETE and key.name != "y"
+            key for key, action in done(run(platform)).items() if action is PlannedAction.DELETE and key.name != "y"
         ] == gone
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from applier.applyset.adoption import LAST_APPLIED
 from gitops.cli.plan_text import text
-from gitops.plan.masking import OF_CLUSTER, Masks, may_be_equal
-from gitops.plan.report import Action, Difference, Report
+from gitops.plan.masking import OF_CLUSTER, SecretMasks, may_be_equal
+from gitops.plan.report import FieldDiff, PlannedAction, Report
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import comment
-from gitops.times import Times
+from gitops.times import TimeFormat
 from tests.gitops.plan.commits import Files, planned, planned_beside
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"
@@ -41,7 +41,7 @@ def forms(value: str) -> list[str]:
 @pytest.mark.parametrize("base", [{}, {"a.yaml": SECRET % (OTHER, 1, OTHER)}], ids=["new", "changed"])
 def test_no_value_is_in_any_form_of_a_plan(base: dict[str, str], plan: Callable[[Files, Files], Report]) -> None:
     report = plan(base, {"a.yaml": SECRET % (CANARY, 2, CANARY)})
-    said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
+    said = [repr(as_json(report)), comment(report), "\n".join(text(report, TimeFormat(), full=True)), repr(report)]
     assert report.has_changes
     for form in (*forms(CANARY), *forms(OTHER)):
         assert all(form not in one for one in said)
@@ -57,7 +57,7 @@ def test_equal_values_have_equal_numbers_and_a_change_is_seen() -> None:
 
 
 def test_what_is_named_like_a_secret_and_is_none_is_shown() -> None:
-    masks = Masks()
+    masks = SecretMasks()
     masks.learn([{"apiVersion": "v1", "kind": "Secret", "data": {"a": base64.b64encode(b"prod").decode()}}])
     assert masks.value({"PASSWORD_FILE": "/run/password", "stage": "production"}) == {
         "PASSWORD_FILE": "/run/password",
@@ -86,7 +86,7 @@ def secret(**values: str) -> dict[str, Any]:
 )
 def test_a_value_is_found_in_each_of_its_forms_and_whole(text: str, told: str) -> None:
     """Of two that begin alike the longer one: nothing of it is left. What is read later is known as well."""
-    masks = Masks()
+    masks = SecretMasks()
     assert masks.text(text) == text
     values = {"a": "p@ss/w0rd", "b": "p@ss/w0rd-of-prod", "c": "8letters", "d": " spaces-around\n", "e": "7letter"}
     masks.learn([secret(**values, f="pin4", g="pi3")])
@@ -110,14 +110,14 @@ def test_values_that_a_snapshot_hides_may_be_equal_and_what_stands_around_them_i
 
 def test_nobody_can_tell_a_value_from_the_numbers() -> None:
     """Numbers say in which order values were met, and nothing else; the hash behind them has a key of its own in each plan."""
-    one, other = Masks(b"one"), Masks(b"other")
+    one, other = SecretMasks(b"one"), SecretMasks(b"other")
     found = secret(b="second-value", a="first-value")
     assert one.object(found)["data"] == other.object(found)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
 
 
 def test_of_a_key_that_is_said_twice_the_text_counts() -> None:
     """As the server has it: `stringData` is written over `data`."""
-    masks, said = Masks(), secret(a="text")
+    masks, said = SecretMasks(), secret(a="text")
     number = masks.object(said)["data"]
     assert masks.object({**said, "data": {"a": base64.b64encode(b"data").decode()}})["data"] == number
 
@@ -156,10 +156,10 @@ spec: {size: %s}
 def test_what_quotes_a_value_names_its_number() -> None:
     """A refusal of the server, an instance that cannot be rendered, a problem of a file, a warning, the name of an object."""
     report = planned({}, {"a.yaml": SECRET % (CANARY, 2, CANARY), "b.yaml": QUOTING % ((CANARY,) * 5)})
-    said = [repr(as_json(report)), comment(report), "\n".join(text(report, Times(), full=True)), repr(report)]
+    said = [repr(as_json(report)), comment(report), "\n".join(text(report, TimeFormat(), full=True)), repr(report)]
     said += [as_junit(report), repr(as_sarif(report, "1"))]
     assert all(CANARY not in one for one in said)
-    failed = [change for change in report.changes if change.action is Action.FAILED]
+    failed = [change for change in report.changes if change.action is PlannedAction.FAILED]
     assert {change.kind for change in failed if "(secret #1)" in change.why} == {"Service", "ConfigMap", "Link.g.test"}
     assert any("(secret #1)" in problem.message for problem in report.problems)
     assert any("(secret #1)" in warning.message for warning in report.warnings)
@@ -187,7 +187,7 @@ def test_what_is_told_of_what_stays_names_the_number() -> None:
         for said in ((canary, "old", "ClusterIP"), ("c", canary, "No"))
     )
     report = planned(base, head)
-    (kept,) = (change for change in report.changes if change.action is Action.KEEP)
+    (kept,) = (change for change in report.changes if change.action is PlannedAction.KEEP)
     assert "stays until Service/default/(secret #1) is written" in kept.why
     assert "spec.(secret #1): field removed" in report.warnings[0].message
     assert canary not in repr(report)
@@ -199,15 +199,15 @@ def test_what_goes_with_its_old_owner_names_the_number() -> None:
     applied = f'annotations: {{{LAST_APPLIED}: \'{{"data": {{"more": ""}}}}\'}}'
     live = (SECRET % (CANARY, 2, "")).partition("---\n")[2].replace("data: {", f"data: {{more: {CANARY}, ")
     report = planned_beside({}, git, {"live.yaml": live.replace("name: copy", f"name: copy, {applied}")})
-    (adopted,) = (change for change in report.changes if change.action is Action.ADOPT)
-    assert adopted.diff == (Difference("data.more", "(secret #1)"),)
+    (adopted,) = (change for change in report.changes if change.action is PlannedAction.ADOPT)
+    assert adopted.diff == (FieldDiff("data.more", "(secret #1)"),)
 
 
 def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
     """A short value within a longer text is found nowhere; there all of them stand together."""
     said = {LAST_APPLIED: '{"stringData":{"pin":"7421"}}', "team": "shop"}
     found = {**secret(pin="7421"), "metadata": {"name": "s", "annotations": said}}
-    masks = Masks()
+    masks = SecretMasks()
     masks.learn([found])
     assert masks.object(found)["metadata"]["annotations"] == {"team": "shop"}
 
@@ -217,7 +217,7 @@ def test_a_value_of_a_secret_that_does_not_change_is_masked_where_it_is_copied_t
     copy = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: default}\ndata: {url: %s}\n"
     base, head = ({"a.yaml": SECRET % (CANARY, 2, OTHER), "b.yaml": copy % said} for said in ("none", CANARY))
     (change,) = planned(base, head).changes
-    assert change.diff == (Difference("data.url", "none", "(secret #1)"),)
+    assert change.diff == (FieldDiff("data.url", "none", "(secret #1)"),)
 
 
 def test_a_rule_that_quotes_a_value_names_its_number() -> None:

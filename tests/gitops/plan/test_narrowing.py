@@ -7,14 +7,16 @@ from datetime import UTC, datetime
 import pytest
 
 from gitops.plan.narrowing import narrowed
-from gitops.plan.report import Action, Change, Report
+from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.references import Ref
 from renderer.identity import ObjectKey
 
 SHOP = ObjectKey("net.test", "EdgePolicy", "prod", "shop")
-RULE = Change(Action.CREATE, ObjectKey("", "ConfigMap", "prod", "shop-rule"), "ConfigMap", SHOP, "rules/1")
-OWN = Change(Action.UPDATE, SHOP, "EdgePolicy.net.test", SHOP)
-OTHER = Change(Action.DELETE, ObjectKey("", "ConfigMap", "dev", "shop-rule"), "ConfigMap")
+RULE = PlannedChange(
+    PlannedAction.CREATE, ObjectKey("", "ConfigMap", "prod", "shop-rule"), "ConfigMap", SHOP, "rules/1"
+)
+OWN = PlannedChange(PlannedAction.UPDATE, SHOP, "EdgePolicy.net.test", SHOP)
+OTHER = PlannedChange(PlannedAction.DELETE, ObjectKey("", "ConfigMap", "dev", "shop-rule"), "ConfigMap")
 REPORT = Report("platform", "a" * 40, datetime(2026, 11, 20, tzinfo=UTC), changes=(OWN, RULE, OTHER))
 
 
@@ -35,5 +37,5 @@ def test_an_instance_is_called_by_kind_or_plural(word: str) -> None:
         (Ref("edgepolicys", "shop"), "", ()),
     ],
 )
-def test_nodes_objects_and_namespaces(ref: Ref, namespace: str, left: tuple[Change, ...]) -> None:
+def test_nodes_objects_and_namespaces(ref: Ref, namespace: str, left: tuple[PlannedChange, ...]) -> None:
     assert narrowed(REPORT, [ref], namespace).changes == left

@@ -12,9 +12,9 @@ import pytest
 
 from applier.causes import Reason
 from applier.cluster import Object
-from applier.plan.model import Brake
+from applier.plan.model import DeletionBrake
 from gitops.plan import planner
-from gitops.plan.report import Action, Report
+from gitops.plan.report import PlannedAction, Report
 from gitops.plan.snapshot import take
 from gitops.records.revisions import KIND
 from gitops.records.source_record import MOST_CLAIMS
@@ -77,7 +77,7 @@ def ordered(text: str, order: Mapping[str, str]) -> str:
     return json.dumps(found)
 
 
-def becomes(report: Report) -> dict[ObjectKey, Action]:
+def becomes(report: Report) -> dict[ObjectKey, PlannedAction]:
     return {one.key: one.action for one in report.changes if one.key}
 
 
@@ -92,7 +92,7 @@ def test_what_another_source_waits_for_is_handed_over(platform: Platform, braked
     platform.settle()
     commit(platform, "one", {"link.json": LINK}, approved=not braked)
     if braked:
-        platform.sources["one"] = replace(platform.sources["one"], brake=Brake(0, 0))
+        platform.sources["one"] = replace(platform.sources["one"], brake=DeletionBrake(0, 0))
     report = platform.plan("one")
     assert said(report) == [
         ("update 0 ConfigMap/default/p", "handed over to source two"),
@@ -115,7 +115,7 @@ def test_so_is_what_an_instance_of_another_source_waits_for(platform: Platform) 
     commit(platform, "one", {"link.json": LINK})
     report = platform.plan("one")
     assert said(report) == [("update 0 ConfigMap/default/x-a", "handed over to source two")]
-    assert done(run(platform))[ObjectKey("", "ConfigMap", "default", "x-a")] is Action.UPDATE
+    assert done(run(platform))[ObjectKey("", "ConfigMap", "default", "x-a")] is PlannedAction.UPDATE
 
 
 def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: Platform) -> None:
@@ -130,7 +130,7 @@ def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: 
     assert (
         becomes(platform.plan("one"))
         == done(run(platform))
-        == {ObjectKey("", "ConfigMap", "default", "found"): Action.DELETE}
+        == {ObjectKey("", "ConfigMap", "default", "found"): PlannedAction.DELETE}
     )
 
 
@@ -340,13 +340,13 @@ def test_what_another_source_no_longer_wants_and_may_not_delete_yet_is_taken_ove
     taken = {f"{name}.json": plain(name, text="2")}
     commit(platform, "two", taken)
     (change,) = (one for one in report_of(platform, "two").changes if one.key and one.key.name == name)
-    assert (change.action, change.gates) == (Action.FAILED, ())
+    assert (change.action, change.gates) == (PlannedAction.FAILED, ())
     commit(platform, "two", {})
     commit(platform, "one", {**left, "window.json": deny("prune")})
     platform.settle()
     commit(platform, "two", taken)
     report = report_of(platform, "two")
-    assert [one.action for one in report.changes if one.key and one.key.name == name] == [Action.UPDATE]
+    assert [one.action for one in report.changes if one.key and one.key.name == name] == [PlannedAction.UPDATE]
     assert becomes(report) == done(run(platform))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitops.forge.connect import Place
+from gitops.forge.connect import ForgeProject
 from gitops.plan.isolated_process import planned
 from gitops.pull_requests.reviewer import Reviewer
-from gitops.source import Credentials, Mirror, Target
+from gitops.source import Credentials, Mirror, SourceTarget
 from tests.gitops.fleet import StillClock
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.conftest import server, work
@@ -46,11 +46,11 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
     machine.write_text(f'[filter "evil"]\n\tsmudge = touch {proof}\n[diff "evil"]\n\ttextconv = touch {proof};:\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(machine))
     forge.pulls[1] = Pull(1, head, fork=True)
-    mirror = Mirror(Target(server.url()), tmp_path / "cache", credentials=Credentials(token))
+    mirror = Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=Credentials(token))
 
     async def go() -> None:
         async with forge.serving():
-            found, rest = Place.of("", token, kind=kind, api=forge.url, project="acme/platform").connect(clock)
+            found, rest = ForgeProject.of("", token, kind=kind, api=forge.url, project="acme/platform").connect(clock)
             reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
             assert not await reviewer.all()  # the link is told as a problem
             fetches = server.fetches
@@ -84,11 +84,13 @@ def test_a_token_that_git_refuses_is_told_and_the_forge_is_left_alone(
     server.token = TOKEN
     work.git("update-ref", "refs/pull/1/head", work.commit("base", a=CONFIG % "a"))
     forge.pulls[1] = Pull(1, "0" * 40)
-    mirror = Mirror(Target(server.url()), tmp_path / "cache", credentials=Credentials(other))
+    mirror = Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=Credentials(other))
 
     async def go() -> None:
         async with forge.serving():
-            found, rest = Place.of("", token, kind="github", api=forge.url, project="acme/platform").connect(clock)
+            found, rest = ForgeProject.of("", token, kind="github", api=forge.url, project="acme/platform").connect(
+                clock
+            )
             reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
 
             def notice(_: int, text: str) -> None:

@@ -14,10 +14,10 @@ from applier.applyset.adoption import LAST_APPLIED
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from gitops.plan.changes import intended
-from gitops.plan.dry_run import Judging
+from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.field_diff import differences
-from gitops.plan.masking import Masks
-from gitops.plan.report import Action, Change, Difference, Hazard
+from gitops.plan.masking import SecretMasks
+from gitops.plan.report import FieldDiff, PlannedAction, PlannedChange, WarningKind
 from gitops.plan.warnings import _foreign
 from renderer.identity import ObjectKey
 from tests.gitops.plan.commits import changed, planned, planned_beside, sample, told
@@ -43,7 +43,7 @@ def test_a_changed_instance_shows_what_its_nodes_become() -> None:
         "update 1 WebApp.platform.example.com/staging/docs",
         "update 1 Deployment.apps/staging/docs",
     ]
-    image = Difference("spec.image", "registry.example.com/docs:1.5.0", "registry.example.com/docs-next:1.5.0")
+    image = FieldDiff("spec.image", "registry.example.com/docs:1.5.0", "registry.example.com/docs-next:1.5.0")
     assert report.changes[0].diff == (image,)
     assert report.changes[1].diff[0].path == "spec.template.spec.containers[web].image"
 
@@ -69,7 +69,7 @@ def test_what_waits_for_a_cluster_is_there_and_goes_with_its_instance() -> None:
         file: text for file, text in sample().items() if file not in {"apps/prod/reports.yaml", "apps/prod/shop.yaml"}
     }
     report = planned(sample(), head)
-    gone = {change.ref: change for change in report.changes if change.action is Action.DELETE}
+    gone = {change.ref: change for change in report.changes if change.action is PlannedAction.DELETE}
     connection = gone["ConfigMap/prod/reports-connection"]
     assert connection.ref in gone["Service/prod/reports"].users
     web = gone["WebApp.platform.example.com/prod/shop"]
@@ -81,14 +81,16 @@ def test_what_an_instance_that_waits_wants_is_not_another_s_to_have() -> None:
     """`prod/shop` has a WebApp of its own name, which waits for its database."""
     own = sample()["apps/prod/docs.yaml"].replace("name: docs", "name: shop")
     (failed,) = (
-        one for one in planned(sample(), {**sample(), "apps/prod/own.yaml": own}).changes if one.action is Action.FAILED
+        one
+        for one in planned(sample(), {**sample(), "apps/prod/own.yaml": own}).changes
+        if one.action is PlannedAction.FAILED
     )
     assert failed.why.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
 
 
 def test_what_has_a_definition_that_does_not_build_is_told_once() -> None:
     head = changed(sample(), "definitions/database.yaml", "${server.status.currentRevision}", "${nothing.status}")
-    failed = [change.ref for change in planned({}, head).changes if change.action is Action.FAILED]
+    failed = [change.ref for change in planned({}, head).changes if change.action is PlannedAction.FAILED]
     assert "Database.platform.example.com/prod/reports" in failed
     assert len(failed) == len(set(failed))
 
@@ -111,7 +113,7 @@ def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
 def test_a_template_of_which_only_a_cluster_knows_the_values_changes() -> None:
     """It is what the commit changes, whatever comes of it: no plan, comment or state says that nothing does."""
     report = planned(sample(), changed(sample(), "definitions/database.yaml", 'port: "5432"', 'port: "5433"'))
-    assert (report.summary["unknown"], {change.action for change in report.changes}) == (3, {Action.UNKNOWN})
+    assert (report.summary["unknown"], {change.action for change in report.changes}) == (3, {PlannedAction.UNKNOWN})
     assert report.has_changes
 
 
@@ -159,7 +161,7 @@ def test_a_new_instance_of_a_definition_that_is_rolled_out_waits_for_nobody() ->
     """The base is taken as brought about, its rollouts as complete."""
     blog = sample()["apps/prod/docs.yaml"]
     report = planned(sample(), {**sample(), "apps/prod/blog.yaml": blog.replace("name: docs", "name: blog")})
-    assert {one.action for one in report.changes} == {Action.CREATE}
+    assert {one.action for one in report.changes} == {PlannedAction.CREATE}
     assert not [gate for one in report.changes for gate in one.gates]
 
 
@@ -188,7 +190,7 @@ def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
         "failed 0 Widget.free.example.com/default/w",
         "create 1 ConfigMap/new/inside",
     ]
-    nowhere, refused, unserved = (change.why for change in report.changes if change.action is Action.FAILED)
+    nowhere, refused, unserved = (change.why for change in report.changes if change.action is PlannedAction.FAILED)
     assert 'namespaces "nowhere" not found; write Namespace nowhere into Git' in nowhere
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
@@ -222,15 +224,15 @@ def test_a_plan_is_given_up_at_once_where_nobody_answers_any_more(status: int, m
 def test_what_may_not_be_tried_on_the_cluster_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may read everything and write nothing gets a plan, and is told what is not known of it."""
 
-    async def denied(_: Judging, manifest: object, **__: object) -> object:
+    async def denied(_: DryRunCluster, manifest: object, **__: object) -> object:
         raise Denied("apply: forbidden")
 
-    monkeypatch.setattr(Judging, "apply", denied)
+    monkeypatch.setattr(DryRunCluster, "apply", denied)
     report = planned({"a.yaml": MAP % ("a", "one")}, {"a.yaml": MAP % ("a", "two"), "b.yaml": MAP % ("b", "one")})
     assert told(report) == ["update 0 ConfigMap/default/a", "create 0 ConfigMap/default/b"]
     (warning,) = report.warnings
     assert (warning.hazard, warning.message) == (
-        Hazard.NOT_COMPARED,
+        WarningKind.NOT_COMPARED,
         "2 objects could not be tried by dry run, so what the cluster would refuse of them or fill in is not known: apply: forbidden",
     )
 
@@ -253,13 +255,13 @@ def test_what_a_webhook_says_counts_where_it_would_say_it_again(
 ) -> None:
     """One that takes no dry runs has said nothing; one that denies a new object may take it once others exist."""
 
-    async def refusing(_: Judging, manifest: object, **__: object) -> object:
+    async def refusing(_: DryRunCluster, manifest: object, **__: object) -> object:
         raise Invalid(f'apply: admission webhook "a.test" {said}' if said else "apply: no such field", status=400)
 
-    monkeypatch.setattr(Judging, "apply", refusing)
+    monkeypatch.setattr(DryRunCluster, "apply", refusing)
     base = {"a.yaml": MAP % ("changed", "one")}
     report = planned(base, {"a.yaml": MAP % ("changed", "two"), "b.yaml": MAP % ("new", "one")})
-    failed = {change.key.name for change in report.changes if change.key and change.action is Action.FAILED}
+    failed = {change.key.name for change in report.changes if change.key and change.action is PlannedAction.FAILED}
     assert failed == counts_of
 
 
@@ -271,7 +273,7 @@ def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
 
 def test_items_without_what_named_them_are_told_by_their_places() -> None:
     old, new = ({"of": [{**named, "a": a}, {"name": "x", "a": 1}]} for named, a in (({"name": "y"}, 1), ({}, 2)))
-    assert differences(old, new) == (Difference("of[0].a", 1, 2), Difference("of[0].name", "y"))
+    assert differences(old, new) == (FieldDiff("of[0].a", 1, 2), FieldDiff("of[0].name", "y"))
 
 
 def test_a_value_of_another_type_is_another_value() -> None:
@@ -279,7 +281,7 @@ def test_a_value_of_another_type_is_another_value() -> None:
     widget = "apiVersion: free.example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: default}\nspec: {is: %s, of: [{a: %s}], b: 1}\n"
     base, head = ({"w.yaml": widget % (said, said)} for said in ("1", "true"))
     (change,) = planned(base, head).changes
-    assert change.diff == (Difference("spec.is", 1, True), Difference("spec.of[0].a", 1, True))
+    assert change.diff == (FieldDiff("spec.is", 1, True), FieldDiff("spec.of[0].a", 1, True))
     assert [type(one.old) for one in change.diff] == [int, int]
 
 
@@ -306,9 +308,9 @@ def test_what_goes_with_its_old_owner_is_shown_beside_what_changes() -> None:
     live = (MAP % ("a", "x, te: go, text: one, texts: go")).replace("metadata: {", note)
     (change,) = planned_beside({}, {"a.yaml": MAP % ("a", "x, text: two")}, {"live.yaml": live}).changes
     assert change.diff == (
-        Difference("data.text", "one", "two"),
-        Difference("data.te", "go"),
-        Difference("data.texts", "go"),
+        FieldDiff("data.text", "one", "two"),
+        FieldDiff("data.te", "go"),
+        FieldDiff("data.texts", "go"),
     )
 
 
@@ -317,7 +319,7 @@ def test_where_no_server_was_asked_nothing_is_told_to_go_that_git_does_not_say()
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
     live = {**service, "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": [{"port": 80}]}}
     manifest = {**service, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
-    assert intended(live, manifest, Masks()) == (Difference("spec.type", "ClusterIP", "NodePort"),)
+    assert intended(live, manifest, SecretMasks()) == (FieldDiff("spec.type", "ClusterIP", "NodePort"),)
 
 
 def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
@@ -334,16 +336,16 @@ def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("action", "why", "is_told"),
     [
-        (Action.FAILED, "OwnedElsewhere: belongs to source other", True),
-        (Action.FAILED, "Conflict: spec.replicas is of hpa", True),
-        (Action.FAILED, "Invalid: no", False),
-        (Action.ADOPT, "", True),
-        (Action.UPDATE, "", False),
+        (PlannedAction.FAILED, "OwnedElsewhere: belongs to source other", True),
+        (PlannedAction.FAILED, "Conflict: spec.replicas is of hpa", True),
+        (PlannedAction.FAILED, "Invalid: no", False),
+        (PlannedAction.ADOPT, "", True),
+        (PlannedAction.UPDATE, "", False),
     ],
 )
-def test_of_what_belongs_to_others_a_reviewer_is_warned(action: Action, why: str, is_told: bool) -> None:
-    change = Change(action, ObjectKey("", "ConfigMap", "prod", "a"), "ConfigMap", why=why)
-    assert [one.hazard for one in _foreign([change])] == [Hazard.FOREIGN_OBJECT] * is_told
+def test_of_what_belongs_to_others_a_reviewer_is_warned(action: PlannedAction, why: str, is_told: bool) -> None:
+    change = PlannedChange(action, ObjectKey("", "ConfigMap", "prod", "a"), "ConfigMap", why=why)
+    assert [one.hazard for one in _foreign([change])] == [WarningKind.FOREIGN_OBJECT] * is_told
 
 
 QUEUES = """\
@@ -410,7 +412,7 @@ def test_what_refers_to_an_object_of_the_same_commit_is_planned_with_it(names: t
     assert planned(base, base).unchanged == 6
     wanted = ["update 0 ConfigMap/default/a", "update 1 ConfigMap/default/x-read", "update 1 ConfigMap/default/y-read"]
     assert sorted(told(planned(base, head))) == wanted
-    assert {one.action for one in planned({}, head).changes} == {Action.CREATE}
+    assert {one.action for one in planned({}, head).changes} == {PlannedAction.CREATE}
     with Platform() as platform:
         platform.commit(base)
         run(platform)

@@ -8,7 +8,7 @@ import pytest
 
 from gitops.plan.operators import operators_first
 from gitops.plan.privileges import growth
-from gitops.plan.report import Action, Change
+from gitops.plan.report import PlannedAction, PlannedChange
 from renderer.identity import ObjectKey
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
@@ -126,8 +126,8 @@ def test_an_operator_that_goes_before_what_it_looks_after_is_told(
     )
     objects |= {queue: {}, ObjectKey("networking.k8s.io", "Ingress", "prod", "web"): {}}
     users = (str(queue),) if uses else ()
-    changes = [Change(Action.DELETE, operator, f"{kind}.apps", users=users)]
-    changes += [Change(Action.DELETE, queue, "Queue.q.test") for _ in goes]
+    changes = [PlannedChange(PlannedAction.DELETE, operator, f"{kind}.apps", users=users)]
+    changes += [PlannedChange(PlannedAction.DELETE, queue, "Queue.q.test") for _ in goes]
     found = [one.message for one in operators_first(changes, objects)]
     assert [any(word in one for one in found) for word in said] == [True] * len(said) == [True] * len(found)
     assert not any("Ingress" in one for one in found)

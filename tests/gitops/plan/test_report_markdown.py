@@ -14,9 +14,21 @@ import pytest
 from applier.causes import Reason
 from gitops.cli.plan_text import text as planned
 from gitops.plan.grouping import folded, grouped
-from gitops.plan.report import Action, Caution, Change, Difference, Gate, Hazard, Meanwhile, Move, Report, Room, Step
+from gitops.plan.report import (
+    FieldDiff,
+    InterimChange,
+    Obstacle,
+    PlannedAction,
+    PlannedChange,
+    PlanStep,
+    PlanWarning,
+    Report,
+    RevisionMove,
+    WarningKind,
+    WindowCapacity,
+)
 from gitops.plan.report_markdown import GITHUB, code, comment, marker
-from gitops.times import Times
+from gitops.times import TimeFormat
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 from tests.gitops.plan.commonmark import marks, outside_of_code
@@ -36,14 +48,14 @@ HOSTILE = [
 ]
 
 
-def change(number: int, text: str = "1") -> Change:
+def change(number: int, text: str = "1") -> PlannedChange:
     key = ObjectKey("apps", "Deployment", "prod", f"app-{number}")
     instance = ObjectKey("kro.run", "WebApp", "prod", f"app-{number}")
-    diff = (Difference("spec.replicas", f"{text}{number}", f"{text}{number + 1}"),)
-    return Change(Action.UPDATE, key, "Deployment.apps", instance, "deployment", 1, "a.yaml", 3, diff)
+    diff = (FieldDiff("spec.replicas", f"{text}{number}", f"{text}{number + 1}"),)
+    return PlannedChange(PlannedAction.UPDATE, key, "Deployment.apps", instance, "deployment", 1, "a.yaml", 3, diff)
 
 
-def report(*changes: Change, **more: object) -> Report:
+def report(*changes: PlannedChange, **more: object) -> Report:
     return Report("platform", "9c1d2e7" * 5, NOW, "4e01b7a" * 5, hash="7f3c9a1012345678", changes=changes, **more)  # type: ignore[arg-type]
 
 
@@ -58,9 +70,9 @@ def test_nothing_to_do_is_one_line() -> None:
     ("more", "said"),
     [
         ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "- `a.yaml:3: spec: is wrong`"),
-        ({"warnings": (Caution(Hazard.RULES, "window w goes"),)}, "> - `window w goes`"),
-        ({"changes": (Change(Action.FAILED, None, "Job.batch", why="Invalid: no"),)}, "  Invalid: no"),
-        ({"moves": (Move("webapps", 1, 2, 3),)}, "`webapps` r1 → r2 over 3 instances  "),
+        ({"warnings": (PlanWarning(WarningKind.RULES, "window w goes"),)}, "> - `window w goes`"),
+        ({"changes": (PlannedChange(PlannedAction.FAILED, None, "Job.batch", why="Invalid: no"),)}, "  Invalid: no"),
+        ({"moves": (RevisionMove("webapps", 1, 2, 3),)}, "`webapps` r1 → r2 over 3 instances  "),
         ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "### Levelgate plan: 1 problem · `platform`"),
     ],
     ids=["problem", "warning", "failure", "revision", "title"],
@@ -70,7 +82,7 @@ def test_where_nothing_changes_what_is_wrong_is_told_all_the_same(more: dict[str
 
 
 def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
-    found = comment(report(*(replace(change(number), action=action) for number, action in enumerate(Action))))
+    found = comment(report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction))))
     counts = "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 **delete**, 1 keep, 1 unknown, 1 failed"
     assert f"### Levelgate plan: {counts} \u00b7 `platform`" in found.splitlines()
     assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
@@ -87,18 +99,20 @@ def test_what_is_planned_is_named(head: str, said: str) -> None:
 
 
 def test_a_terminal_counts_all_that_happens_as_well() -> None:
-    told = planned(report(*(replace(change(number), action=action) for number, action in enumerate(Action))), Times())
+    told = planned(
+        report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction))), TimeFormat()
+    )
     more = "1 to adopt, 1 to release, 1 not in Git that stay, 1 not knowable yet, 1 that cannot be done"
     assert f"1 to create, 1 to update, 1 to replace, 1 to delete, 0 unchanged, {more}." in told
 
 
 def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
-    gate = Gate(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
-    early = Meanwhile(1, Action.UPDATE, (Difference("data.a", "1", "2"),), (), "drifted")
-    users, diff = tuple(f"Job/prod/{number}" for number in range(6)), (Difference("data.b", None, "3"),)
-    held = replace(change(1), gates=(gate,), users=users, meanwhile=(early,), then=Action.DELETE, rest=diff)
-    room = Room(timedelta(hours=2), timedelta(minutes=160))
-    found = comment(report(held, steps=(Step("window w:", ("prod/app-1",), gate.until, "", room),))).splitlines()
+    gate = Obstacle(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
+    early = InterimChange(1, PlannedAction.UPDATE, (FieldDiff("data.a", "1", "2"),), (), "drifted")
+    users, diff = tuple(f"Job/prod/{number}" for number in range(6)), (FieldDiff("data.b", None, "3"),)
+    held = replace(change(1), gates=(gate,), users=users, meanwhile=(early,), then=PlannedAction.DELETE, rest=diff)
+    room = WindowCapacity(timedelta(hours=2), timedelta(minutes=160))
+    found = comment(report(held, steps=(PlanStep("window w:", ("prod/app-1",), gate.until, "", room),))).splitlines()
     assert found[found.index("```diff") + 1 : found.index("```")] == [
         "  level 1  update deployment  Deployment.apps/prod/app-1",
         "  at r1 until its turn; drifted",
@@ -117,7 +131,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
 
 def test_of_more_than_are_shown_it_is_said_how_many() -> None:
     problems = tuple(Problem("a.yaml", number, "", "is wrong") for number in range(13))
-    warnings = tuple(Caution(Hazard.RULES, f"window w{number} goes") for number in range(26))
+    warnings = tuple(PlanWarning(WarningKind.RULES, f"window w{number} goes") for number in range(26))
     told = comment(report(problems=problems, warnings=warnings)).splitlines()
     assert ("- and 1 more" in told, "> - and 2 more" in told) == (True, True)
 
@@ -147,9 +161,11 @@ def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None
     assert found.endswith("</sub>")
 
 
-def config(number: int, *, level: str = "debug") -> Change:
+def config(number: int, *, level: str = "debug") -> PlannedChange:
     key = ObjectKey("", "ConfigMap", "prod", f"app-{number}")
-    return Change(Action.UPDATE, key, "ConfigMap", None, "", 0, diff=(Difference("data.level", "info", level),))
+    return PlannedChange(
+        PlannedAction.UPDATE, key, "ConfigMap", None, "", 0, diff=(FieldDiff("data.level", "info", level),)
+    )
 
 
 def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
@@ -171,9 +187,9 @@ def test_of_a_thousand_plain_objects_as_many_are_shown_as_there_is_room_for(limi
 def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
     """By their instance; those that another gate holds are others."""
     shop = ObjectKey("kro.run", "WebApp", "prod", "shop")
-    gate = Gate(Reason.WINDOW_CLOSED, "closed", "dba-hours")
+    gate = Obstacle(Reason.WINDOW_CLOSED, "closed", "dba-hours")
 
-    def worker(number: int) -> Change:
+    def worker(number: int) -> PlannedChange:
         held = (gate,) if number > 6 else ()
         return replace(config(number), instance=shop, node=f"workers/{number}", gates=held)
 
@@ -184,9 +200,9 @@ def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
 def test_instances_stand_together_where_nothing_differs_but_their_names() -> None:
     """A name of one or two letters is part of too much; a kind of another group is another kind."""
 
-    def of(name: str, group: str = "kro.run") -> Change:
+    def of(name: str, group: str = "kro.run") -> PlannedChange:
         instance = ObjectKey(group, "WebApp", "prod", name)
-        return replace(change(1), instance=instance, diff=(Difference("image", f"{name}:1", f"{name}:2"),))
+        return replace(change(1), instance=instance, diff=(FieldDiff("image", f"{name}:1", f"{name}:2"),))
 
     told = grouped(report(of("cart"), of("a"), of("shop"), of("b"), of("shop", "other.test")))
     names = [[one.name for one in group.instances] for group in told]
@@ -196,10 +212,10 @@ def test_instances_stand_together_where_nothing_differs_but_their_names() -> Non
 def test_what_uses_one_of_them_alone_is_not_hidden_behind_another() -> None:
     """Blast radius: what a deletion takes along may not be told of its namesakes, nor left out."""
 
-    def gone(namespace: str, name: str, *more: str) -> Change:
+    def gone(namespace: str, name: str, *more: str) -> PlannedChange:
         instance = ObjectKey("kro.run", "WebApp", namespace, name)
         users = (f"Service/{namespace}/{name}", *more)
-        return replace(change(1), action=Action.DELETE, instance=instance, diff=(), users=users)
+        return replace(change(1), action=PlannedAction.DELETE, instance=instance, diff=(), users=users)
 
     told = grouped(report(gone("prod", "cart"), gone("staging", "shop"), gone("prod", "docs", "Ingress/prod/docs")))
     assert [[one.name for one in group.instances] for group in told] == [["cart", "shop"], ["docs"]]
@@ -208,15 +224,27 @@ def test_what_uses_one_of_them_alone_is_not_hidden_behind_another() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
     key = ObjectKey("", "ConfigMap", text, text)
-    gates = (Gate(Reason.GATE_CLOSED, text, text),)
-    hostile = Change(
-        Action.FAILED, key, text, key, text, 0, text, 1, (Difference(text, text, text),), gates, (text,), (text,), text
+    gates = (Obstacle(Reason.GATE_CLOSED, text, text),)
+    hostile = PlannedChange(
+        PlannedAction.FAILED,
+        key,
+        text,
+        key,
+        text,
+        0,
+        text,
+        1,
+        (FieldDiff(text, text, text),),
+        gates,
+        (text,),
+        (text,),
+        text,
     )
     found = comment(
         report(
             hostile,
-            warnings=(Caution(Hazard.HOLDS_BACK, text, text, text),),
-            steps=(Step(text, (text,), None, text),),
+            warnings=(PlanWarning(WarningKind.HOLDS_BACK, text, text, text),),
+            steps=(PlanStep(text, (text,), None, text),),
             against=text,
         )
     )
@@ -241,8 +269,11 @@ def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
 def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     """A message, a name, or a section of any length leaves room for what comes after it."""
     long = "x" * 300_000
-    hazards = (Caution(Hazard.PRIVILEGES, long), Caution(Hazard.NAMESPACE_GOES, "namespace shop goes"))
-    moves = tuple(Move(f"{number}{long}", 1, 2, 3) for number in range(500))
+    hazards = (
+        PlanWarning(WarningKind.PRIVILEGES, long),
+        PlanWarning(WarningKind.NAMESPACE_GOES, "namespace shop goes"),
+    )
+    moves = tuple(RevisionMove(f"{number}{long}", 1, 2, 3) for number in range(500))
     wide = [
         replace(config(number, level=str(number)), users=(long,) * 5, why=long, immutable=(long,))
         for number in range(40)
@@ -266,7 +297,9 @@ def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are
 
 
 def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
-    steps = tuple(Step(f"wave w{number}:", ("prod/shop",), None, "after the wave before it") for number in range(50))
+    steps = tuple(
+        PlanStep(f"wave w{number}:", ("prod/shop",), None, "after the wave before it") for number in range(50)
+    )
     found = comment(report(change(1), steps=steps))
     assert "| 48 | after the wave before it | wave w47: `prod/shop` |\n| | | and 2 more |\n" in found
 
@@ -275,16 +308,18 @@ def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
     "text", ["wave www.example.com:", "window GH-26:", "wave deadbeef:", "a@example.com", "#1", "_x_"]
 )
 def test_what_a_forge_could_make_a_link_of_is_code_in_a_step(text: str) -> None:
-    assert f"| `{text}` `prod/shop` |" in comment(report(change(1), steps=(Step(text, ("prod/shop",)),)))
+    assert f"| `{text}` `prod/shop` |" in comment(report(change(1), steps=(PlanStep(text, ("prod/shop",)),)))
 
 
 def test_a_terminal_is_told_no_lines_of_others() -> None:
     text = "\x1b[2J\x1b]0;title\x07\x9b2J\u202e\nPlan deadbeef."
     key = ObjectKey("", "ConfigMap", text, text)
-    hostile = replace(change(1), key=key, kind=text, why=text, users=(text,), diff=(Difference(text, text, text),))
-    steps, warnings = (Step(text, (text,), None, text),), (Caution(Hazard.HOLDS_BACK, text, text, text),)
+    hostile = replace(change(1), key=key, kind=text, why=text, users=(text,), diff=(FieldDiff(text, text, text),))
+    steps, warnings = (PlanStep(text, (text,), None, text),), (PlanWarning(WarningKind.HOLDS_BACK, text, text, text),)
     told = "\n".join(
-        planned(report(hostile, warnings=warnings, steps=steps, moves=(Move(text, 1, 2, 3),)), Times(utc=True))
+        planned(
+            report(hostile, warnings=warnings, steps=steps, moves=(RevisionMove(text, 1, 2, 3),)), TimeFormat(utc=True)
+        )
     )
     assert click.unstyle(told).replace("\n", "").isprintable()
     assert [line for line in told.splitlines() if line.startswith("Plan ")] == ["Plan 7f3c9a1012345678."]
@@ -323,16 +358,16 @@ def test_a_reader_of_markdown_finds_our_marks_and_no_others() -> None:
     found = set[str]()
     for _ in range(200):
         key = ObjectKey("", "ConfigMap", word(), word())
-        difference, gates = Difference(word(), word(), word()), (Gate(Reason.GATE_CLOSED, word(), word()),)
-        action, of = dice.choice([*Action]), dice.choice([key, None])
-        hostile = Change(
+        difference, gates = FieldDiff(word(), word(), word()), (Obstacle(Reason.GATE_CLOSED, word(), word()),)
+        action, of = dice.choice([*PlannedAction]), dice.choice([key, None])
+        hostile = PlannedChange(
             action, key, word(), of, word(), 0, word(), 1, (difference,), gates, (word(),), (word(),), word()
         )
         said = report(
             hostile,
-            warnings=(Caution(Hazard.HOLDS_BACK, word(), word(), word()),),
-            steps=(Step(word(), (word(),), None, word()),),
-            moves=(Move(word(), 1, 2, 3),),
+            warnings=(PlanWarning(WarningKind.HOLDS_BACK, word(), word(), word()),),
+            steps=(PlanStep(word(), (word(),), None, word()),),
+            moves=(RevisionMove(word(), 1, 2, 3),),
             problems=(Problem(word(), 1, word(), word()),),
             against=word(),
         )
@@ -353,7 +388,7 @@ def test_code_that_holds_ticks_ends_where_it_should() -> None:
     assert code("a`b``c") == "```a`b``c```"
     assert code("`a") == "`` `a ``"
     assert code("a`") == "`` a` ``"
-    told = comment(report(replace(change(1), diff=(Difference("````", 1, 2),)))).splitlines()
+    told = comment(report(replace(change(1), diff=(FieldDiff("````", 1, 2),)))).splitlines()
     assert ("`````diff" in told, "  ````" in told, told.count("`````")) == (True, True, 1)
 
 

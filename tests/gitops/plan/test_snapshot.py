@@ -14,8 +14,8 @@ from applier.errors import Denied
 from applier.state.observed import annotation
 from gitops.plan import planner
 from gitops.plan.masking import OF_CLUSTER
-from gitops.plan.report import Action, Difference, Hazard, Report
-from gitops.plan.snapshot import Snapshot, SnapshotError, read, take, written
+from gitops.plan.report import FieldDiff, PlannedAction, Report, WarningKind
+from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, read, take, written
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.builtin_kinds import bundle
@@ -53,11 +53,11 @@ def against_cluster(of: Fleet) -> Report:
     return of.call(planner.against(of.cluster, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
-def taken(of: Fleet) -> Snapshot:
+def taken(of: Fleet) -> ClusterSnapshot:
     return of.call(take(of.cluster, of.clock.now(), bundle().version))
 
 
-def against(of: Fleet, snapshot: Snapshot) -> Report:
+def against(of: Fleet, snapshot: ClusterSnapshot) -> Report:
     return of.call(planner.against_snapshot(snapshot, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
@@ -155,7 +155,7 @@ def test_what_is_handed_over_is_told_where_it_holds_a_value(tmp_path: Path) -> N
         reports = against_cluster(one), against_file(one, tmp_path / "cluster.json")
     for report in reports:
         (change,) = (change for change in report.changes if change.ref == "ConfigMap/default/i0-copy")
-        assert (change.action, change.why) == (Action.UPDATE, "handed over by Link/default/i0")
+        assert (change.action, change.why) == (PlannedAction.UPDATE, "handed over by Link/default/i0")
 
 
 def test_of_a_value_that_git_says_twice_the_text_counts() -> None:
@@ -163,7 +163,7 @@ def test_of_a_value_that_git_says_twice_the_text_counts() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"}}
     live = {**secret, "data": {name: f"({OF_CLUSTER} #{name})" for name in "123"}}
     wanted = {**secret, "data": {"1": "b25l", "2": "b25l"}, "stringData": {"2": "two"}}
-    record = Snapshot("prod", StillClock().now(), "", (live,), ()).record([wanted])
+    record = ClusterSnapshot("prod", StillClock().now(), "", (live,), ()).record([wanted])
     assert record.objects[ObjectKey.of(live)]["data"] == {"1": "b25l", "2": "dHdv", "3": f"({OF_CLUSTER} #3)"}
 
 
@@ -227,12 +227,12 @@ def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path:
         }
         one.push("two", pace={"shape": {"linear": {"n": 7}}})
         real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
-        told = {change.kind: change.why for change in recorded.changes if change.action is Action.FAILED}
+        told = {change.kind: change.why for change in recorded.changes if change.action is PlannedAction.FAILED}
         assert "spec.size: 11 is above the maximum 10" in told["Queue.q.test"]
         assert "the cluster does not serve this kind" in told["Stack.q.test"]
         assert (recorded.moves, recorded.steps) == (real.moves, real.steps)
         assert [(move.old, move.new) for move in recorded.moves] == [(1, 2)]
-        said = [one.message for one in recorded.warnings if one.hazard is Hazard.RULES]
+        said = [one.message for one in recorded.warnings if one.hazard is WarningKind.RULES]
         assert said == ["PropagationPolicy pace changes: spec.shape.linear.n 5 -> 7"]
 
 
@@ -283,9 +283,9 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
         served = tuple(kind for kind in found.resources if kind.kind != "CronJob")
         other = against(one, replace(found, objects=newer, resources=served, kubernetes="v1.99.1-gke.7"))
     changes = {change.kind: change for change in other.changes}
-    image = Difference("spec.template.spec.containers[app].image", "one", "two")
+    image = FieldDiff("spec.template.spec.containers[app].image", "one", "two")
     assert changes["Deployment.apps"].diff == (image,)
-    assert changes["CronJob.batch"].action is Action.FAILED
+    assert changes["CronJob.batch"].action is PlannedAction.FAILED
     assert "the cluster does not serve this kind" in changes["CronJob.batch"].why
     (said,) = other.warnings
     assert said.message.startswith(

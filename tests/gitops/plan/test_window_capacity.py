@@ -11,10 +11,10 @@ import pytest
 
 from gitops.cli.plan_text import text
 from gitops.plan import planner
-from gitops.plan.report import Report, Room
+from gitops.plan.report import Report, WindowCapacity
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import comment
-from gitops.times import Times
+from gitops.times import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from tests.gitops.fleet import MERGE, Fleet
@@ -24,7 +24,7 @@ CANARY = {"tier": "canary"}
 MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}
 
 
-def room(report: Report) -> Room | None:
+def room(report: Report) -> WindowCapacity | None:
     """Of the step that waits for the calendar."""
     (found,) = [step.room for step in report.steps if step.at]
     return found
@@ -69,14 +69,14 @@ def report_of(
 def test_batches_bake_and_deadlines_count(policy: object, minutes: int) -> None:
     """Two levels of each of five instances, with the progress deadline for each level: nothing is recorded."""
     found = room(report_of({"duration": "2h"}, policy))
-    assert found == Room(timedelta(hours=2), timedelta(minutes=minutes))
+    assert found == WindowCapacity(timedelta(hours=2), timedelta(minutes=minutes))
     assert found.is_enough is (minutes <= 120)
 
 
 def test_what_is_left_of_a_window_is_counted_to_its_last_start() -> None:
     """In the cutoff nothing is started."""
     found = room(report_of({"duration": "2h", "cutoff": "90m"}, {"shape": {"linear": {"n": 2}}}))
-    assert found == Room(timedelta(minutes=30), timedelta(hours=1))
+    assert found == WindowCapacity(timedelta(minutes=30), timedelta(hours=1))
     assert not found.is_enough
 
 
@@ -85,7 +85,7 @@ def test_of_several_windows_the_one_counts_that_closes_first() -> None:
     deny = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 10 * * 1"}, "duration": "8h"}
     closes = {**deny, "selector": {"instances": {"matchLabels": CANARY}}}
     found = report_of({"duration": "2h"}, {"shape": {"linear": {"n": 5}}}, closes=closes)
-    assert room(found) == Room(timedelta(hours=1), timedelta(minutes=20))
+    assert room(found) == WindowCapacity(timedelta(hours=1), timedelta(minutes=20))
 
 
 def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
@@ -129,7 +129,7 @@ def test_a_wave_waits_for_approvals_after_those_before_it_and_no_others() -> Non
 def test_all_forms_tell_it() -> None:
     report = report_of({"duration": "15m"}, {"shape": {"linear": {"n": 5}}})
     said = "window open for 15m, needs 20m at most: too short, what is left goes on when it opens again"
-    assert said in " ".join(click.unstyle(" ".join(text(report, Times(utc=True)))).split())
+    assert said in " ".join(click.unstyle(" ".join(text(report, TimeFormat(utc=True)))).split())
     assert said in comment(report)
     (step,) = [step for step in as_json(report)["steps"] if step["at"]]
     assert step["window"] == {"open": 900, "needs": 1200, "recorded": False, "enough": False}
@@ -160,7 +160,7 @@ def moved(fleet: Fleet, **rules: Any) -> None:
     fleet.step()
 
 
-def planned_now(fleet: Fleet) -> Room | None:
+def planned_now(fleet: Fleet) -> WindowCapacity | None:
     fleet.push("three", monday={**MONDAY, "duration": "2h"})
     return room(fleet.call(planner.against(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL)))
 
@@ -169,10 +169,10 @@ def test_what_is_recorded_counts_before_deadlines() -> None:
     """The last move took four minutes, whenever what it left alone was made; of an instance that lost its health since nothing is known."""
     with Fleet(names=("a",), more=[FIXED]) as fleet:
         moved(fleet)
-        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
+        assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
         fleet.ready("a", ready=False)
         fleet.step()
-        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=20))
+        assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=20))
 
 
 def test_what_was_written_since_is_not_what_took_so_long() -> None:
@@ -183,7 +183,7 @@ def test_what_was_written_since_is_not_what_took_so_long() -> None:
         fleet.request("PATCH", f"{path}?fieldManager=kubectl-edit", {"data": {"a": "c"}}, MERGE)
         fleet.step(timedelta(minutes=1))
         assert fleet.request("GET", path)["data"] == {"a": "b"}
-        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=20))
+        assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=20))
 
 
 def test_what_lost_its_health_while_it_baked_says_nothing_of_the_next_time() -> None:
@@ -194,4 +194,4 @@ def test_what_lost_its_health_while_it_baked_says_nothing_of_the_next_time() -> 
             fleet.ready("a", ready=ready)
             fleet.step()
         assert fleet.waits() == {"a": "Settled"}
-        assert planned_now(fleet) == Room(timedelta(hours=2), timedelta(minutes=50))
+        assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=50))

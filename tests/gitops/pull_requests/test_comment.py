@@ -8,34 +8,34 @@ from hashlib import sha256
 
 import pytest
 
-from gitops.forge.commit_status import Verdict
+from gitops.forge.commit_status import ReviewVerdict
 from gitops.forge.port import Comment, PullState
-from gitops.plan.report import Action, Change, Difference, Report
+from gitops.plan.report import FieldDiff, PlannedAction, PlannedChange, Report
 from gitops.plan.report_markdown import GITHUB
 from gitops.pull_requests import comment
-from gitops.pull_requests.comment import Commits
+from gitops.pull_requests.comment import ReviewedCommits
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 
-COMMITS = Commits("a" * 40, "b" * 40, "b" * 40)
+COMMITS = ReviewedCommits("a" * 40, "b" * 40, "b" * 40)
 
 
 def seal(text: str) -> str:
     return sha256(f"token {text}".encode()).hexdigest()[:32]
 
 
-def change(number: int, action: Action = Action.UPDATE) -> Change:
+def change(number: int, action: PlannedAction = PlannedAction.UPDATE) -> PlannedChange:
     key = ObjectKey("", "ConfigMap", "prod", f"app-{number}")
-    return Change(
-        action, key, "ConfigMap", key._replace(kind="Link"), diff=(Difference("data.a", number, "\u00fc" * 90),)
+    return PlannedChange(
+        action, key, "ConfigMap", key._replace(kind="Link"), diff=(FieldDiff("data.a", number, "\u00fc" * 90),)
     )
 
 
-def report(*changes: Change) -> Report:
+def report(*changes: PlannedChange) -> Report:
     return Report("platform", "a" * 40, datetime(2026, 11, 20, 12, 5, tzinfo=UTC), "b" * 40, changes=changes)
 
 
-def written(of: Report, commits: Commits = COMMITS, target: str = "main") -> str:
+def written(of: Report, commits: ReviewedCommits = COMMITS, target: str = "main") -> str:
     return comment.sealed(comment.written(of, commits, target, limit=GITHUB, version="1.2.3"), seal)
 
 
@@ -49,8 +49,8 @@ def test_all_of_it_is_within_the_limit_whatever_stands_beside_the_plan() -> None
 
 def test_it_is_known_again_by_each_of_its_commits_and_as_it_was_written() -> None:
     body = written(report(change(1)))
-    assert comment.verdict_of(body, COMMITS, seal) is Verdict.SUCCESS
-    assert comment.verdict_of(body.replace("\n", "  \r\n") + "\r\n", COMMITS, seal) is Verdict.SUCCESS
+    assert comment.verdict_of(body, COMMITS, seal) is ReviewVerdict.SUCCESS
+    assert comment.verdict_of(body.replace("\n", "  \r\n") + "\r\n", COMMITS, seal) is ReviewVerdict.SUCCESS
     for other in ({"head": "d" * 40}, {"base": "d" * 40}, {"tip": "d" * 40}):
         assert comment.verdict_of(body, replace(COMMITS, **other), seal) is None
     assert comment.verdict_of(body.replace("1 update", "no changes"), COMMITS, seal) is None
@@ -64,21 +64,23 @@ def test_it_is_known_again_by_each_of_its_commits_and_as_it_was_written() -> Non
     ("wrong", "said"),
     [
         ({"problems": (Problem("a.yaml", 1, "", "is wrong"),)}, "1 problem"),
-        ({"changes": (change(1), change(2, Action.FAILED))}, "1 problem"),
-        ({"changes": (change(1, Action.FAILED),), "problems": (Problem("a.yaml", 1, "", "x"),)}, "2 problems"),
+        ({"changes": (change(1), change(2, PlannedAction.FAILED))}, "1 problem"),
+        ({"changes": (change(1, PlannedAction.FAILED),), "problems": (Problem("a.yaml", 1, "", "x"),)}, "2 problems"),
     ],
 )
 def test_what_is_wrong_is_a_failure(wrong: dict[str, object], said: str) -> None:
     found = replace(report(), **wrong)  # type: ignore[arg-type]
-    assert (comment.verdict(found), comment.summary(found, COMMITS)) == (Verdict.FAILURE, said)
-    assert comment.verdict_of(written(found), COMMITS, seal) is Verdict.FAILURE
+    assert (comment.verdict(found), comment.summary(found, COMMITS)) == (ReviewVerdict.FAILURE, said)
+    assert comment.verdict_of(written(found), COMMITS, seal) is ReviewVerdict.FAILURE
 
 
 def test_the_state_says_what_happens_in_a_few_words() -> None:
-    found = report(*(change(number, action) for number, action in enumerate(Action) if action is not Action.FAILED))
+    found = report(
+        *(change(number, action) for number, action in enumerate(PlannedAction) if action is not PlannedAction.FAILED)
+    )
     assert comment.summary(found, COMMITS) == "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 delete, 1 unknown"
     assert comment.summary(report(), replace(COMMITS, tip="c" * 40)) == "stale: no changes"
-    assert comment.verdict(found) is Verdict.SUCCESS
+    assert comment.verdict(found) is ReviewVerdict.SUCCESS
 
 
 def test_ours_are_those_that_begin_with_our_mark_and_that_we_wrote() -> None:
@@ -96,7 +98,7 @@ def test_ours_are_those_that_begin_with_our_mark_and_that_we_wrote() -> None:
 def test_why_there_is_no_plan_means_nothing_but_itself() -> None:
     body = comment.sealed(comment.refused("platform", COMMITS, "<b>@all</b> `x`"), seal)
     assert body.splitlines()[-1] == "`` <b>@all</b> `x` ``"
-    assert comment.verdict_of(body, COMMITS, seal) is Verdict.ERROR
+    assert comment.verdict_of(body, COMMITS, seal) is ReviewVerdict.ERROR
 
 
 def test_the_last_word_is_said_once() -> None:

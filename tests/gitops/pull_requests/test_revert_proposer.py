@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gitops.forge.connect import Place
-from gitops.pull_requests.revert import Proposal, proposal
-from gitops.pull_requests.revert_proposer import FIRST_WAIT, Proposer, _pushing
-from gitops.reconcile.context import Pass
-from gitops.rollouts.state import Halt, Target
-from gitops.source import Branch, Credentials, Head, Mirror, Ref, Tag, Tip
-from gitops.source import Target as Repository
+from gitops.forge.connect import ForgeProject
+from gitops.pull_requests.revert import RevertProposal, proposal
+from gitops.pull_requests.revert_proposer import FIRST_WAIT, RevertProposer, _pushing
+from gitops.reconcile.context import ReconcileResult
+from gitops.rollouts.state import Halt, TargetRevision
+from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, Ref, TagRef, Tip
+from gitops.source import SourceTarget as Repository
 from gitops.source_config import SourceConfig
-from renderer.errors import Origin
+from renderer.errors import SourceLocation
 from renderer.identity import GroupKind
 from tests.controlplane.waiting import until
 from tests.gitops.fleet import GROUP, Fleet
@@ -68,7 +68,7 @@ class Story:
     work: Work
     tmp_path: Path
     kind: str = "github"
-    ref: Ref = field(default_factory=lambda: Branch("main"))
+    ref: Ref = field(default_factory=lambda: BranchRef("main"))
     has_forge: bool = True
     notices: list[str] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class Story:
         self.token = self.tmp_path / "token"
         self.token.write_text(f"{TOKEN}\n")
 
-    def halt(self, **policy: Any) -> Pass:
+    def halt(self, **policy: Any) -> ReconcileResult:
         self.fleet.start(webapps={**POLICY, **policy})
         self.fleet.push("bad")
         self.fleet.move("bad", rounds=3, except_for=["i1"])
@@ -85,13 +85,13 @@ class Story:
         assert self.fleet.rollout().halts
         return found
 
-    def propose(self, found: Pass) -> str:
+    def propose(self, found: ReconcileResult) -> str:
         """What the record of the rollout says of it after the next pass; "" where nothing is told."""
 
         async def go() -> None:
             told = asyncio.Event()
             async with self.forge.serving() as forge:
-                proposer = Proposer(
+                proposer = RevertProposer(
                     self.fleet.cluster, self.fleet.clock, lambda *one: self.notices.append(": ".join(one)), told.set
                 )
                 proposer.configure([self._config(forge.url)], {"platform": self._mirror})
@@ -111,7 +111,7 @@ class Story:
         return Mirror(Repository(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
 
     def _config(self, api: str) -> SourceConfig:
-        place = Place.of("", self.token, kind=self.kind, api=api, project="acme/platform")
+        place = ForgeProject.of("", self.token, kind=self.kind, api=api, project="acme/platform")
         return SourceConfig("platform", self._mirror.target, forge=place if self.has_forge else None)
 
     @property
@@ -140,7 +140,7 @@ def story(fleet: GitFleet, work: Work, tmp_path: Path) -> Story:
 
 
 @pytest.mark.parametrize("kind", ["github", "gitea", "gitlab"])
-@pytest.mark.parametrize("ref", [Branch("main"), Head()], ids=["branch", "default"])
+@pytest.mark.parametrize("ref", [BranchRef("main"), DefaultBranchRef()], ids=["branch", "default"])
 def test_one_pull_request_that_takes_it_back(fleet: GitFleet, work: Work, tmp_path: Path, kind: str, ref: Ref) -> None:
     """Its tree is that of what completed; it is told wherever the halt is told, and a process that is started anew finds it again."""
     story = Story(fleet, work, tmp_path, kind, ref)
@@ -172,7 +172,7 @@ def test_it_is_told_once_as_an_event_and_a_notification(story: Story) -> None:
     """The words are those of the vocabulary: the rollout is `Halted`."""
     told: list[tuple[str, str]] = []
     found = story.halt()
-    story.fleet.reconciler.announced = lambda some: told.extend((str(one.word), one.message) for one in some)
+    story.fleet.reconciler.on_transitions = lambda some: told.extend((str(one.word), one.message) for one in some)
     revert = story.propose(found)
     story.fleet.step()
     assert told == [("Halted", f"r2: {revert}")]
@@ -296,7 +296,7 @@ def test_a_history_that_was_rewritten(story: Story, since: bool, is_known: bool)
 def test_a_source_that_follows_no_branch(story: Story) -> None:
     found = story.halt()
     story.work.git("tag", "v1")
-    story.ref = Tag("v1")
+    story.ref = TagRef("v1")
     assert story.propose(found) == (
         "no revert is proposed: source platform follows tag v1, not a branch; revert where it is made"
     )
@@ -371,7 +371,7 @@ def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_change
 
         counts: list[int] = []
         async with story.forge.serving() as forge:
-            proposer = Proposer(story.fleet.cluster, story.fleet.clock, lambda *_: None)
+            proposer = RevertProposer(story.fleet.cluster, story.fleet.clock, lambda *_: None)
             for has_forge in (False, False, True):
                 story.has_forge = has_forge
                 proposer.configure([story._config(forge.url)], {"platform": story._mirror})
@@ -393,7 +393,7 @@ def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_nam
     rollout = f"links.{GROUP}"
     (kind,), (halt,) = found.bundle.definitions, found.propagation.states[rollout].halts
     named = found.bundle.definitions[kind]
-    shorter = {GroupKind("other.test", "Link"): replace(named, name="links", origin=Origin("other.json", 1))}
+    shorter = {GroupKind("other.test", "Link"): replace(named, name="links", origin=SourceLocation("other.json", 1))}
     bundle = replace(found.bundle, definitions={**shorter, kind: named})
     told = proposal(replace(found, bundle=bundle, plan=replace(found.plan, sets=found.plan.sets * 6)), rollout, halt)
     assert told
@@ -403,23 +403,25 @@ def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_nam
 @pytest.mark.parametrize(
     ("completed", "target", "why"),
     [
-        (None, Target(2, "b" * 40), "nothing completed before r2"),
-        (Target(2, "b" * 40), Target(3, "c" * 40, reverts=1), "r3 goes back already, to what r1 was"),
-        (Target(1), Target(2, "b" * 40), "it is not recorded which commits brought these revisions"),
-        (Target(1, "a" * 40), Target(2), "it is not recorded which commits brought these revisions"),
-        (Target(1, "a" * 40), Target(2, "b" * 40), ""),
+        (None, TargetRevision(2, "b" * 40), "nothing completed before r2"),
+        (TargetRevision(2, "b" * 40), TargetRevision(3, "c" * 40, reverts=1), "r3 goes back already, to what r1 was"),
+        (TargetRevision(1), TargetRevision(2, "b" * 40), "it is not recorded which commits brought these revisions"),
+        (TargetRevision(1, "a" * 40), TargetRevision(2), "it is not recorded which commits brought these revisions"),
+        (TargetRevision(1, "a" * 40), TargetRevision(2, "b" * 40), ""),
     ],
 )
-def test_what_there_is_nothing_to_revert_to_is_not_proposed(completed: Target | None, target: Target, why: str) -> None:
+def test_what_there_is_nothing_to_revert_to_is_not_proposed(
+    completed: TargetRevision | None, target: TargetRevision, why: str
+) -> None:
     halt = Halt(target.revision, TEN, "levelgate", "1 of 4 failed")
-    assert Proposal("links.g.test", "platform", "link.json", halt, target, completed, (), ()).impossible == why
+    assert RevertProposal("links.g.test", "platform", "link.json", halt, target, completed, (), ()).impossible == why
 
 
 @pytest.mark.parametrize("url", ["https://git.example.com/acme/platform", "git@git.example.com:acme/platform"])
 def test_a_branch_is_pushed_by_http_in_the_name_of_the_forge(tmp_path: Path, url: str) -> None:
     """The token of the source may be one that only reads; who the server is stays the same."""
     own = Credentials(tmp_path / "own", "robot", ca_file=tmp_path / "ca")
-    place = Place.of(url, tmp_path / "forge", kind="gitea")
+    place = ForgeProject.of(url, tmp_path / "forge", kind="gitea")
     pushing = _pushing(SourceConfig("platform", Repository(url), own, forge=place), place)
     assert pushing == (replace(own, token_file=place.token_file) if url.startswith("https") else own)
 
@@ -429,7 +431,7 @@ def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.Lo
 
     async def go() -> None:
         async with story.forge.serving() as forge:
-            proposer = Proposer(
+            proposer = RevertProposer(
                 story.fleet.cluster, story.fleet.clock, lambda *one: story.notices.append(": ".join(one))
             )
             proposer.configure([story._config(forge.url)], {})  # of a source without a mirror
@@ -457,8 +459,8 @@ def test_no_value_of_a_secret_stands_in_it_and_no_word_means_anything(
         for node in one.nodes:
             if node.blocked and node.blocked.reason.is_failure:
                 object.__setattr__(node.blocked, "message", hostile)
-        if one.stays and one.stays.reason.is_failure:
-            object.__setattr__(one.stays, "message", hostile)
+        if one.not_moved and one.not_moved.reason.is_failure:
+            object.__setattr__(one.not_moved, "message", hostile)
     story.propose(found)
     (pull,) = story.forge.pulls.values()
     assert CANARY not in pull.body

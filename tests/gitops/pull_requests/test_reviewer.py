@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from gitops.forge import rest
-from gitops.forge.connect import Place, UnknownForge
+from gitops.forge.connect import ForgeProject, UnknownForge
 from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
 from gitops.plan import planner
 from gitops.plan.isolated_process import OUT_OF_MEMORY, ending, lacks_memory, planned, planned_apart
 from gitops.plan.report import Report
-from gitops.pull_requests.comment import Commits
+from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
-from gitops.source import Limits, Mirror, Target
+from gitops.source import Mirror, ReadLimits, SourceTarget
 from tests.gitops.fleet import StillClock
 from tests.gitops.plan.commonmark import outside_of_code
 from tests.gitops.plan.forges import BOT, TOKEN, FakeForge, Pull, Refusal
@@ -53,7 +53,7 @@ class Review:
     def __init__(self, repository: Repository, kind: str) -> None:
         self.repository, self.forge, self.clock = repository, FakeForge(kind), StillClock()
         self.notices: list[tuple[int, str]] = []
-        self.limits, self.cache, self.interval = Limits(), repository.path.parent / "cache", timedelta(minutes=1)
+        self.limits, self.cache, self.interval = ReadLimits(), repository.path.parent / "cache", timedelta(minutes=1)
         self.token = repository.path.parent / "token"
         self.token.write_text(f"{TOKEN}\n")
         repository.commit(config("a"))
@@ -82,11 +82,11 @@ class Review:
 
         async def go() -> None:
             async with self.forge.serving() as forge:
-                where = Place.of(
+                where = ForgeProject.of(
                     str(self.repository.path), self.token, kind=forge.kind, api=forge.url, project="acme/platform"
                 )
                 found, rest = where.connect(self.clock)
-                mirror = Mirror(Target(str(self.repository.path)), self.cache, limits=self.limits)
+                mirror = Mirror(SourceTarget(str(self.repository.path)), self.cache, limits=self.limits)
                 told: Forge = found
                 reviewer = Reviewer(
                     told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), planned
@@ -197,7 +197,7 @@ def test_only_heads_of_what_is_open_are_kept(on_github: Review) -> None:
 
 
 def test_a_head_that_is_too_large_is_told_and_fetched_once(on_github: Review) -> None:
-    on_github.limits = Limits(repository=60_000)
+    on_github.limits = ReadLimits(repository=60_000)
     head = on_github.pull({f"{number}.bin": os.urandom(500).hex() for number in range(120)})
 
     async def looked(reviewer: Reviewer) -> None:
@@ -259,7 +259,7 @@ def test_a_head_that_is_pushed_over_while_it_is_planned_is_planned_next(on_githu
     async def raced(reviewer: Reviewer) -> None:
         planned = reviewer._plan
 
-        async def pushed_over(commits: Commits) -> Report:
+        async def pushed_over(commits: ReviewedCommits) -> Report:
             nonlocal second
             report = await planned(commits)
             second = second or on_github.pull({**config("c"), **config("d")})
@@ -701,7 +701,7 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
     ],
 )
 def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: str, api: str, project: str) -> None:
-    place = Place.of(url, tmp_path, kind=kind)
+    place = ForgeProject.of(url, tmp_path, kind=kind)
     assert (place.api, place.project) == (api, project)
 
 
@@ -720,12 +720,12 @@ def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: 
 )
 def test_where_a_token_may_not_go_is_refused_without_telling_one(tmp_path: Path, url: str, api: str, why: str) -> None:
     with pytest.raises(UnknownForge, match=why) as refused:
-        Place.of(url, tmp_path, kind="gitea", api=api)
+        ForgeProject.of(url, tmp_path, kind="gitea", api=api)
     assert "s3cret" not in str(refused.value)
 
 
 def test_which_forge_it_is_has_to_be_said_otherwise(tmp_path: Path) -> None:
     with pytest.raises(UnknownForge, match="Say github, gitlab or gitea"):
-        Place.of("https://git.example.com/acme/platform", tmp_path)
+        ForgeProject.of("https://git.example.com/acme/platform", tmp_path)
     with pytest.raises(UnknownForge, match="--project"):
-        Place.of("/srv/platform", tmp_path, kind="gitea")
+        ForgeProject.of("/srv/platform", tmp_path, kind="gitea")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.notable_changes import news
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.tally import StateCounts
 from renderer.catalog.catalog import follow
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
@@ -60,12 +60,12 @@ def brought_about(fleet: Fleet, manifest: Mapping[str, Any]) -> None:
     assert later
     fleet.catalog = later
     assert fleet.reconciler.accept([fleet.state]) == frozenset({key})
-    found = fleet.call(fleet.reconciler.part([key]))
-    assert isinstance(found, Pass)
+    found = fleet.call(fleet.reconciler.reconcile_roots([key]))
+    assert isinstance(found, ReconcileResult)
     assert found.changed
     assert list(news(None, found)) == []
-    assert str(Tally.of_all(found.ledger)).startswith("settled ")
-    fleet.call(fleet.reconciler.tell())
+    assert str(StateCounts.of_all(found.ledger)).startswith("settled ")
+    fleet.call(fleet.reconciler.report_sources())
 
 
 @pytest.mark.parametrize("kind", ["Link", "ConfigMap"])

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
@@ -23,11 +23,11 @@ from tests.scenarios.definitions import chain, config_map, link
 
 GROUP, HERE = "g.test", "default"
 FAULTS = (
-    Fault(Refuse(403), verb="patch", name="denied"),
-    Fault(Refuse(500), verb="patch", name="broken"),
-    Fault(Refuse(403), verb="delete", name="gone"),
-    Fault(Refuse(422), verb="patch", name="one-b"),
-    Fault(Refuse(400), verb="patch", name="two-a"),
+    InjectedFault(Refuse(403), verb="patch", name="denied"),
+    InjectedFault(Refuse(500), verb="patch", name="broken"),
+    InjectedFault(Refuse(403), verb="delete", name="gone"),
+    InjectedFault(Refuse(422), verb="patch", name="one-b"),
+    InjectedFault(Refuse(400), verb="patch", name="two-a"),
 )
 
 
@@ -49,7 +49,7 @@ class World:
     """A server that counts the writes of each object, and a process that works on it."""
 
     def __init__(self) -> None:
-        self.door = Faulty(Sandbox().answer)
+        self.door = FaultInjector(Sandbox().answer)
         self.writes: Counter[str] = Counter()
         self.cluster = cluster_of(self._answer)
         self.reconciler = Reconciler(self.cluster, "0.1.0", VirtualClock(START), LOCAL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from renderer.identity import ObjectKey
 from tests.circles import circles
 from tests.gitops.fleet import GROUP, Fleet
@@ -18,10 +18,10 @@ def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:
             for _ in range(12):
                 fleet.step()
                 fleet.ready(*fleet.at("two"))
-                part = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", "i0")]))
-                assert isinstance(part, Pass)
-                fleet.call(fleet.reconciler.grant())
-                fleet.call(fleet.reconciler.tell())
+                part = fleet.call(fleet.reconciler.reconcile_roots([ObjectKey(GROUP, "Link", "default", "i0")]))
+                assert isinstance(part, ReconcileResult)
+                fleet.call(fleet.reconciler.reconcile_grants())
+                fleet.call(fleet.reconciler.report_sources())
             assert fleet.at("two")
             del part
     assert not found

@@ -9,9 +9,18 @@ import pytest
 
 from applier.causes import Reason
 from gitops.cli.progress import standing, under_way
-from gitops.reconcile.context import Pass
-from gitops.reconcile.notable_changes import Failed, Halted, Held, Overridden, Settled, WaveOver, Wrong, news
-from gitops.reconcile.tally import Tally
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.notable_changes import (
+    InstanceSettled,
+    InstancesFailed,
+    InstancesHeld,
+    ProblemFound,
+    RolloutHalted,
+    WaveSettled,
+    WindowOverridden,
+    news,
+)
+from gitops.reconcile.tally import StateCounts
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
@@ -28,7 +37,9 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def heard(fleet: Fleet, before: Pass, after: timedelta = timedelta()) -> tuple[Pass, list[object]]:
+def heard(
+    fleet: Fleet, before: ReconcileResult, after: timedelta = timedelta()
+) -> tuple[ReconcileResult, list[object]]:
     found = fleet.step(after)
     return found, list(news(before, found))
 
@@ -41,8 +52,8 @@ def test_an_instance_that_settles_and_the_wave_that_is_over_with_it(fleet: Fleet
     fleet.ready("a")
     second, told = heard(fleet, first)
     over = told.pop()
-    assert [one.instance.name for one in told if isinstance(one, Settled)] == ["a"]
-    assert isinstance(over, WaveOver)
+    assert [one.instance.name for one in told if isinstance(one, InstanceSettled)] == ["a"]
+    assert isinstance(over, WaveSettled)
     assert (over.rollout, over.wave.name, over.following) == (ROLLOUT, "canary", "prod")
     assert heard(fleet, second)[1] == []
 
@@ -53,11 +64,13 @@ def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) ->
     fleet.push("two", hours=HOURS)
     first, told = heard(fleet, before)
     (held,) = told
-    assert isinstance(held, Held)
+    assert isinstance(held, InstancesHeld)
     assert [key.name for key in held.instances] == ["a", "b", "c"]
     assert held.cause.message.startswith("waits for window hours (CHG-1), opens 2026-11-23T08:00Z")
     assert heard(fleet, first, timedelta(hours=1))[1] == []
-    assert str(Tally.of_all(first.ledger)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
+    assert (
+        str(StateCounts.of_all(first.ledger)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
+    )
 
 
 def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
@@ -65,7 +78,7 @@ def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
     before = fleet.step()
     fleet.push("two")
     (held,) = heard(fleet, before)[1]
-    assert isinstance(held, Held)
+    assert isinstance(held, InstancesHeld)
     assert ([key.name for key in held.instances], held.node) == (["a"], "app")
 
 
@@ -73,8 +86,8 @@ def test_a_halt(fleet: Fleet) -> None:
     fleet.push("two")
     before = fleet.step()
     _, told = heard(fleet, before, timedelta(minutes=11))
-    assert Halted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
-    assert not [one for one in told if isinstance(one, WaveOver)]
+    assert RolloutHalted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
+    assert not [one for one in told if isinstance(one, WaveSettled)]
 
 
 def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
@@ -83,7 +96,7 @@ def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
     fleet.plain["broken"] = {"apiVersion": "v1"}
     fleet.push("one")
     first, told = heard(fleet, before)
-    assert told == [Wrong("platform", next(str(one) for one in first.problems))]
+    assert told == [ProblemFound("platform", next(str(one) for one in first.problems))]
     assert "broken.json" in str(told)
     assert heard(fleet, first)[1] == []
 
@@ -95,10 +108,10 @@ def test_instances_that_cannot_be_rendered_are_told_once_for_the_same_reason() -
     with Fleet(names=("a", "b"), more=[{"id": "count", "template": manifest}]) as fleet:
         fleet.push("one")
         first, told = heard(fleet, fleet.step())
-        (failed,) = [one for one in told if isinstance(one, Failed)]
+        (failed,) = [one for one in told if isinstance(one, InstancesFailed)]
         assert ([key.name for key in failed.instances], failed.node) == (["a", "b"], "count")
         assert (failed.cause.reason, "'one' is not an int" in failed.cause.message) == (Reason.RENDER_FAILED, True)
-        assert not [one for one in heard(fleet, first)[1] if isinstance(one, Failed)]
+        assert not [one for one in heard(fleet, first)[1] if isinstance(one, InstancesFailed)]
 
 
 def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
@@ -107,7 +120,7 @@ def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
     fleet.push("one")
     found, told = heard(fleet, before)
     assert [one.error for one in found.results if one.error]
-    assert not [one for one in told if isinstance(one, Failed)]
+    assert not [one for one in told if isinstance(one, InstancesFailed)]
 
 
 def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
@@ -118,10 +131,10 @@ def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
     until = (SATURDAY + timedelta(hours=1)).isoformat()
     fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until)
     first, told = heard(fleet, before)
-    past = [one.decision for one in told if isinstance(one, Overridden)]
+    past = [one.decision for one in told if isinstance(one, WindowOverridden)]
     assert {(one.by, one.why) for one in past} == {("kubectl-annotate", "INC-7")}
     assert "update Deployment.apps/default/a-app past window hours (CHG-1)" in {one.subject for one in past}
-    assert not [one for one in heard(fleet, first)[1] if isinstance(one, Overridden)]
+    assert not [one for one in heard(fleet, first)[1] if isinstance(one, WindowOverridden)]
 
 
 def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
@@ -131,7 +144,7 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     found = fleet.step()
     state = found.propagation.states[ROLLOUT]
     assert under_way(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
-    assert standing(Tally.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+    assert standing(StateCounts.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
     fleet.move("two")
     assert under_way(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
 
@@ -144,8 +157,8 @@ def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: Fleet
     fleet.settle()
     before = fleet.step()
     fleet.ready("b")
-    found = fleet.call(fleet.reconciler.part([ObjectKey(GROUP, "Link", "default", "b")]))
-    assert isinstance(found, Pass)
-    assert list(news(before, found)) == [Settled(ObjectKey(GROUP, "Link", "default", "b"))]
+    found = fleet.call(fleet.reconciler.reconcile_roots([ObjectKey(GROUP, "Link", "default", "b")]))
+    assert isinstance(found, ReconcileResult)
+    assert list(news(before, found)) == [InstanceSettled(ObjectKey(GROUP, "Link", "default", "b"))]
     _, told = heard(fleet, found)
-    assert [one for one in told if isinstance(one, Settled)] == []
+    assert [one for one in told if isinstance(one, InstanceSettled)] == []

@@ -16,11 +16,11 @@ from applier.sandbox.server import Sandbox
 from gitops import source_config
 from gitops.clock import SystemClock
 from gitops.daemon.follower import Follower
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.records.source_record import SourceRecord
-from gitops.source import Versions
-from gitops.source.version_range import Range
+from gitops.source import VersionRef
+from gitops.source.version_range import VersionRange
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.source.real_git import Work
@@ -54,7 +54,7 @@ class World:
             f"platform={self.url or self.work.path}", ref="" if is_range else self.ref, path=path
         )
         if is_range:
-            versions = Versions(Range.parse(self.ref.removeprefix("semver:")))
+            versions = VersionRef(VersionRange.parse(self.ref.removeprefix("semver:")))
             source = replace(source, target=replace(source.target, ref=versions))
         source = replace(source, require_plan=self.require_plan, adoption=self.adoption)
         stop = asyncio.Event()
@@ -70,7 +70,7 @@ class World:
     def _notice(self, _: str, text: str) -> None:
         self.notices.append(text)
 
-    async def settle(self) -> Pass:
+    async def settle(self) -> ReconcileResult:
         """Until nothing changes any more; the server is asked once."""
         self.follower.poll("platform")
         states = await self.follower.fetch()

@@ -6,7 +6,7 @@ import pytest
 
 from applier.read.observe import FEW
 from gitops.reconcile.sources import state_of
-from gitops.source import Snapshot, Target
+from gitops.source import SourceSnapshot, SourceTarget
 from gitops.source.snapshot import File
 from tests.properties.platform import Platform
 
@@ -34,8 +34,8 @@ spec: {kind: Deny, timeZone: UTC, schedule: {cron: "0 9 * * *"}, duration: 1h}
 def test_a_commit_that_wants_nothing_deletes_nothing(files: dict[str, str], path_exists: bool, held: str) -> None:
     """Rule 12, threat 24. What cannot be read protects its own."""
     found = {name: File(name, text.encode()) for name, text in files.items()}
-    snapshot = Snapshot("c0ffee0".ljust(40, "0"), "", found, (), path_exists, "subject", "Ada", None)
-    hold = state_of("platform", Target("/platform"), snapshot).hold
+    snapshot = SourceSnapshot("c0ffee0".ljust(40, "0"), "", found, (), path_exists, "subject", "Ada", None)
+    hold = state_of("platform", SourceTarget("/platform"), snapshot).hold
     assert held in hold
     assert bool(hold) is bool(held)
 

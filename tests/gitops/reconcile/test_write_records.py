@@ -9,13 +9,13 @@ from typing import cast
 
 import pytest
 
-from applier.causes import Happening
+from applier.causes import EventReason
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, Invalid, StaleWrite, Unavailable
 from applier.execute.results import Answer, Result
 from gitops.leadership import NotLeading
 from gitops.reconcile import write_records
-from gitops.reconcile.write_records import MOST_EVENTS, Due, RecordWriter, dropped, stored
+from gitops.reconcile.write_records import MOST_EVENTS, RecordUpdate, RecordWriter, record_deletion, record_update
 from gitops.records.transitions import Transition
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
@@ -28,7 +28,7 @@ def key(name: str) -> ObjectKey:
 
 
 def transition(name: str) -> Transition:
-    return Transition(Happening.SETTLED, name, key(name), "g.test/v1", "u", "platform", "c")
+    return Transition(EventReason.SETTLED, name, key(name), "g.test/v1", "u", "platform", "c")
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Lab:
             self.loop.run_until_complete(self.records.underway.end(0.0))
             self.loop.close()
 
-    def due(self, name: str, takes: float = 0.01, *errors: ClusterError) -> Due:
+    def due(self, name: str, takes: float = 0.01, *errors: ClusterError) -> RecordUpdate:
         """A record that takes so long to be written, and fails with these at first."""
         pending = list(errors)
 
@@ -101,7 +101,7 @@ class Lab:
                 raise pending.pop(0)
             return {"kind": "Link", "metadata": {"name": name}}
 
-        return Due(Result(key(name), key(name), "status"), write, (transition(name),))
+        return RecordUpdate(Result(key(name), key(name), "status"), write, (transition(name),))
 
 
 def names(answers: Sequence[Answer]) -> list[str]:
@@ -221,6 +221,6 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
     metadata = {"name": "applied-x-1", "namespace": OWN_NAMESPACE, "uid": "u"}
     record = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
     of_instance = {**record, "metadata": {**metadata, "annotations": {well_known.RECORD_OF: "g.test/Link/default/a"}}}
-    for due in (stored, dropped):
+    for due in (record_update, record_deletion):
         assert due(of_instance).result.set == ObjectKey("g.test", "Link", "default", "a")
         assert due(record).result.set == ObjectKey.of(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitops.records.instance_state import Standing
+from gitops.records.instance_state import InstanceState
 
 
 @pytest.mark.parametrize(("reason", "nodes"), [("ApplyFailed", ["map"]), ("ApprovalRequired", ["", "map"])])
@@ -12,7 +12,7 @@ def test_a_failure_is_told_by_its_node_alone_and_a_gate_by_the_instance_too(reas
     """A gate that both wait for is one of the rollout, where people look for who can open it."""
     rows = [{"reason": reason, "message": "why"}, {"reason": reason, "message": "why", "node": "map"}]
     metadata = {"name": "a", "namespace": "default"}
-    told = Standing.of(
+    told = InstanceState.of(
         {"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "status": {"levelgate": {"blocked": rows}}}
     )
     assert [one.node for one in told.causes] == nodes

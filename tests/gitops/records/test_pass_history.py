@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.errors import Invalid
 from applier.execute.results import Result
 from gitops.records import pass_history
-from gitops.records.pass_history import KEPT, LARGEST, MOST, Happened, noted, read
+from gitops.records.pass_history import KEPT, LARGEST, MOST, PassActivity, noted, read
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.state import Entry
+from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import OWN, Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
@@ -25,11 +25,11 @@ SHOP = ObjectKey("g.test", "Link", "prod", "shop")
 CHILD = ObjectKey("", "ConfigMap", "prod", "shop-config")
 
 
-def happened(*results: Result, holds: list[pass_history.Hold] | None = None) -> Happened:
-    return Happened(results, frozenset({SOURCE, SHOP}).__contains__, holds or ())
+def happened(*results: Result, holds: list[pass_history.Hold] | None = None) -> PassActivity:
+    return PassActivity(results, frozenset({SOURCE, SHOP}).__contains__, holds or ())
 
 
-def after(text: str, what: Happened, *, commit: str = "c1", state: str = "Settled", minutes: int = 0) -> str:
+def after(text: str, what: PassActivity, *, commit: str = "c1", state: str = "Settled", minutes: int = 0) -> str:
     return noted(text, what, commit=commit, state=state, now=NOON + timedelta(minutes=minutes))
 
 
@@ -55,12 +55,12 @@ def test_what_goes_with_an_instance_belongs_to_its_source() -> None:
     gone, its = SHOP._replace(name="gone"), CHILD._replace(name="gone-config")
     first = after("", happened(Result(SOURCE, gone, "deleted", 1)))
     second = after(first, happened(Result(gone, its, "deleted", 0, "config")), minutes=1)
-    assert read(second)[-1].deeds == (pass_history.Deed(str(gone), str(its), "deleted", 0, "config"),)
+    assert read(second)[-1].deeds == (pass_history.RecordedAction(str(gone), str(its), "deleted", 0, "config"),)
 
 
 def test_a_gate_is_met_once_and_waiting_for_ones_turn_is_no_gate() -> None:
-    window = Blocked(Reason.WINDOW_CLOSED, "waits for window hours")
-    pace = Blocked(Reason.PACE_REACHED, "8th of 8")
+    window = Cause(Reason.WINDOW_CLOSED, "waits for window hours")
+    pace = Cause(Reason.PACE_REACHED, "8th of 8")
     holds: list[pass_history.Hold] = [(SHOP, "database", window), (SHOP, "", pace)]
     first = after("", happened(holds=holds), state="Held")
     assert [one.reason for one in read(first)[0].met] == ["WindowClosed"]
@@ -79,7 +79,7 @@ def test_the_oldest_passes_go_where_the_record_has_room_for_fewer() -> None:
 
 
 def test_a_thousand_gates_are_told_once_as_far_as_there_is_room() -> None:
-    closed = Blocked(Reason.WINDOW_CLOSED, "waits")
+    closed = Cause(Reason.WINDOW_CLOSED, "waits")
     holds: list[pass_history.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(MOST + 200)]
     first = after("", happened(holds=holds), state="Held")
     assert len(read(first)[0].met) == MOST
@@ -102,13 +102,13 @@ def test_it_is_bounded_in_number_and_in_size() -> None:
 
 def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() -> None:
     """I7: sixty gates, refused writes and approvals, met one after the other and all still standing, cause no write at rest."""
-    closed = Blocked(Reason.WINDOW_CLOSED, "waits")
+    closed = Cause(Reason.WINDOW_CLOSED, "waits")
     holds: list[pass_history.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(KEPT + 10)]
     refused = [Result(SHOP, CHILD._replace(name=f"i{n}"), "updated", error=Invalid("no")) for n in range(KEPT + 10)]
-    words = [Entry(NOON, "approved", "commit c1", "ada")]
+    words = [DecisionRecord(NOON, "approved", "commit c1", "ada")]
     text = ""
     for number in range(KEPT + 10):
-        known = Happened(refused[: number + 1], frozenset({SHOP}).__contains__, holds[: number + 1], words)
+        known = PassActivity(refused[: number + 1], frozenset({SHOP}).__contains__, holds[: number + 1], words)
         text = after(text, known, minutes=number)
     assert len(read(text)) == KEPT
     assert {one.set for passed in read(text) for one in passed.met} == {str(key) for key, _, _ in holds}
@@ -129,7 +129,7 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def kept(fleet: Fleet) -> tuple[pass_history.Passed, ...]:
+def kept(fleet: Fleet) -> tuple[pass_history.PassRecord, ...]:
     return read(SourceRecord.read(fleet.request("GET", f"{OWN}/source-platform")).passes)
 
 

@@ -10,7 +10,7 @@ import pytest
 from applier.cluster import Cluster, Object
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.rollouts.state import Entry
+from gitops.rollouts.state import DecisionRecord
 from gitops.windows.window import LOCAL
 from tests.gitops.fleet import ROLLOUT, TEN, Fleet
 
@@ -26,7 +26,7 @@ def noted(fleet: Fleet) -> Object:
     return found
 
 
-def last(fleet: Fleet) -> Entry:
+def last(fleet: Fleet) -> DecisionRecord:
     return fleet.rollout().decisions[-1]
 
 
@@ -40,7 +40,7 @@ def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: Fleet) -> None
     assert noted(fleet) == {}
     assert fleet.waits() == {"i0": "Settled", "i1": "Settled", **dict.fromkeys(TEN[2:6], "Halted")}
     assert fleet.propagated("i2")[1] == "r2 is halted since 2026-11-20T12:00:00Z by ada: INC-7"
-    assert last(fleet) == Entry(fleet.clock.now(), "halted", "r2", "ada", "INC-7")
+    assert last(fleet) == DecisionRecord(fleet.clock.now(), "halted", "r2", "ada", "INC-7")
     fleet.clock.moment += timedelta(minutes=5)
     fleet.order(resume="INC-7 is over", requested_by="ada")
     assert fleet.move("two") == [["i2", "i3"], ["i4", "i5"]]
@@ -105,7 +105,7 @@ def test_what_cannot_be_done_is_refused_once(fleet: Fleet, order: dict[str, str]
     fleet.move("two", except_for=["i0"])
     fleet.order(**order)
     fleet.step()
-    assert last(fleet) == Entry(fleet.clock.now(), "refused", subject, "kubectl-annotate", why)
+    assert last(fleet) == DecisionRecord(fleet.clock.now(), "refused", subject, "kubectl-annotate", why)
     assert noted(fleet) == {}
     assert fleet.at("two") == ["i0"]
     version = fleet.request("GET", ROLLOUT)["metadata"]["resourceVersion"]

@@ -13,9 +13,9 @@ from applier.errors import StaleWrite
 from applier.kube import connect
 from gitops.records.installation import ensure_namespace
 from gitops.records.rollout_records import Rollouts
-from gitops.rollouts.queue_position import Ahead, Other
-from gitops.rollouts.state import Halt, State, WaveProgress
-from gitops.rollouts.state import Target as Revision
+from gitops.rollouts.queue_position import BlockingItem, WaveForecast
+from gitops.rollouts.state import Halt, RolloutState, WaveProgress
+from gitops.rollouts.state import TargetRevision as Revision
 from tests.gitops.fleet import MERGE, TEN, Fleet, commit_id
 
 
@@ -61,7 +61,7 @@ def test_one_that_does_not_become_ready_holds_the_second_half(fleet: Fleet) -> N
             "position": {"place": 9, "total": 10, "wave": "all", "shape": "exponential 2"},
         }
     ]
-    ahead = Ahead((Other("default/i3", "Progressing"),))
+    ahead = WaveForecast((BlockingItem("default/i3", "Progressing"),))
     assert fleet.rollout().waves == (
         WaveProgress("all", "exponential 2", 10, settled=3, moving=1, held=0, failed=0, limit=4, then=8, ahead=ahead),
     )
@@ -308,7 +308,7 @@ def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: Fl
 
 async def test_of_two_that_make_a_record_at_once_one_is_refused(kubeconfig: Path, namespace: str, fleet: Fleet) -> None:
     """Both have found none. What the first decided, perhaps a halt, stands; the second reads it and decides anew (I6)."""
-    first, second = (State(halts=(Halt(1, fleet.clock.now(), who, "INC-7"),)) for who in ("first", "second"))
+    first, second = (RolloutState(halts=(Halt(1, fleet.clock.now(), who, "INC-7"),)) for who in ("first", "second"))
     found = Rollouts()
     cluster = await connect(kubeconfig=str(kubeconfig))
     try:

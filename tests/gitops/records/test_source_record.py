@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from applier.applyset.inventory import Scope
-from gitops.records.source_record import LARGEST, Scopes, SourceRecord
+from gitops.records.source_record import LARGEST, InstanceScopes, SourceRecord
 from renderer.identity import GroupKind, ObjectKey
 
 X = ObjectKey("g.test", "Link", "default", "x")
@@ -23,15 +23,15 @@ def test_a_record_is_read_as_it_was_written() -> None:
         since="2026-11-20T12:00:00Z",
         state="Settled",
         counts={"instances": 2},
-        scopes=Scopes({X: SCOPE, ObjectKey("g.test", "Fleet", "", "main"): Scope()}),
+        scopes=InstanceScopes({X: SCOPE, ObjectKey("g.test", "Fleet", "", "main"): Scope()}),
     )
     assert SourceRecord.read({"data": record.data()}) == record
 
 
 def test_equal_records_give_equal_text() -> None:
     other = X._replace(name="y")
-    one = SourceRecord(scopes=Scopes({X: SCOPE, other: Scope()}))
-    two = SourceRecord(scopes=Scopes({other: Scope(), X: SCOPE}))
+    one = SourceRecord(scopes=InstanceScopes({X: SCOPE, other: Scope()}))
+    two = SourceRecord(scopes=InstanceScopes({other: Scope(), X: SCOPE}))
     assert one.data() == two.data()
     assert all(isinstance(text, str) for text in one.data().values())
 
@@ -39,7 +39,7 @@ def test_equal_records_give_equal_text() -> None:
 @pytest.mark.parametrize("data", [None, {}, {"instances": ""}, {"instances": "{"}, {"instances": "[]", "counts": "7"}])
 def test_a_record_that_cannot_be_read_is_empty(data: object) -> None:
     found = SourceRecord.read({"data": data})
-    assert (found.scopes, found.counts, found.applied) == (Scopes(), {}, "")
+    assert (found.scopes, found.counts, found.applied) == (InstanceScopes(), {}, "")
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_instances_that_cannot_be_read_are_left_out(row: str) -> None:
     assert found == {X: Scope(frozenset({GroupKind("", "ConfigMap")}))}
 
 
-def fleet(number: int, name: str) -> Scopes:
-    return Scopes({X._replace(name=name.format(count)): SCOPE for count in range(number)})
+def fleet(number: int, name: str) -> InstanceScopes:
+    return InstanceScopes({X._replace(name=name.format(count)): SCOPE for count in range(number)})
 
 
 def test_instances_that_are_alike_are_told_by_name_alone() -> None:
     """Nearly all instances of a kind have the same scope: 50,000 fit into one ConfigMap, and a person can read where they are."""
-    assert Scopes({X: SCOPE, X._replace(name="y"): SCOPE}).text == (
+    assert InstanceScopes({X: SCOPE, X._replace(name="y"): SCOPE}).text == (
         '[{"kinds":["ConfigMap","Deployment.apps"],"namespaces":["team"],"of":{"g.test/Link":{"default":["x","y"]}}}]'
     )
     many = fleet(50_000, "instance-{:05d}")
     assert not many.excess
-    assert Scopes(many.text) == many
+    assert InstanceScopes(many.text) == many
 
 
 def test_scopes_that_no_record_can_hold_say_how_many_can() -> None:

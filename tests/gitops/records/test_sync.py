@@ -51,7 +51,7 @@ def test_the_server_is_asked_and_the_record_echoes_the_request(world: World) -> 
         task = await follow(world)
         commit = world.work.commit(two=TWO)
         await ask(world, "now")
-        world.follower.hint()
+        world.follower.reconcile_all()
         await reached(world, commit, "now")
         await ended(world, task)
 

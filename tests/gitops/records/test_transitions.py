@@ -9,18 +9,18 @@ from datetime import timedelta
 
 import pytest
 
-from applier.causes import Happening, Reason
+from applier.causes import EventReason, Reason
 from applier.execute.results import Result
 from applier.sandbox.wire import Request, Response
 from gitops.reconcile.events import event
 from gitops.records.source_record import SourceRecord
-from gitops.records.transitions import MOST, About, Transition, bounded, of_instance, of_source
+from gitops.records.transitions import MOST, Transition, TransitionSubject, bounded, of_instance, of_source
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import MERGE, Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 
 LINK = {"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "a", "namespace": "default", "uid": "u"}}
-ABOUT = About(LINK, "platform", "c1")
+ABOUT = TransitionSubject(LINK, "platform", "c1")
 CHILD = ObjectKey("", "ConfigMap", "default", "x")
 
 
@@ -59,7 +59,7 @@ def test_many_objects_are_one_event() -> None:
     results = [Result(CHILD, CHILD._replace(name=f"x{number}"), "created", 0) for number in range(9)]
     (found,) = of_instance(ABOUT, {}, {}, results)
     assert (found.word, found.message) == (
-        Happening.UPDATED,
+        EventReason.UPDATED,
         "ConfigMap/x0 created, ConfigMap/x1 created, ConfigMap/x2 created and 6 more",
     )
 
@@ -67,7 +67,7 @@ def test_many_objects_are_one_event() -> None:
 def test_servers_take_the_event_of_a_long_name_and_a_long_message() -> None:
     """A name is a DNS subdomain, also where it is cut; a note has at most 1024 bytes, whatever its letters (events.k8s.io/v1)."""
     key = ObjectKey("kro.run", "Webapp", "prod", f"{'a' * 198}-.b")
-    said = Transition(Happening.SETTLED, "ü" * 1000, key, "kro.run/v1alpha1", "uid", "platform", "")
+    said = Transition(EventReason.SETTLED, "ü" * 1000, key, "kro.run/v1alpha1", "uid", "platform", "")
     made = event(said, SATURDAY)
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", made["metadata"]["name"])
     assert made["note"] == "ü" * 500
@@ -85,7 +85,7 @@ def test_a_source_tells_its_commits_and_what_holds_it() -> None:
 
 
 def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
-    many: list[Transition] = [ABOUT(Happening.UPDATED, str(number)) for number in range(300)]
+    many: list[Transition] = [ABOUT(EventReason.UPDATED, str(number)) for number in range(300)]
     found = bounded([*many, ABOUT(Reason.APPLY_FAILED, "no")])
     assert len(found) == MOST + 1
     assert found[0].word is Reason.APPLY_FAILED
@@ -104,7 +104,7 @@ def told(fleet: Fleet) -> list[tuple[str, str]]:
     """Reason and object of every Event, as kubectl sees them."""
     found = fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"]
     ordered = sorted(found, key=lambda one: one["eventTime"])
-    assert {one["reason"] for one in ordered} <= {*Happening, *Reason}
+    assert {one["reason"] for one in ordered} <= {*EventReason, *Reason}
     return [(one["reason"], one["regarding"]["name"]) for one in ordered if one["reportingController"] == "levelgate"]
 
 

@@ -10,26 +10,26 @@ from typing import Any
 from hypothesis import strategies as st
 
 from applier.causes import Reason
-from gitops.rollouts.advance import Decision, decide, reserve
-from gitops.rollouts.amounts import Amount
-from gitops.rollouts.collection import Collection, Item, collected
+from gitops.rollouts.advance import RolloutStep, decide, reserve
+from gitops.rollouts.amounts import CountOrPercent
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
 from gitops.rollouts.policy import Mode, Policy, Wave
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Unpaced
-from gitops.rollouts.state import State, Target
-from gitops.rollouts.targets import aim, bakes
+from gitops.rollouts.state import RolloutState, TargetRevision
+from gitops.rollouts.targets import assign_targets, bakes
 from gitops.windows.labels import LabelSelector
 from tests.gitops.rollouts.reference import Naive
 from tests.gitops.rollouts.rollouts import MINUTE, START
 
 HELD = Wait(Reason.HELD, "held")
 CLOSED = Wait(Reason.GATE_CLOSED, "closed")
-CANARY = Wave("canary", LabelSelector.read({"matchLabels": {"tier": "canary"}}), Linear(Amount(2)), 3 * MINUTE)
+CANARY = Wave("canary", LabelSelector.read({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE)
 PROD = Wave("prod", LabelSelector.read({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["prod"]}]}))
 
 shapes = st.one_of(
-    st.integers(1, 5).map(lambda n: Linear(Amount(n))),
-    st.integers(1, 100).map(lambda n: Linear(Amount(n, is_percent=True))),
+    st.integers(1, 5).map(lambda n: Linear(CountOrPercent(n))),
+    st.integers(1, 100).map(lambda n: Linear(CountOrPercent(n, is_percent=True))),
     st.integers(2, 5).map(Exponential),
     st.just(Unpaced()),
 )
@@ -39,9 +39,13 @@ policies = st.builds(
     shape=shapes,
     mode=st.sampled_from(Mode),
     bake=st.sampled_from([timedelta(), 5 * MINUTE]),
-    max_failures=st.sampled_from([Amount(0), Amount(0), Amount(1), Amount(30, is_percent=True)]),
+    max_failures=st.sampled_from(
+        [CountOrPercent(0), CountOrPercent(0), CountOrPercent(1), CountOrPercent(30, is_percent=True)]
+    ),
     max_flaps=st.integers(0, 2),
-    min_available=st.sampled_from([Amount(0), Amount(0), Amount(50, is_percent=True), Amount(80, is_percent=True)]),
+    min_available=st.sampled_from(
+        [CountOrPercent(0), CountOrPercent(0), CountOrPercent(50, is_percent=True), CountOrPercent(80, is_percent=True)]
+    ),
     waves=st.sampled_from([(), (), (CANARY,), (CANARY, PROD)]),
 )
 
@@ -51,17 +55,17 @@ class History:
     """What has happened so far. `collection` follows every event by the difference; `items` are the truth."""
 
     policy: Policy
-    collection: Collection
-    items: dict[str, Item]
-    state: State
+    collection: RolloutCollection
+    items: dict[str, RolloutItem]
+    state: RolloutState
 
     def __post_init__(self) -> None:
         self.now = START
-        self.decision: Decision | None = None
+        self.decision: RolloutStep | None = None
 
-    def put(self, item: Item) -> None:
+    def put(self, item: RolloutItem) -> None:
         self.items[item.key] = item
-        self.collection.put(item)
+        self.collection.set_item(item)
 
     def change(self, chosen: int, event: str) -> None:
         key = sorted(self.items)[chosen % len(self.items)] if self.items else ""
@@ -69,18 +73,18 @@ class History:
         if event == "tick":
             self.now += chosen % 16 * MINUTE
         elif event == "insert":
-            self.put(Item(f"{chosen % 7}new{chosen % 5}", {"tier": "prod"}, priority=chosen % 3))
+            self.put(RolloutItem(f"{chosen % 7}new{chosen % 5}", {"tier": "prod"}, priority=chosen % 3))
         elif key:
             if event in {"apply", "apply sick"} and granted:
                 key = granted[chosen % len(granted)]
             _CHANGES[event](self, self.items[key])
 
-    def observe(self, item: Item, *, healthy: bool, **fields: Any) -> None:
+    def observe(self, item: RolloutItem, *, healthy: bool, **fields: Any) -> None:
         bake = self.collection.wave_of(item.key).bake
         progress = item.progress.observed(self.now, healthy=healthy, bake=bake) if item.granted else item.progress
         self.put(replace(item, healthy=healthy, progress=progress, **fields))
 
-    def remove(self, item: Item) -> None:
+    def remove(self, item: RolloutItem) -> None:
         del self.items[item.key]
         self.collection.remove(item.key)
 
@@ -90,25 +94,25 @@ class History:
     def halted(self) -> bool:
         return bool(self.state.halts)
 
-    def ask(self, collection: Collection | None = None) -> Decision:
+    def ask(self, collection: RolloutCollection | None = None) -> RolloutStep:
         collection = self.collection if collection is None else collection
         return decide(self.policy, collection, self.state, now=self.now)
 
-    def anew(self, items: dict[str, Item] | None = None, *, backwards: bool = False) -> Collection:
+    def anew(self, items: dict[str, RolloutItem] | None = None, *, backwards: bool = False) -> RolloutCollection:
         """The same items counted from scratch."""
         found = list((self.items if items is None else items).values())
         return collected(
             self.policy, bakes(self.policy, self.state), reversed(found) if backwards else found, now=self.now
         )
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: RolloutStep) -> None:
         reserve(self.collection, decision, now=self.now)
         for key in decision.grants:
             self.items[key] = self.collection[key]
         self.state = decision.state
 
 
-_CHANGES: dict[str, Callable[[History, Item], None]] = {
+_CHANGES: dict[str, Callable[[History, RolloutItem], None]] = {
     "apply": lambda history, item: history.observe(item, healthy=True, updated=item.granted or item.updated),
     "apply sick": lambda history, item: history.observe(item, healthy=False, updated=item.granted or item.updated),
     "sick": lambda history, item: history.observe(item, healthy=False),
@@ -129,10 +133,10 @@ def histories(draw: st.DrawFn, *, events: tuple[str, ...] = ALL_EVENTS) -> tuple
     """A history before anything has happened, and what is to happen. Bytes stand for choices, because one draw is cheaper than fifty."""
     policy = draw(policies)
     items = {
-        f"{index:02}": Item(f"{index:02}", {"tier": TIERS[byte % 4]}, healthy=index % 5 != 3)
+        f"{index:02}": RolloutItem(f"{index:02}", {"tier": TIERS[byte % 4]}, healthy=index % 5 != 3)
         for index, byte in enumerate(draw(st.binary(max_size=12)))
     }
-    state = aim(policy, State(completed=Target(1)), Target(2), now=START)
+    state = assign_targets(policy, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=START)
     choices = draw(st.binary(max_size=48))
     script = [(choice, events[event % len(events)]) for choice, event in zip(choices[::2], choices[1::2], strict=False)]
     history = History(policy, collected(policy, bakes(policy, state), items.values(), now=START), items, state)
@@ -144,6 +148,6 @@ def played(case: tuple[History, list[tuple[int, str]]]) -> Iterator[History]:
     history, script = case
     for chosen, event in [(0, "tick"), *script]:
         history.change(chosen, event)
-        history.collection.advance(history.now)
+        history.collection.advance_to(history.now)
         yield history
         history.carry_out(history.ask())

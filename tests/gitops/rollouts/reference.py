@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from gitops.rollouts.collection import Item
+from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.shapes import Exponential, Linear, Shape
 
@@ -28,11 +28,11 @@ def frontier(shape: Shape, mode: Mode, settled: int, total: int) -> int:
     return min(open_to, total)
 
 
-def is_updated(item: Item) -> bool:
+def is_updated(item: RolloutItem) -> bool:
     return item.updated or item.granted
 
 
-def is_settled(item: Item, bake: timedelta, now: datetime) -> bool:
+def is_settled(item: RolloutItem, bake: timedelta, now: datetime) -> bool:
     if not item.updated or not item.healthy:
         return False
     if not item.granted:
@@ -40,28 +40,28 @@ def is_settled(item: Item, bake: timedelta, now: datetime) -> bool:
     return item.progress.ready_since is not None and now - item.progress.ready_since >= bake
 
 
-def has_failed(item: Item, policy: Policy, bake: timedelta, now: datetime) -> bool:
+def has_failed(item: RolloutItem, policy: Policy, bake: timedelta, now: datetime) -> bool:
     if not item.granted or is_settled(item, bake, now):
         return False
     getting_nowhere = not (item.updated and item.healthy) and item.progress.shown(now) > policy.progress_deadline
     return bool(item.error) or item.progress.flaps > policy.max_flaps or getting_nowhere
 
 
-def in_order(items: Collection[Item]) -> list[Item]:
+def in_order(items: Collection[RolloutItem]) -> list[RolloutItem]:
     return sorted(items, key=lambda item: (-item.priority, item.key))
 
 
 class Naive:
     """One look at all items."""
 
-    def __init__(self, policy: Policy, items: Collection[Item], now: datetime) -> None:
+    def __init__(self, policy: Policy, items: Collection[RolloutItem], now: datetime) -> None:
         self.policy = policy
         self.items = in_order(items)
         self.now = now
         waves = [(policy.wave_of(item.labels), item) for item in self.items]
         self.waves = {one.name: [item for name, item in waves if name == one.name] for one in policy.all_waves}
 
-    def wave(self, name: str) -> list[Item]:
+    def wave(self, name: str) -> list[RolloutItem]:
         return self.waves[name]
 
     def bake(self, name: str) -> timedelta:
@@ -74,7 +74,7 @@ class Naive:
     def failed(self, name: str) -> int:
         return sum(has_failed(item, self.policy, self.bake(name), self.now) for item in self.wave(name))
 
-    def passed(self, name: str) -> list[Item]:
+    def passed(self, name: str) -> list[RolloutItem]:
         """Held, wherever they are on their way, and neither settled nor failed."""
         return [
             item
@@ -95,7 +95,7 @@ class Naive:
         shape = {wave.name: wave.shape for wave in self.policy.waves}.get(name) or self.policy.shape
         return frontier(shape, self.policy.mode, self.settled(name) + self.failed(name), len(self.wave(name)))
 
-    def eligible(self, name: str) -> list[Item]:
+    def eligible(self, name: str) -> list[RolloutItem]:
         return [item for item in self.wave(name) if not is_updated(item) and not item.held and not item.blocked]
 
     def may_move(self, *, halted: bool, over: bool) -> list[str]:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitops.rollouts.advance import Decision, Pace, decide, reserve
-from gitops.rollouts.collection import Collection, Item, collected
-from gitops.rollouts.item_progress import Progress
-from gitops.rollouts.outlook import Outlook, outlook
+from gitops.rollouts.advance import Pace, RolloutStep, decide, reserve
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.outlook import RolloutOutlook, outlook
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.state import State, Target
-from gitops.rollouts.targets import aim, bakes
+from gitops.rollouts.state import RolloutState, TargetRevision
+from gitops.rollouts.targets import assign_targets, bakes
 
 START = datetime(2026, 11, 20, 13, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -24,24 +24,24 @@ class Rollout:
     """`items` by key, as they stand to the target; `now` moves by hand. Names are one letter or number, so order is by name."""
 
     def __init__(
-        self, policy: Policy, items: Mapping[str, Item], *, revision: int = 2, completed: int | None = 1
+        self, policy: Policy, items: Mapping[str, RolloutItem], *, revision: int = 2, completed: int | None = 1
     ) -> None:
         self.policy = policy
         self.items = dict(items)
         self.now = START
-        self.state = State(completed=None if completed is None else Target(completed))
+        self.state = RolloutState(completed=None if completed is None else TargetRevision(completed))
         self.closed: dict[str, Wait] = {}
         self.pace: Pace | None = None
-        self.aim(Target(revision))
+        self.aim(TargetRevision(revision))
 
-    def aim(self, target: Target) -> None:
-        self.state = aim(self.policy, self.state, target, now=self.now)
+    def aim(self, target: TargetRevision) -> None:
+        self.state = assign_targets(self.policy, self.state, target, now=self.now)
 
-    def collection(self) -> Collection:
+    def collection(self) -> RolloutCollection:
         """Built anew each time, as after a restart."""
         return collected(self.policy, bakes(self.policy, self.state), self.items.values(), now=self.now)
 
-    def ask(self) -> Decision:
+    def ask(self) -> RolloutStep:
         """A decision that is lost: nothing of it was stored."""
         return decide(self.policy, self.collection(), self.state, now=self.now, closed=self.closed, pace=self.pace)
 
@@ -54,7 +54,7 @@ class Rollout:
         self.state = decision.state
         return list(decision.grants)
 
-    def outlook(self) -> Outlook:
+    def outlook(self) -> RolloutOutlook:
         return outlook(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
 
     def waits(self) -> Mapping[str, Wait]:
@@ -80,13 +80,13 @@ class Rollout:
         return rounds
 
 
-def items(names: Iterable[str], **fields: Any) -> dict[str, Item]:
+def items(names: Iterable[str], **fields: Any) -> dict[str, RolloutItem]:
     """One item per name or letter, at the revision before and healthy."""
-    return {name: Item(name, **fields) for name in names}
+    return {name: RolloutItem(name, **fields) for name in names}
 
 
-def settled(item: Item) -> Item:
+def settled(item: RolloutItem) -> RolloutItem:
     """As it is once it was granted, applied and healthy for a day."""
     return replace(
-        item, updated=True, granted=True, healthy=True, progress=Progress(ready_since=START - timedelta(days=1))
+        item, updated=True, granted=True, healthy=True, progress=ItemProgress(ready_since=START - timedelta(days=1))
     )

@@ -8,10 +8,10 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.rollouts.collection import Collection, Item, collected
-from gitops.rollouts.item_progress import Progress
-from gitops.rollouts.ordered import Ordered
-from gitops.rollouts.policy import ALL, Order, Policy
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.ordered import SortedKeys
+from gitops.rollouts.policy import ALL, ItemOrder, Policy
 from tests.gitops.rollouts.rollouts import MINUTE, START, items
 from tests.properties.test_convergence import examples
 
@@ -21,7 +21,7 @@ NO_BAKE = {ALL: timedelta()}
 @examples(300)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from("abcdef"))))
 def test_an_ordered_set_is_a_sorted_dictionary(changes: list[tuple[bool, int, str]]) -> None:
-    ordered, naive = Ordered[tuple[int, str]](), dict[str, int]()
+    ordered, naive = SortedKeys[tuple[int, str]](), dict[str, int]()
     for adds, number, key in changes:
         if adds:
             ordered.discard(key)
@@ -37,35 +37,35 @@ def test_an_ordered_set_is_a_sorted_dictionary(changes: list[tuple[bool, int, st
 def test_what_changes_by_time_alone_is_known_ahead() -> None:
     """A bake that ends, a deadline that passes; an item that was replaced counts no more."""
     policy = Policy(name="p", bake=5 * MINUTE)
-    collection = Collection(policy, {ALL: policy.bake})
-    collection.advance(START)
-    baking = Item("a", updated=True, granted=True, progress=Progress(ready_since=START))
-    late = Item("b", granted=True, healthy=False, progress=Progress.begun(START))
-    collection.put(baking)
-    collection.put(late)
+    collection = RolloutCollection(policy, {ALL: policy.bake})
+    collection.advance_to(START)
+    baking = RolloutItem("a", updated=True, granted=True, progress=ItemProgress(ready_since=START))
+    late = RolloutItem("b", granted=True, healthy=False, progress=ItemProgress.begun(START))
+    collection.set_item(baking)
+    collection.set_item(late)
     assert (collection.counters.settled, collection.next_change) == (0, START + 5 * MINUTE)
-    collection.advance(START + 5 * MINUTE)
+    collection.advance_to(START + 5 * MINUTE)
     assert (collection.counters.settled, collection.counters.failed) == (1, 0)
-    collection.advance(START + 10 * MINUTE)
+    collection.advance_to(START + 10 * MINUTE)
     just_after = START + 10 * MINUTE + timedelta(microseconds=1)
     assert (collection.counters.failed, collection.next_change) == (0, just_after), (
         "longer than the deadline, not as long as"
     )
-    collection.advance(START + 11 * MINUTE)
+    collection.advance_to(START + 11 * MINUTE)
     assert (collection.counters.failed, collection.next_change) == (1, None)
-    collection.put(replace(late, healthy=True, updated=True, progress=Progress(ready_since=START)))
+    collection.set_item(replace(late, healthy=True, updated=True, progress=ItemProgress(ready_since=START)))
     assert (collection.counters.failed, collection.counters.settled) == (0, 2)
 
 
 def test_a_clock_that_steps_back_changes_nothing() -> None:
     collection = collected(Policy(name="p"), NO_BAKE, items("ab").values(), now=START)
-    collection.advance(START - timedelta(days=1))
+    collection.advance_to(START - timedelta(days=1))
     assert collection.now == START
 
 
 def test_a_shuffled_order_differs_by_target_and_is_always_the_same_for_one() -> None:
     """S1-19: deterministic, but not always the same unlucky one first."""
-    policy = Policy(name="p", order=Order.SHUFFLE_PER_REVISION)
+    policy = Policy(name="p", order=ItemOrder.SHUFFLE_PER_REVISION)
     found = list(items("abcdefgh").values())
 
     def order(salt: str) -> str:

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.item_progress import ItemProgress
 from tests.gitops.rollouts.rollouts import MINUTE, START
 
-EMPTY = Progress()
+EMPTY = ItemProgress()
 TEN = 10 * MINUTE
 
 
 def test_the_clock_starts_at_the_grant() -> None:
-    assert Progress.begun(START).overdue_after(TEN) == START + TEN
+    assert ItemProgress.begun(START).overdue_after(TEN) == START + TEN
 
 
 def test_a_level_that_becomes_ready_starts_it_anew() -> None:
-    progress = Progress.begun(START).observed(START + 8 * MINUTE, healthy=False, levels=1)
+    progress = ItemProgress.begun(START).observed(START + 8 * MINUTE, healthy=False, levels=1)
     assert progress.overdue_after(TEN) == START + 18 * MINUTE
     assert progress.observed(START + 9 * MINUTE, healthy=False, levels=1).overdue_after(TEN) == START + 18 * MINUTE
 
 
 def test_it_stands_still_while_the_item_waits() -> None:
-    progress = Progress.begun(START).observed(START + 4 * MINUTE, healthy=False, waiting=True)
+    progress = ItemProgress.begun(START).observed(START + 4 * MINUTE, healthy=False, waiting=True)
     assert progress.overdue_after(TEN) is None
     progress = progress.observed(START + 900 * MINUTE, healthy=False)
     assert (progress.shown(START + 900 * MINUTE), progress.overdue_after(TEN)) == (4 * MINUTE, START + 906 * MINUTE)
 
 
 def test_it_does_not_run_while_healthy_and_starts_anew_when_that_is_lost() -> None:
-    progress = Progress.begun(START).observed(START + 9 * MINUTE, healthy=True, levels=3)
+    progress = ItemProgress.begun(START).observed(START + 9 * MINUTE, healthy=True, levels=3)
     assert (progress.ready_since, progress.overdue_after(TEN)) == (START + 9 * MINUTE, None)
     lost = progress.observed(START + 60 * MINUTE, healthy=False, levels=2)
     assert (lost.ready_since, lost.overdue_after(TEN)) == (None, START + 70 * MINUTE)
 
 
 def test_the_healthy_period_is_the_one_that_lasts() -> None:
-    progress = Progress.begun(START).observed(START + MINUTE, healthy=True)
+    progress = ItemProgress.begun(START).observed(START + MINUTE, healthy=True)
     assert progress.observed(START + 5 * MINUTE, healthy=True).ready_since == START + MINUTE
 
 
 def test_health_that_is_lost_while_baking_is_a_flap_and_later_it_is_not() -> None:
-    progress = Progress.begun(START).observed(START, healthy=True, bake=5 * MINUTE)
+    progress = ItemProgress.begun(START).observed(START, healthy=True, bake=5 * MINUTE)
     assert progress.observed(START + 4 * MINUTE, healthy=False, bake=5 * MINUTE).flaps == 1
     assert progress.observed(START + 5 * MINUTE, healthy=False, bake=5 * MINUTE).flaps == 0
 
 
 def test_it_comes_back_from_a_status_as_it_was() -> None:
     """S1-28."""
-    progress = Progress(START, 2, 4 * MINUTE, START + MINUTE, 3)
+    progress = ItemProgress(START, 2, 4 * MINUTE, START + MINUTE, 3)
     assert progress.stored() == {
         "readySince": "2026-11-20T13:00:00Z",
         "flaps": 2,
@@ -54,10 +54,10 @@ def test_it_comes_back_from_a_status_as_it_was() -> None:
         "runningSince": "2026-11-20T13:01:00Z",
         "levels": 3,
     }
-    assert Progress.read(progress.stored(), START) == progress
-    assert (EMPTY.stored(), Progress.read({}, START)) == ({}, EMPTY)
+    assert ItemProgress.read(progress.stored(), START) == progress
+    assert (EMPTY.stored(), ItemProgress.read({}, START)) == ({}, EMPTY)
 
 
 def test_a_status_that_cannot_be_read_counts_as_begun_now() -> None:
     for damage in ({"readySince": "yesterday"}, {"readySince": "2026-11-20T13:00:00"}, {"flaps": "many"}):
-        assert Progress.read(damage, START) == Progress.begun(START)
+        assert ItemProgress.read(damage, START) == ItemProgress.begun(START)

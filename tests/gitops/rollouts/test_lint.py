@@ -9,7 +9,7 @@ from random import Random
 from gitops.rollouts.lint import Shortage, least, shortages
 from gitops.rollouts.policy import Availability
 from gitops.rollouts.source_rules import in_force
-from gitops.windows.window import LOCAL, Target
+from gitops.windows.window import LOCAL, WindowTarget
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.windows.windows import manifest, utc
@@ -23,7 +23,7 @@ metadata: {name: all}
 spec: {windows: {availability: {atLeast: 48h, per: 32d, contiguous: 4h}}}
 """
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
-PROD, TEST = (Target(GroupKind("", "ConfigMap"), namespace, LOCAL) for namespace in ("prod", "test"))
+PROD, TEST = (WindowTarget(GroupKind("", "ConfigMap"), namespace, LOCAL) for namespace in ("prod", "test"))
 
 
 def found(policy: str = POLICY, **windows: Mapping[str, object]) -> list[Shortage]:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from applier.causes import Reason
 from gitops.durations import LONGEST
-from gitops.rollouts.collection import Item
-from gitops.rollouts.item_progress import Progress
+from gitops.rollouts.collection import RolloutItem
+from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import MOST_STARTS, Other, Position, Wait
+from gitops.rollouts.queue_position import MOST_STARTS, BlockingItem, QueuePosition, Wait
 from gitops.rollouts.requests import halt
 from gitops.rollouts.shapes import Exponential, Linear
 from tests.gitops.gates.test_evaluate import WAVES, two_waves
@@ -24,8 +24,10 @@ NAMES = "api auth billing cart catalog mail search shop".split()
 
 def webapps() -> Rollout:
     """Ten instances on a Friday: the canaries and three of prod have settled, cart waits for its window with one node."""
-    canaries = {f"staging/{name}": settled(Item(f"staging/{name}", {"tier": "canary"})) for name in ("blog", "docs")}
-    prod = {f"prod/{name}": Item(f"prod/{name}", {"tier": "prod"}) for name in NAMES}
+    canaries = {
+        f"staging/{name}": settled(RolloutItem(f"staging/{name}", {"tier": "canary"})) for name in ("blog", "docs")
+    }
+    prod = {f"prod/{name}": RolloutItem(f"prod/{name}", {"tier": "prod"}) for name in NAMES}
     for name in NAMES[:3]:
         prod[f"prod/{name}"] = settled(prod[f"prod/{name}"])
     prod["prod/cart"] = replace(prod["prod/cart"], granted=True, blocked=CLOSED)
@@ -42,7 +44,7 @@ def test_a_wave_that_waits_behind_one_instance_says_so() -> None:
         "8th of 8 in wave prod, exponential 2",
         not_before=MONDAY,
         by=("prod/cart",),
-        position=Position(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
+        position=QueuePosition(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
         shared=True,
     )
     assert {wait.not_before for wait in waits.values()} == {MONDAY}
@@ -58,7 +60,7 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
     starts = [int((wait.not_before - START) / MINUTE) for wait in waits.values() if wait.not_before]
     assert (waits["0"].reason, starts) == (Reason.BAKING, [5, 5, 10, 10, 15, 15, 15])
     ahead = rollout.outlook().ahead["all"]
-    assert ahead.others == (Other("0", "Baking", START + 5 * MINUTE),)
+    assert ahead.others == (BlockingItem("0", "Baking", START + 5 * MINUTE),)
     assert [(one.place, one.at) for one in ahead.starts] == [
         (2, START + 5 * MINUTE),
         (3, START + 10 * MINUTE),
@@ -70,7 +72,7 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
 
 def test_of_many_batches_the_first_fifty_starts_are_told() -> None:
     """The record is bounded; who comes later does not start before the last of them."""
-    many = {f"{number:03}": Item(f"{number:03}") for number in range(100)}
+    many = {f"{number:03}": RolloutItem(f"{number:03}") for number in range(100)}
     rollout = Rollout(Policy(name="p", shape=linear(1), bake=5 * MINUTE), many)
     rollout.step()
     ahead = rollout.outlook().ahead["all"]
@@ -122,10 +124,10 @@ def test_an_item_on_its_way_says_how_it_gets_on() -> None:
     rollout.step()
     rollout.apply("1", "4")
     rollout.change("2", error="Deployment/x: denied by a webhook")
-    rollout.change("3", progress=Progress(flaps=4))
+    rollout.change("3", progress=ItemProgress(flaps=4))
     rollout.now += MINUTE
     rollout.change("0", progress=replace(rollout.items["0"].progress, running_since=START - 60 * MINUTE))
-    rollout.change("4", healthy=False, progress=Progress.begun(rollout.now))
+    rollout.change("4", healthy=False, progress=ItemProgress.begun(rollout.now))
     waits = rollout.waits()
     assert {key: (wait.reason, wait.message) for key, wait in waits.items()} == {
         "0": (Reason.UNHEALTHY, "not healthy at r2 within the progress deadline"),
@@ -138,14 +140,14 @@ def test_an_item_on_its_way_says_how_it_gets_on() -> None:
 
 
 def test_what_has_settled_waits_for_nothing() -> None:
-    rollout = Rollout(Policy(name="p", shape=Linear()), {"0": settled(Item("0"))})
+    rollout = Rollout(Policy(name="p", shape=Linear()), {"0": settled(RolloutItem("0"))})
     assert rollout.waits() == {}
 
 
 def test_positions_are_ordinals() -> None:
-    assert [str(Position(place, 130, 0, 0)).split()[0] for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == (
-        "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th".split()
-    )
+    assert [
+        str(QueuePosition(place, 130, 0, 0)).split()[0] for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)
+    ] == ("1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th".split())
 
 
 def test_no_forecast_leaves_the_calendar() -> None:

@@ -8,19 +8,19 @@ import pytest
 
 from applier.plan.model import Barrier
 from gitops.durations import duration
-from gitops.rollouts.amounts import Amount
+from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import (
     DEFAULT,
     ApprovalPoint,
     Availability,
-    Governs,
+    ItemOrder,
     Mode,
     NewInstances,
     OnHalt,
     OnNewRevision,
     OnViolation,
-    Order,
     Policy,
+    PolicyScope,
     PolicySelector,
     Rollback,
     WindowRules,
@@ -32,8 +32,8 @@ from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import documents
 from renderer.catalog.catalog import load
-from renderer.catalog.file_content import Declared
-from renderer.errors import Origin, Problem
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
 
 HEAD = """\
 apiVersion: levelgate.dev/v1alpha1
@@ -44,10 +44,10 @@ metadata:
 CANARY = LabelSelector.read({"matchLabels": {"tier": "canary"}})
 
 
-def declared(text: str, name: str = "webapps") -> Declared:
+def declared(text: str, name: str = "webapps") -> DeclaredObject:
     (document,), problems = documents.load("p.yaml", (HEAD.replace("webapps", name) + text).encode())
     assert problems == []
-    return Declared(document.value, Origin("p.yaml", document.line), document.line_of)
+    return DeclaredObject(document.value, SourceLocation("p.yaml", document.line), document.line_of)
 
 
 def policy(text: str = "", name: str = "webapps") -> Policy:
@@ -99,17 +99,17 @@ spec:
     assert found.selector.instances == LabelSelector.read(
         {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["dev"]}]}
     )
-    assert (found.governs, found.barrier, found.mode) == (Governs.ALL, Barrier.LEVEL, Mode.SLIDING)
-    assert found.shape == Linear(Amount(25, is_percent=True))
+    assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL, Barrier.LEVEL, Mode.SLIDING)
+    assert found.shape == Linear(CountOrPercent(25, is_percent=True))
     assert (found.bake, found.progress_deadline) == (timedelta(minutes=5), timedelta(minutes=90))
-    assert (found.max_failures, found.max_flaps) == (Amount(10, is_percent=True), 1)
+    assert (found.max_failures, found.max_flaps) == (CountOrPercent(10, is_percent=True), 1)
     assert (found.on_halt, found.min_available, found.order) == (
         OnHalt.ROLL_BACK,
-        Amount(3),
-        Order.SHUFFLE_PER_REVISION,
+        CountOrPercent(3),
+        ItemOrder.SHUFFLE_PER_REVISION,
     )
     canary, prod = found.waves
-    assert (canary.name, canary.selector, canary.shape) == ("canary", CANARY, Linear(Amount(2)))
+    assert (canary.name, canary.selector, canary.shape) == ("canary", CANARY, Linear(CountOrPercent(2)))
     assert (canary.bake, canary.windows) == (timedelta(minutes=30), ("dba-hours",))
     assert (prod.name, prod.selector, prod.shape, prod.bake) == ("prod", LabelSelector(), None, None)
     assert found.approvals == (ApprovalPoint(after_wave="canary", by=("leads",)), ApprovalPoint(after_settled=10))
@@ -123,9 +123,13 @@ def test_what_is_not_said_is_the_default(text: str) -> None:
     """S1-7: exponential, factor 2."""
     found = policy(text)
     assert (found.shape, found.mode, found.bake) == (Exponential(2), Mode.BATCH, timedelta())
-    assert (found.progress_deadline, found.max_failures, found.max_flaps) == (timedelta(minutes=10), Amount(0), 3)
-    assert (found.governs, found.barrier, found.on_halt) == (Governs.REVISIONS, Barrier.PATH, OnHalt.STOP)
-    assert (found.order, found.new_instances) == (Order.STABLE, NewInstances.LAST_COMPLETED)
+    assert (found.progress_deadline, found.max_failures, found.max_flaps) == (
+        timedelta(minutes=10),
+        CountOrPercent(0),
+        3,
+    )
+    assert (found.governs, found.barrier, found.on_halt) == (PolicyScope.REVISIONS, Barrier.PATH, OnHalt.STOP)
+    assert (found.order, found.new_instances) == (ItemOrder.STABLE, NewInstances.LAST_COMPLETED)
     assert (found.on_new_revision, found.max_hold) == (OnNewRevision.SUPERSEDE, timedelta(hours=72))
     assert found.rollback == Rollback(None, skip_bake=True, ignore_approvals=True)
     assert found.is_explicit
@@ -203,7 +207,7 @@ def test_a_mistake_is_reported_with_its_place_and_what_is_valid(text: str, expec
 @pytest.mark.parametrize("text", ["{linear: {n: 3}}", '{linear: {"n": 3}}'])
 def test_n_may_be_written_without_quotes(text: str) -> None:
     """YAML 1.1 reads a plain n as false."""
-    assert policy(f"spec: {{shape: {text}}}\n").shape == Linear(Amount(3))
+    assert policy(f"spec: {{shape: {text}}}\n").shape == Linear(CountOrPercent(3))
 
 
 def test_all_mistakes_are_reported_together_each_on_its_line() -> None:
@@ -235,7 +239,7 @@ def test_the_policies_of_a_commit() -> None:
     }
     found = policies_of(load({name: text.encode() for name, text in files.items()}))
     assert [(one.name, one.bake) for one in found.policies] == [("webapps", timedelta(minutes=5))]
-    assert found.broken == {"jobs": Origin("c.yaml", 1)}
+    assert found.broken == {"jobs": SourceLocation("c.yaml", 1)}
     assert [str(problem).split(";")[0] for problem in found.problems] == [
         "b.yaml:4: metadata.name: a policy 'webapps' stands at a.yaml:1 already",
         "c.yaml:5: spec.bake: 'long' is not a duration",

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.rollouts.amounts import Amount
+from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.shapes import Exponential, Linear
-from gitops.rollouts.state import Target
+from gitops.rollouts.state import TargetRevision
 from tests.gitops.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
 from tests.gitops.rollouts.reference import in_order, is_updated
 from tests.gitops.rollouts.rollouts import Rollout, items
@@ -25,7 +25,7 @@ def test_every_decision_is_that_of_the_definitions(case: Case) -> None:
     """Counters kept by the difference, heaps and moments against counting from scratch."""
     for history in played(case):
         naive = history.naive()
-        halted, over = history.halted(), history.state.completed == Target(2)
+        halted, over = history.halted(), history.state.completed == TargetRevision(2)
         decision = history.ask()
         assert list(decision.grants) == naive.may_move(halted=halted, over=over)
         assert bool(decision.state.halts) == (halted or (naive.exceeds() and not over))
@@ -69,7 +69,7 @@ def test_p2_order(case: Case) -> None:
 def test_p3_growth(case: Case) -> None:
     """Nothing gets unready: what has settled, and what has moved or may, only grow."""
     settled, reached = 0, set[str]()
-    case[0].policy = replace(case[0].policy, min_available=Amount(0))
+    case[0].policy = replace(case[0].policy, min_available=CountOrPercent(0))
     for history in played(case):
         counters = history.collection.counters
         now_reached = {key for key, item in history.items.items() if is_updated(item)} | set(history.ask().grants)
@@ -96,7 +96,7 @@ def test_p4_no_retraction(case: Case) -> None:
 def test_p5_liveness(total: int, number: int) -> None:
     """If all goes well: ceil(N/n) rounds, or ceil(log N to base k) + 1 of them."""
     everyone = "".join(chr(0x100 + index) for index in range(total))
-    linear = Rollout(Policy(name="p", shape=Linear(Amount(number))), items(everyone)).run()
+    linear = Rollout(Policy(name="p", shape=Linear(CountOrPercent(number))), items(everyone)).run()
     assert (len(linear), sum(map(len, linear))) == (-(-total // number), total)
     factor = number + 1
     powers = next(power for power in range(total + 1) if factor**power >= total)
@@ -108,7 +108,7 @@ def test_p5_liveness(total: int, number: int) -> None:
 @given(histories())
 def test_p6_repair(case: Case) -> None:
     """Items that are not at the target never reduce the frontier, however broken they are."""
-    case[0].policy = replace(case[0].policy, min_available=Amount(0))
+    case[0].policy = replace(case[0].policy, min_available=CountOrPercent(0))
     for history in played(case):
         usual = history.ask()
         broken = {
@@ -126,8 +126,8 @@ def test_p6_repair_passes_a_lack_of_availability(case: Case) -> None:
             key: item if is_updated(item) else replace(item, healthy=False) for key, item in history.items.items()
         }
         collection = history.anew(broken)
-        demanding = replace(history.policy, min_available=Amount(100, is_percent=True))
-        history.policy = replace(history.policy, min_available=Amount(0))
+        demanding = replace(history.policy, min_available=CountOrPercent(100, is_percent=True))
+        history.policy = replace(history.policy, min_available=CountOrPercent(0))
         relaxed = history.ask(collection).grants
         history.policy = demanding
         assert history.ask(collection).grants == relaxed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gitops.rollouts.amounts import Amount
+from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced, frontier
 
 
 def linear(n: int | str) -> Linear:
-    return Linear(Amount.read(n))
+    return Linear(CountOrPercent.read(n))
 
 
 @pytest.mark.parametrize(

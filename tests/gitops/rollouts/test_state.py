@@ -7,23 +7,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitops.rollouts.state import Approval, Entry, Halt, State, Target
+from gitops.rollouts.state import Approval, DecisionRecord, Halt, RolloutState, TargetRevision
 
 NOW = datetime(2026, 11, 20, 13, 0, 7, tzinfo=UTC)
-FULL = State(
-    targets={"canary": Target(13, "9c1d2e7a5b0c", reverts=11), "prod": Target(12)},
-    passed={"canary": Target(12)},
-    completed=Target(11),
+FULL = RolloutState(
+    targets={"canary": TargetRevision(13, "9c1d2e7a5b0c", reverts=11), "prod": TargetRevision(12)},
+    passed={"canary": TargetRevision(12)},
+    completed=TargetRevision(11),
     halts=(Halt(13, NOW, "levelgate", "1 of 2 failed"),),
     forgiven={"prod": 1},
     approvals=(Approval(12, "canary", NOW, "ada", 'said "yes"'),),
-    decisions=(Entry(NOW, "granted", "r12, wave prod: prod/äpi", "levelgate", ""),),
+    decisions=(DecisionRecord(NOW, "granted", "r12, wave prod: prod/äpi", "levelgate", ""),),
 )
 
 
 def test_a_record_comes_back_as_it_was() -> None:
     """S1-28: a restart loses nothing."""
-    assert asdict(State.read(FULL.data(), now=NOW)) == asdict(FULL)
+    assert asdict(RolloutState.read(FULL.data(), now=NOW)) == asdict(FULL)
     assert all(isinstance(text, str) for text in FULL.data().values())
     assert (
         FULL.data()["halts"] == '[{"by":"levelgate","since":"2026-11-20T13:00:07Z","target":13,"why":"1 of 2 failed"}]'
@@ -31,12 +31,12 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 def test_no_record_is_a_new_rollout() -> None:
-    assert State.read({}, now=NOW) == State()
-    assert State().data() == {}
+    assert RolloutState.read({}, now=NOW) == RolloutState()
+    assert RolloutState().data() == {}
 
 
 def test_keys_of_others_are_passed_over() -> None:
-    assert State.read({"note": "mine"}, now=NOW) == State()
+    assert RolloutState.read({"note": "mine"}, now=NOW) == RolloutState()
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_keys_of_others_are_passed_over() -> None:
 )
 def test_a_record_that_cannot_be_read_is_halted(damage: str) -> None:
     """A halt may be what it said, so nothing moves until a person looks."""
-    state = State.read({**FULL.data(), "halts": damage}, now=NOW)
-    halt = state.halt_of(Target(99))
+    state = RolloutState.read({**FULL.data(), "halts": damage}, now=NOW)
+    halt = state.halt_of(TargetRevision(99))
     assert halt
     assert halt.why.startswith("the record of this rollout cannot be read")
 
 
 def test_only_the_last_fifty_decisions_are_kept_and_each_is_short() -> None:
-    state = State()
+    state = RolloutState()
     for number in range(60):
-        state = state.noted(Entry(NOW, "granted", f"{number} " + "x" * 2000))
+        state = state.with_decision(DecisionRecord(NOW, "granted", f"{number} " + "x" * 2000))
     assert [entry.subject.split()[0] for entry in state.decisions] == [str(number) for number in range(10, 60)]
     assert sum(map(len, state.data().values())) < 64 * 1024

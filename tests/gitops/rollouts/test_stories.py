@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from applier.causes import Reason
 from gitops.rollouts.advance import decide, reserve
-from gitops.rollouts.amounts import Amount
-from gitops.rollouts.collection import Item
+from gitops.rollouts.amounts import CountOrPercent
+from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import DEFAULT, ApprovalPoint, OnNewRevision, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import Exponential, Linear, Shape
-from gitops.rollouts.state import State, Target
+from gitops.rollouts.state import RolloutState, TargetRevision
 from tests.gitops.gates.test_evaluate import WAVES
 from tests.gitops.rollouts.rollouts import MINUTE, Rollout, items
 from tests.gitops.rollouts.test_shapes import linear
@@ -33,21 +33,21 @@ def test_exponential_over_ten_instances_with_one_that_never_becomes_ready() -> N
     rollout.now = wakes
     assert rollout.step() == []
     assert rollout.waits()["9"].reason is Reason.HALTED
-    rollout.aim(Target(3, reverts=1))
+    rollout.aim(TargetRevision(3, reverts=1))
     rollout.items = items("012") | items("3", healthy=False) | items("456789", updated=True)
     assert rollout.run() == ["01", "23"]
-    assert rollout.state.completed == Target(3)
+    assert rollout.state.completed == TargetRevision(3)
 
 
 def test_a_bad_revision_halts_after_the_allowed_failures_and_the_revert_repairs_in_order() -> None:
-    rollout = Rollout(Policy(name="p", shape=linear(2), max_failures=Amount(2)), items(TEN))
+    rollout = Rollout(Policy(name="p", shape=linear(2), max_failures=CountOrPercent(2)), items(TEN))
     moved = ""
     while granted := rollout.step():
         moved += "".join(granted)
         rollout.apply(*granted, healthy=False)
         rollout.now += 11 * MINUTE
     assert (moved, rollout.state.halts[0].why) == ("0123", "4 of 10 failed in wave all, 2 may")
-    rollout.aim(Target(3, reverts=1))
+    rollout.aim(TargetRevision(3, reverts=1))
     rollout.items = items("0123", healthy=False) | items("456789", updated=True)
     assert rollout.run() == ["01", "23"]
 
@@ -57,11 +57,11 @@ def test_a_person_keeps_their_own_environment_where_it_is() -> None:
     rollout = Rollout(Policy(name="p", shape=linear(3)), items("012345"))
     rollout.change("1", held=Wait(Reason.HELD, "ada: my session is in memory"))
     assert rollout.run() == ["023", "45"]
-    assert rollout.state.completed == Target(1)
+    assert rollout.state.completed == TargetRevision(1)
     rollout.change("1", held=None)
     assert rollout.run() == ["1"]
     rollout.step()
-    assert rollout.state.completed == Target(2)
+    assert rollout.state.completed == TargetRevision(2)
 
 
 def test_a_window_that_closes_in_the_middle_lets_go_on_at_the_number_that_has_settled() -> None:
@@ -80,7 +80,7 @@ def test_a_new_commit_in_the_middle_moves_everybody_straight_to_the_newest() -> 
     """S1-29: nothing goes to the superseded revision any more."""
     rollout = Rollout(Policy(name="p", shape=linear(2)), items("0123"))
     assert rollout.step() == ["0", "1"]
-    rollout.aim(Target(3))
+    rollout.aim(TargetRevision(3))
     rollout.items = items("0123")
     decision = rollout.ask()
     assert dict(decision.grants) == {"0": 3, "1": 3}
@@ -94,8 +94,8 @@ def test_a_pipeline_moves_two_revisions_at_once() -> None:
     rollout.apply("a")
     rollout.now += 30 * MINUTE
     assert rollout.step() == ["y"]
-    rollout.aim(Target(3))
-    rollout.items["a"] = Item("a", {"tier": "canary"})
+    rollout.aim(TargetRevision(3))
+    rollout.items["a"] = RolloutItem("a", {"tier": "canary"})
     assert dict(rollout.ask().grants) == {"a": 3}
     rollout.apply("y")
     assert dict(rollout.ask().grants) == {"a": 3, "z": 2}
@@ -117,14 +117,14 @@ def test_an_approval_by_count_counts_what_moves_to_that_target() -> None:
     assert rollout.run() == ["y"]
     rollout.state = approve(policy, rollout.state, "2", by="ada", why="", now=rollout.now)
     assert rollout.step() == ["z"]
-    rollout.aim(Target(3))
-    rollout.items["a"] = Item("a", {"tier": "canary"})
+    rollout.aim(TargetRevision(3))
+    rollout.items["a"] = RolloutItem("a", {"tier": "canary"})
     assert dict(rollout.ask().grants) == {"a": 3}
 
 
 @examples(60)
 @given(
-    shape=st.one_of(st.integers(2, 4).map(Exponential), st.integers(1, 4).map(lambda n: Linear(Amount(n)))),
+    shape=st.one_of(st.integers(2, 4).map(Exponential), st.integers(1, 4).map(lambda n: Linear(CountOrPercent(n)))),
     crashes=st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), max_size=20),
 )
 def test_a_restart_between_any_two_writes_grants_nothing_twice(
@@ -136,7 +136,7 @@ def test_a_restart_between_any_two_writes_grants_nothing_twice(
     for number in range(len(crashes) + len(TEN) + 1):
         stored, records, settles = crashes[number] if number < len(crashes) else (len(TEN), True, True)
         collection = rollout.collection()
-        state = State.read(rollout.state.data(), now=rollout.now)
+        state = RolloutState.read(rollout.state.data(), now=rollout.now)
         decision = decide(rollout.policy, collection, state, now=rollout.now)
         reserve(collection, decision, now=rollout.now)
         written = list(decision.grants)[:stored]
@@ -156,11 +156,13 @@ def test_a_restart_between_any_two_writes_grants_nothing_twice(
             rollout.apply(*(key for key, item in rollout.items.items() if item.granted and not item.updated))
     assert granted == sorted(TEN)
     rollout.step()
-    assert rollout.state.completed == Target(2)
+    assert rollout.state.completed == TargetRevision(2)
 
 
 def test_the_record_says_what_was_decided() -> None:
-    rollout = Rollout(Policy(name="p", shape=linear(2)), {name: Item(name) for name in ("prod/api", "prod/auth")})
+    rollout = Rollout(
+        Policy(name="p", shape=linear(2)), {name: RolloutItem(name) for name in ("prod/api", "prod/auth")}
+    )
     rollout.step()
     rollout.apply("prod/api", "prod/auth")
     rollout.step()

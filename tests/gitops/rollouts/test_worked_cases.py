@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import pytest
 
 from applier.causes import Reason
-from gitops.rollouts.collection import Item
+from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Shape
-from gitops.rollouts.state import Target
-from gitops.rollouts.targets import aim
+from gitops.rollouts.state import TargetRevision
+from gitops.rollouts.targets import assign_targets
 from tests.gitops.rollouts.rollouts import MINUTE, Rollout, items, settled
 from tests.gitops.rollouts.test_shapes import linear
 
@@ -24,17 +24,17 @@ def by_threes() -> Policy:
     return Policy(name="p", shape=linear(3))
 
 
-def moved(names: str, *, unready: str = "", of: str = TEN) -> dict[str, Item]:
+def moved(names: str, *, unready: str = "", of: str = TEN) -> dict[str, RolloutItem]:
     """`names` have settled except for `unready`, which are updated and not healthy; the others have not moved."""
     found = items(of)
     for name in names:
         found[name] = settled(found[name])
     for name in unready:
-        found[name] = Item(name, updated=True, granted=True, healthy=False)
+        found[name] = RolloutItem(name, updated=True, granted=True, healthy=False)
     return found
 
 
-def state_of(policy: Policy, found: Iterable[Item]) -> tuple[int, int, list[str]]:
+def state_of(policy: Policy, found: Iterable[RolloutItem]) -> tuple[int, int, list[str]]:
     """u, s, who may move."""
     rollout = Rollout(policy, {item.key: item for item in found})
     counters = rollout.collection().counters
@@ -95,7 +95,7 @@ def test_b6_many_regressions_are_no_negative_work() -> None:
 def test_b7_a_held_item_uses_up_no_place() -> None:
     """S1-12, S1-24."""
     found = items(TEN)
-    found["1"] = Item("1", held=Wait(Reason.HELD, "pod swap"))
+    found["1"] = RolloutItem("1", held=Wait(Reason.HELD, "pod swap"))
     assert state_of(by_threes(), found.values()) == (0, 0, ["0", "2", "3"])
 
 
@@ -106,13 +106,13 @@ def test_b8_items_that_were_moved_out_of_turn_count() -> None:
 
 def test_b9_a_new_item_in_front_ranks_first() -> None:
     """S1-20."""
-    found = moved("0123") | {"!": Item("!", is_new=True, healthy=False)}
+    found = moved("0123") | {"!": RolloutItem("!", is_new=True, healthy=False)}
     assert state_of(DOUBLING, found.values()) == (4, 4, ["!", "4", "5", "6"])
 
 
 def test_b10_broken_items_do_not_block_their_own_repair() -> None:
     """S1-15, S1-32: 4 to 9 never moved, so they are at the old content by its hash; 0 to 3 carry the bad one."""
-    found = {name: Item(name, updated=True) for name in "456789"} | items("0123", healthy=False)
+    found = {name: RolloutItem(name, updated=True) for name in "456789"} | items("0123", healthy=False)
     assert state_of(DOUBLING, found.values()) == (6, 6, ["0", "1"])
 
 
@@ -132,7 +132,7 @@ def test_b12_a_closed_window_is_named_and_not_the_pace() -> None:
 def test_b13_nothing_is_vacuously_complete() -> None:
     rollout = Rollout(DOUBLING, {})
     assert (rollout.step(), rollout.waits(), rollout.ask().wake_at) == ([], {}, None)
-    assert rollout.state.completed == Target(1), "a revision that nobody ran has proven nothing"
+    assert rollout.state.completed == TargetRevision(1), "a revision that nobody ran has proven nothing"
 
 
 def test_b14_any_shape_opens_a_singleton() -> None:
@@ -143,6 +143,6 @@ def test_b14_any_shape_opens_a_singleton() -> None:
 def test_b10_as_a_story_the_revert_repairs_in_order() -> None:
     """S1-32: A, B, C carry the new content, D does not; with the old content D is done, the others go back in order."""
     rollout = Rollout(Policy(name="p", shape=linear(1)), moved("ABC", unready="ABC", of="ABCD"))
-    rollout.state = aim(rollout.policy, rollout.state, Target(3, reverts=1), now=rollout.now)
-    rollout.items = items("ABC", healthy=False) | {"D": Item("D", updated=True)}
+    rollout.state = assign_targets(rollout.policy, rollout.state, TargetRevision(3, reverts=1), now=rollout.now)
+    rollout.items = items("ABC", healthy=False) | {"D": RolloutItem("D", updated=True)}
     assert rollout.run() == ["A", "B", "C"]

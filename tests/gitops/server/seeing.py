@@ -14,13 +14,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from applier.errors import ClusterError
-from applier.plan.model import Plan, SetPlan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.sandbox.server import Sandbox
-from gitops.reconcile.context import Pass
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.set_summaries import Ledger
-from gitops.server.http import Server
-from gitops.server.observability import Seen
+from gitops.reconcile.set_summaries import SetSummaries
+from gitops.server.http import HttpServer
+from gitops.server.observability import Observability
 from gitops.source_config import SourceConfig
 from gitops.windows.window import LOCAL
 from tests.gitops.fleet import Fleet
@@ -40,10 +40,10 @@ FREEZE = {
 }
 
 
-def planned(found: Pass, sets: Iterable[SetPlan]) -> Pass:
+def planned(found: ReconcileResult, sets: Iterable[ApplySetPlan]) -> ReconcileResult:
     """The pass as if it had planned these."""
     plan = Plan(tuple(sets))
-    return replace(found, plan=plan, ledger=Ledger.of(plan), latest=None)
+    return replace(found, plan=plan, ledger=SetSummaries.of(plan), latest=None)
 
 
 @dataclass
@@ -59,13 +59,13 @@ class Scene:
     """`polled` are the sources that a hook wanted to be asked; `refusal` is why nobody can be told of them."""
 
     fleet: Fleet
-    seen: Seen
+    seen: Observability
     polled: list[tuple[str, ...]] = field(default_factory=list)
     sources: tuple[SourceConfig, ...] = ()
     secrets: Mapping[str, Path] = field(default_factory=dict)
     refusal: ClusterError | None = None
 
-    async def step(self, after: timedelta = timedelta()) -> Pass:
+    async def step(self, after: timedelta = timedelta()) -> ReconcileResult:
         """One pass, so much later."""
         self.fleet.clock.moment += after
         found = await self.fleet.reconciler.reconcile([self.fleet.state])
@@ -86,13 +86,13 @@ class Scene:
         self.fleet.remember(made_of)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> HttpServer:
         async def hint(*names: str) -> None:
             if self.refusal:
                 raise self.refusal
             self.polled.append(names)
 
-        return Server(self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets)
+        return HttpServer(self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[TestClient[web.Request, web.Application]]:
@@ -114,7 +114,7 @@ async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
     made = Fleet(**fleet)
     made.sandbox = Sandbox(clock=made.clock.seconds)
     made.restart()
-    seen = Seen(Answering(), "0.1.0", made.clock, lambda: leads)
+    seen = Observability(Answering(), "0.1.0", made.clock, lambda: leads)
     seen.monitor.elapsed = made.clock.seconds
     made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.report, stage=seen.stage)
     yield Scene(made, seen)

@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 import pytest
 import yaml
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.execute.results import Result
-from applier.sandbox.endpoints.faults import Fault, Faulty, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
 from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from tests.gitops.server.rules import Between, Scrape
@@ -123,7 +123,7 @@ async def is_refused(seen: Scene) -> None:
 def refusing(plural: str, seen: Scene) -> None:
     """The server takes no more of these."""
     seen.fleet.sandbox = cast(
-        Sandbox, Faulty(seen.fleet.sandbox.answer, [Fault(Refuse(403), "patch", plural, "default")])
+        Sandbox, FaultInjector(seen.fleet.sandbox.answer, [InjectedFault(Refuse(403), "patch", plural, "default")])
     )
 
 
@@ -150,8 +150,8 @@ async def is_halted(seen: Scene) -> None:
 def waits(reason: Reason) -> Callable[[Scene], Awaitable[None]]:
     async def befall(seen: Scene) -> None:
         found = await seen.step()
-        blocked = Blocked(reason, "so it is")
-        sets = [one if one.rendered.is_source else replace(one, stays=blocked) for one in found.plan.sets]
+        blocked = Cause(reason, "so it is")
+        sets = [one if one.rendered.is_source else replace(one, not_moved=blocked) for one in found.plan.sets]
         seen.seen.passed(planned(found, sets))
 
     return befall

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from applier.causes import Blocked, Reason
-from applier.plan.model import SetPlan
-from gitops.reconcile.context import Pass
+from applier.causes import Cause, Reason
+from applier.plan.model import ApplySetPlan
+from gitops.reconcile.context import ReconcileResult
 from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import planned, scene
 from tests.gitops.server.test_page import HOSTILE, held
@@ -198,7 +198,7 @@ async def test_everything_can_be_read(
     assert overflow == []
 
 
-def in_all_states(found: Pass) -> Pass:
+def in_all_states(found: ReconcileResult) -> ReconcileResult:
     """With instances that wait for all kinds of reasons."""
     reasons = iter(
         (
@@ -211,12 +211,12 @@ def in_all_states(found: Pass) -> Pass:
         )
     )
 
-    def one(plan: SetPlan) -> SetPlan:
+    def one(plan: ApplySetPlan) -> ApplySetPlan:
         reason = None if plan.rendered.is_source else next(reasons, None)
         if reason is None:
             return plan
-        blocked = Blocked(reason, "so it is")
-        return replace(plan, stays=blocked, nodes=tuple(node._replace(blocked=blocked) for node in plan.nodes))
+        blocked = Cause(reason, "so it is")
+        return replace(plan, not_moved=blocked, nodes=tuple(node._replace(blocked=blocked) for node in plan.nodes))
 
     return planned(found, map(one, found.plan.sets))
 
@@ -225,11 +225,11 @@ async def test_hostile_names_are_text(browsing: Browsing) -> None:
     async with scene(names=("i0",)) as seen:
         await held(seen)
         found = await seen.step()
-        blocked = Blocked(Reason.HELD, HOSTILE)
+        blocked = Cause(Reason.HELD, HOSTILE)
         sets = [
             one
             if one.rendered.is_source
-            else replace(one, stays=blocked, nodes=tuple(node._replace(blocked=blocked) for node in one.nodes))
+            else replace(one, not_moved=blocked, nodes=tuple(node._replace(blocked=blocked) for node in one.nodes))
             for one in found.plan.sets
         ]
         seen.seen.passed(planned(found, sets))

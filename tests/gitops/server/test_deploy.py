@@ -16,13 +16,13 @@ import yaml
 from applier.causes import Reason
 from applier.cluster import Discovery, Resource
 from applier.execute.results import Result
-from applier.read.leftovers import Survey
+from applier.read.leftovers import LeftoverSurvey
 from gitops.config import read
 from gitops.config.address import address
 from gitops.instrumentation import STAGES
 from gitops.maintenance.cluster_facts import needed
-from gitops.records.instance_state import State
-from gitops.server.observability import Seen
+from gitops.records.instance_state import DisplayState
+from gitops.server.observability import Observability
 from renderer.kinds import CRD
 from tests.gitops.server.promql import Scraped
 from tests.gitops.server.seeing import scene
@@ -32,8 +32,8 @@ from tests.gitops.server.test_page import held
 DEPLOY = ROOT / "deploy"
 ROLLOUT_STATES = {"settled", "moving", "held", "failed", "waiting"}
 VALUES: Mapping[tuple[str, str], Set[str]] = {
-    ("levelgate_instances", "state"): set(State),
-    ("levelgate_source_state", "state"): set(State),
+    ("levelgate_instances", "state"): set(DisplayState),
+    ("levelgate_source_state", "state"): set(DisplayState),
     ("levelgate_rollout_instances", "state"): ROLLOUT_STATES,
     ("levelgate_windows", "state"): {"active", "inactive"},
     ("levelgate_blocked", "reason"): set(Reason),
@@ -66,7 +66,7 @@ def scraped() -> Scraped:
             return await seen.metrics()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Seen, "_caches", lambda _: {"renderings": 7})
+        patched.setattr(Observability, "_caches", lambda _: {"renderings": 7})
         return Scraped.of(asyncio.run(told()), VALUES)
 
 
@@ -179,7 +179,7 @@ def test_the_program_may_do_what_it_does_everywhere() -> None:
     """What `levelgate check` asks of a cluster in which nothing is deployed yet."""
     found = manifests()
     crds = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
-    wanted = needed(Survey(discovery=Discovery({CRD: crds}), objects={}, refused={}))
+    wanted = needed(LeftoverSurvey(discovery=Discovery({CRD: crds}), objects={}, refused={}))
     assert len(wanted) > 10
     for one in wanted:
         role = found["Role", "levelgate"] if one.namespace else found["ClusterRole", "levelgate-definitions"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from applier.causes import Blocked, Reason
-from applier.plan.model import NodePlan, Verb
-from gitops.records.instance_state import State
+from applier.causes import Cause, Reason
+from applier.plan.model import NodeAction, NodePlan
+from gitops.records.instance_state import DisplayState
 from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
 from renderer.identity import GroupKind
 from renderer.render.model import RenderedNode
@@ -15,18 +15,23 @@ LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
 def node(
-    name: str, level: int = 0, *deps: str, verb: Verb = Verb.NONE, blocked: Blocked | None = None, error: str = ""
+    name: str,
+    level: int = 0,
+    *deps: str,
+    verb: NodeAction = NodeAction.NONE,
+    blocked: Cause | None = None,
+    error: str = "",
 ) -> NodePlan:
     rendered = RenderedNode(name, level, deps, GroupKind("", "ConfigMap"), LIVE, None, error=error)
     return NodePlan(rendered, verb, LIVE, ready=True, healthy=True, blocked=blocked)
 
 
 def test_how_a_node_is_has_the_words_of_an_instance() -> None:
-    assert state_of(node("a")) is State.SETTLED
-    assert state_of(node("a", verb=Verb.UPDATE)) is State.PROGRESSING
-    assert state_of(node("a", error="no such field")) is State.FAILED
-    assert state_of(node("a", blocked=Blocked(Reason.WINDOW_CLOSED, ""))) is State.HELD
-    assert state_of(node("a", blocked=Blocked(Reason.DEPENDENCY_NOT_READY, ""))) is State.WAITING
+    assert state_of(node("a")) is DisplayState.SETTLED
+    assert state_of(node("a", verb=NodeAction.UPDATE)) is DisplayState.PROGRESSING
+    assert state_of(node("a", error="no such field")) is DisplayState.FAILED
+    assert state_of(node("a", blocked=Cause(Reason.WINDOW_CLOSED, ""))) is DisplayState.HELD
+    assert state_of(node("a", blocked=Cause(Reason.DEPENDENCY_NOT_READY, ""))) is DisplayState.WAITING
 
 
 def test_levels_are_columns_and_boxes_do_not_touch() -> None:
@@ -54,7 +59,7 @@ def test_a_collection_is_one_box_with_its_worst_item() -> None:
         [node("a"), *(node(f"workers/{number}", 1, "a") for number in range(3)), node("workers/3", 1, "a", error="x")]
     )
     (_, box) = drawn.boxes
-    assert (box.id, box.count, box.state, box.label) == ("workers", 4, State.FAILED, "workers ×4")
+    assert (box.id, box.count, box.state, box.label) == ("workers", 4, DisplayState.FAILED, "workers ×4")
 
 
 def test_what_does_not_fit_is_counted() -> None:

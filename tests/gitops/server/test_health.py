@@ -32,7 +32,7 @@ def test_a_pass_that_does_not_end_is_not_alive() -> None:
         elapsed.now = health.STUCK
         assert health.alive(watched).ok
         elapsed.now += 1
-        assert health.alive(watched) == health.Health(
+        assert health.alive(watched) == health.ProbeResult(
             False, "a pass has lasted for 901s, longer than 900s: it is stuck"
         )
     assert health.alive(watched).ok
@@ -47,8 +47,8 @@ def test_other_stages_are_no_passes() -> None:
 
 def test_whoever_leads_is_ready_after_its_first_pass() -> None:
     """S4-14."""
-    assert health.ready(monitor(number=0)[0]) == health.Health(False, "the first pass is not over yet")
-    assert health.ready(monitor()[0]) == health.Health(True, "ok")
+    assert health.ready(monitor(number=0)[0]) == health.ProbeResult(False, "the first pass is not over yet")
+    assert health.ready(monitor()[0]) == health.ProbeResult(True, "ok")
 
 
 def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() -> None:
@@ -57,16 +57,16 @@ def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() ->
     with watched.stage("pass"):
         pass
     elapsed.now = health.FIRST_SYNC - 1
-    assert health.ready(watched) == health.Health(False, "not read yet: shop")
+    assert health.ready(watched) == health.ProbeResult(False, "not read yet: shop")
     elapsed.now = health.FIRST_SYNC
-    assert health.ready(watched) == health.Health(True, "ok, but not read yet: shop")
+    assert health.ready(watched) == health.ProbeResult(True, "ok, but not read yet: shop")
 
 
 def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
     watched, _ = monitor(leads=False, number=0)
-    assert health.ready(watched) == health.Health(False, "cluster prod-eu has not told yet who leads")
+    assert health.ready(watched) == health.ProbeResult(False, "cluster prod-eu has not told yet who leads")
     watched.stands_by = lambda: True
-    assert health.ready(watched) == health.Health(True, "standing by: another replica leads")
+    assert health.ready(watched) == health.ProbeResult(True, "standing by: another replica leads")
 
 
 def test_it_says_what_the_first_pass_waits_for() -> None:

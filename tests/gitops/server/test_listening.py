@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gitops.cli import USAGE, invoke
-from gitops.config.address import Address
+from gitops.config.address import ListenAddress
 from gitops.server.http import NotListening, listening
 from tests.gitops.server.seeing import scene
 
@@ -17,7 +17,7 @@ from tests.gitops.server.seeing import scene
 async def test_port_0_is_one_that_is_free() -> None:
     async with (
         scene() as seen,
-        listening(seen.server.app(is_local=True), Address("127.0.0.1", 0)) as where,
+        listening(seen.server.app(is_local=True), ListenAddress("127.0.0.1", 0)) as where,
         ClientSession() as client,
     ):
         assert where.port > 0
@@ -25,7 +25,7 @@ async def test_port_0_is_one_that_is_free() -> None:
 
 
 async def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
-    async with scene() as seen, listening(seen.server.app(is_local=True), Address("127.0.0.1", 0)) as where:
+    async with scene() as seen, listening(seen.server.app(is_local=True), ListenAddress("127.0.0.1", 0)) as where:
         with pytest.raises(NotListening) as told:
             async with listening(seen.server.app(is_local=True), where):
                 pass
@@ -37,7 +37,7 @@ async def test_a_port_that_is_taken_is_told_with_what_to_do() -> None:
 async def test_people_who_look_do_not_hold_up_the_end() -> None:
     """A graceful stop takes less than ten seconds, however many streams are open."""
     async with scene() as seen, ClientSession() as client:
-        async with listening(seen.server.app(is_local=True), Address("127.0.0.1", 0)) as where:
+        async with listening(seen.server.app(is_local=True), ListenAddress("127.0.0.1", 0)) as where:
             streams = [await client.get(f"http://{where}/events") for _ in range(5)]
             begun = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - begun < 8

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import SourceError
 from gitops.instrumentation import STAGES
-from gitops.reconcile.context import Pass
-from gitops.server.dashboard import Board
+from gitops.reconcile.context import ReconcileResult
+from gitops.server.dashboard import Dashboard
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 from renderer.identity import ObjectKey
@@ -125,7 +125,7 @@ async def test_a_source_that_lags_and_cannot_be_read() -> None:
     ) == 2
 
 
-async def board(seen: Scene) -> Board:
+async def board(seen: Scene) -> Dashboard:
     found = await seen.seen.monitor.board()
     assert found is not None
     return found
@@ -137,7 +137,7 @@ async def test_the_earliest_opening_is_told_and_what_is_kept_is_counted() -> Non
         found = await seen.step()
         times = iter((START + timedelta(hours=9), START + timedelta(hours=2)))
         sets = [
-            one if one.rendered.is_source else replace(one, stays=Blocked(Reason.HELD, "so it is", until=next(times)))
+            one if one.rendered.is_source else replace(one, not_moved=Cause(Reason.HELD, "so it is", until=next(times)))
             for one in found.plan.sets
         ]
         seen.seen.passed(planned(found, sets))
@@ -179,7 +179,7 @@ async def test_a_stage_that_fails_is_counted_and_goes_on_failing() -> None:
     assert values(text, "levelgate_stage_failures_total")[("fetch",)] == 1
 
 
-def multiplied(found: Pass, count: int) -> Pass:
+def multiplied(found: ReconcileResult, count: int) -> ReconcileResult:
     """The pass with so many instances like its first one."""
     (first, *_) = (one for one in found.plan.sets if not one.rendered.is_source)
     assert first.parent is not None

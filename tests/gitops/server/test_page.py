@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 import pytest
 from aiohttp import web
 
-from applier.causes import Blocked, Reason
+from applier.causes import Cause, Reason
 from gitops.errors import SourceError
-from gitops.reconcile.tally import Tally
-from gitops.records.instance_state import State
+from gitops.reconcile.tally import StateCounts
+from gitops.records.instance_state import DisplayState
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
@@ -116,13 +116,13 @@ async def test_whoever_waits_for_the_same_is_told_once() -> None:
         assert text.count("waits for window prod") == 1
         assert "and 6 more WindowClosed" in text
         found = await seen.step()
-        failed = Blocked(Reason.APPLY_FAILED, "no quota")
+        failed = Cause(Reason.APPLY_FAILED, "no quota")
         sets = tuple(one if one.rendered.is_source else replace(one, error=failed) for one in found.plan.sets)
         seen.seen.passed(planned(found, sets))
         text = " ".join(Tags(await seen.page()).text.split())
         assert text.count("ApplyFailed no quota") == 1
         assert "and 6 more ApplyFailed" in text
-        apart = Blocked(Reason.APPLY_FAILED, "no node")
+        apart = Cause(Reason.APPLY_FAILED, "no node")
         seen.seen.passed(planned(found, (replace(sets[-1], error=apart), *sets[:-1])))
         text = " ".join(Tags(await seen.page()).text.split())
         assert "and 5 more ApplyFailed" in text
@@ -166,7 +166,7 @@ async def test_names_and_messages_are_shown_as_text() -> None:
                 sets.append(one)
                 continue
             metadata = {**one.parent["metadata"], "name": HOSTILE, "namespace": HOSTILE}
-            blocked = Blocked(Reason.HELD, HOSTILE)
+            blocked = Cause(Reason.HELD, HOSTILE)
             nodes = tuple(
                 node._replace(blocked=blocked, node=replace(node.node, id=HOSTILE if node.node.level else "a"))
                 for node in one.nodes
@@ -239,14 +239,14 @@ async def test_instances_can_be_looked_for() -> None:
     ],
 )
 def test_any_question_can_be_asked(query: dict[str, str]) -> None:
-    asked = page.Question.of(query)
+    asked = page.PageQuery.of(query)
     assert 1 <= asked.instances <= 10**6
     assert len(asked.text) <= 100
-    assert asked.state in {"", *State}
+    assert asked.state in {"", *DisplayState}
 
 
 def test_passes_that_changed_nothing_are_one_line() -> None:
-    idle = PassLine(START, 0.1, {"platform": "a"}, Tally(1, 0, 0, 0))
+    idle = PassLine(START, 0.1, {"platform": "a"}, StateCounts(1, 0, 0, 0))
     assert idle.after(None).passes == 1
     assert idle.after(idle.after(idle)).passes == 3
     assert idle.after(replace(idle, done={"created": 1})).passes == 1

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from gitops.config.address import Address
-from gitops.forge.connect import Kind
+from gitops.config.address import ListenAddress
+from gitops.forge.connect import ForgeKind
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.server.waking import waking
 from gitops.source_config import source_config
@@ -45,7 +45,7 @@ async def test_who_proves_that_the_repository_has_changed_wakes_it(
     async def sent(reviewer: Reviewer) -> None:
         own = source_config(f"shop={REPOSITORY}.git")
         async with (
-            waking(reviewer.woken, own, Kind.GITHUB, file, Address("127.0.0.1", 0)) as url,
+            waking(reviewer.woken, own, ForgeKind.GITHUB, file, ListenAddress("127.0.0.1", 0)) as url,
             ClientSession() as client,
         ):
             assert url.endswith("/hooks/github")

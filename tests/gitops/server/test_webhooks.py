@@ -261,7 +261,7 @@ async def test_a_call_that_is_sent_again_and_again_is_slowed_down(hooked: Scene)
 
 
 def test_the_bucket_fills_again_with_time() -> None:
-    rate = webhooks.Rate(burst=2, seconds=10)
+    rate = webhooks.RateLimit(burst=2, seconds=10)
     assert [rate.allows("a", 0.0) for _ in range(3)] == [True, True, False]
     assert not rate.allows("a", 9.0)
     assert rate.allows("a", 10.5)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitops.server.window_bars import DAYS, SCALE, Row, days, rows
+from gitops.server.window_bars import DAYS, SCALE, WindowRow, days, rows
 from tests.gitops.server.seeing import scene
 from tests.gitops.server.test_page import held
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 20, 18, tzinfo=UTC)
 """A Friday."""
 
 
-async def shown(now: datetime) -> dict[str, Row]:
+async def shown(now: datetime) -> dict[str, WindowRow]:
     """By name, in the order in which they are shown."""
     async with scene(names=("i0",)) as seen:
         await held(seen)

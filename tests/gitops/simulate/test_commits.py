@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops.rollouts.source_rules import in_force
-from gitops.simulate.commits import Commits, Repository, rules_of
+from gitops.simulate.commits import CommitSeries, HistoryReader, rules_of
 from gitops.simulate.opened import opened
 from tests.gitops.source.real_git import Work
 from tests.gitops.windows.windows import manifest
@@ -45,8 +45,8 @@ def _committed_at(work: Work, when: str) -> str:
     return work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join([*told, ""]).encode())
 
 
-def replayed(history: Work, start: datetime | None = None) -> Commits:
-    return Repository(str(history.path)).history("main~3", "main", start)
+def replayed(history: Work, start: datetime | None = None) -> CommitSeries:
+    return HistoryReader(str(history.path)).history("main~3", "main", start)
 
 
 def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_before_it(history: Work) -> None:
@@ -68,7 +68,7 @@ def test_under_other_rules_is_also_what_was_there_before(history: Work, tmp_path
 
 def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: Work) -> None:
     """What differs from HEAD is a change and no drift, and each state of it another."""
-    repository, found = Repository(str(history.path)), list[str]()
+    repository, found = HistoryReader(str(history.path)), list[str]()
     for text in ("one", "two", "two"):
         history.write("a.yaml", f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {text}}}\n")
         (push,) = repository.step("main", "", FRIDAY).pushes

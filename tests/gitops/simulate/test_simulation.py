@@ -15,18 +15,18 @@ import pytest
 
 from applier.causes import Reason
 from applier.sandbox.wire import Request, Response
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.scope import Wider
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.axis import Axis
 from gitops.simulate.backtest import held
-from gitops.simulate.engine import Push, Simulation
+from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.svg import picture
-from gitops.simulate.timeline import Span, Stage, Standing, Timeline, Track
+from gitops.simulate.timeline import Stage, Timeline, Track, TrackSpan, TrackState
 from gitops.simulate.timeline_json import as_json
-from gitops.simulate.world import World
+from gitops.simulate.world import SimulatedCluster
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
@@ -57,7 +57,7 @@ def simulated(
     base = fleet.state
     fleet.push("two")
     simulation = Simulation(start, Assumptions.parse(assume, seed=seed), "0")
-    asyncio.run(simulation.run(base, [Push(start, fleet.state, subject)], start + lasts))
+    asyncio.run(simulation.run(base, [CommitPush(start, fleet.state, subject)], start + lasts))
     return simulation.timeline()
 
 
@@ -65,7 +65,7 @@ def spans(timeline: Timeline, name: str) -> list[tuple[Stage, datetime, datetime
     return [(span.standing.stage, span.begins, span.ends) for span in spans_of(timeline, name)]
 
 
-def spans_of(timeline: Timeline, name: str) -> Sequence[Span]:
+def spans_of(timeline: Timeline, name: str) -> Sequence[TrackSpan]:
     return next(one for one in timeline.tracks if one.instance.name == name).spans
 
 
@@ -98,10 +98,10 @@ def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
     """It arrives at its own time; of the first the others never move to that."""
     fleet = Fleet(names=TEN[:4])
     fleet.push()
-    base, pushes = fleet.state, list[Push]()
+    base, pushes = fleet.state, list[CommitPush]()
     for number, image in enumerate(("two", "three")):
         fleet.push(image)
-        pushes.append(Push(START + number * 6 * MINUTE, fleet.state, image))
+        pushes.append(CommitPush(START + number * 6 * MINUTE, fleet.state, image))
     simulation = Simulation(START, Assumptions.parse("ready=4m"), "0")
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=14)))
     found = simulation.timeline()
@@ -128,7 +128,7 @@ def test_instances_stand_in_the_order_of_their_waves() -> None:
         assert ("1 instances are not changed" in drawn) == (rows == 1)
 
 
-HELD = Standing(Stage.HELD, Reason.WINDOW_CLOSED)
+HELD = TrackState(Stage.HELD, Reason.WINDOW_CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,9 @@ HELD = Standing(Stage.HELD, Reason.WINDOW_CLOSED)
 def test_how_long_something_was_held_counts_no_minute_twice(minutes: list[tuple[int, int]], held_for: int) -> None:
     """Between two times, half an hour apart, whoever it was."""
     tracks = tuple(
-        Track(ObjectKey("g", "Link", "", str(number)), "", "", (Span(START + a * MINUTE, START + b * MINUTE, HELD),))
+        Track(
+            ObjectKey("g", "Link", "", str(number)), "", "", (TrackSpan(START + a * MINUTE, START + b * MINUTE, HELD),)
+        )
         for number, (a, b) in enumerate(minutes)
     )
     timeline = Timeline("platform", START, START, "", (), tracks, (), ())
@@ -198,7 +200,7 @@ def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.M
     passes: list[datetime] = []
     reconcile = Reconciler.reconcile
 
-    async def counted(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
+    async def counted(self: Reconciler, sources: Sequence[SourceState]) -> ReconcileResult:
         passes.append(self.clock.now())
         return await reconcile(self, sources)
 
@@ -250,19 +252,19 @@ def test_equal_seeds_give_equal_bytes() -> None:
 @pytest.mark.parametrize("assume", ["ready=2m", "ready=2m,hang=i1", "ready=2m,fail=i2", "ready=2m,flap=i3"])
 def test_a_status_is_stored_as_an_apply_would_leave_it(assume: str, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses: list[Any] = []
-    door = World._door
+    door = SimulatedCluster._door
 
-    async def seen(world: World, request: Request) -> Response:
+    async def seen(world: SimulatedCluster, request: Request) -> Response:
         response = await door(world, request)
         if request.target.partition("?")[0].endswith("/status"):
             statuses.append(orjson.loads(response.body)["status"])
         return response
 
-    monkeypatch.setattr(World, "_door", seen)
+    monkeypatch.setattr(SimulatedCluster, "_door", seen)
     fleet: dict[str, Any] = {"freeze": FREEZE, "pace": {"bake": "30m"}, "start": FRIDAY, "lasts": timedelta(days=4)}
     laid = simulated(Fleet(names=TEN[:4]), assume, **fleet)
     stored, statuses[:] = statuses.copy(), ()
-    monkeypatch.setattr(World, "_laid", lambda *_: None)
+    monkeypatch.setattr(SimulatedCluster, "_laid", lambda *_: None)
     assert as_json(simulated(Fleet(names=TEN[:4]), assume, **fleet), assumed="", seed=0) == as_json(
         laid, assumed="", seed=0
     )
@@ -277,18 +279,18 @@ def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enou
     seen, which writes what comes after it. The last one ends the wave, and its source reads that it is settled.
     """
     looks: list[tuple[datetime, list[str] | None]] = []
-    reconcile, part = Reconciler.reconcile, Reconciler.part
+    reconcile, part = Reconciler.reconcile, Reconciler.reconcile_roots
 
-    async def whole(self: Reconciler, sources: Sequence[SourceState]) -> Pass:
+    async def whole(self: Reconciler, sources: Sequence[SourceState]) -> ReconcileResult:
         looks.append((self.clock.now(), None))
         return await reconcile(self, sources)
 
-    async def over(self: Reconciler, roots: Collection[ObjectKey]) -> Pass | Wider:
+    async def over(self: Reconciler, roots: Collection[ObjectKey]) -> ReconcileResult | WidenScope:
         looks.append((self.clock.now(), [root.name for root in roots]))
         return await part(self, roots)
 
     monkeypatch.setattr(Reconciler, "reconcile", whole)
-    monkeypatch.setattr(Reconciler, "part", over)
+    monkeypatch.setattr(Reconciler, "reconcile_roots", over)
     found = simulated(Fleet(names=TEN[:4]), "ready=2m", pace={"shape": {"linear": {"n": 1}}})
     ready = [START + number * 2 * MINUTE for number in range(1, 5)]
     at = {moment: [roots for then, roots in looks if then == moment] for moment in ready}
@@ -316,7 +318,7 @@ def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     fleet.written.clear()
     fleet.push("two")
     simulation = Simulation(START, Assumptions(), "0")
-    asyncio.run(simulation.run(base, [Push(START, fleet.state, "move to two")], START + timedelta(days=14)))
+    asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "move to two")], START + timedelta(days=14)))
     found = simulation.timeline()
     assert spans(found, "i0")[-1][0] is Stage.SETTLED
     assert (found.ended, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
@@ -350,7 +352,7 @@ def test_a_wave_that_is_over_is_told_once_although_its_next_target_follows_at_on
     simulation, base, pushes = Simulation(START, Assumptions.parse("ready=4m"), "0"), fleet.state, []
     for image, at in (("two", START), ("three", START + 8 * MINUTE)):
         fleet.push(image)
-        pushes.append(Push(at, fleet.state, image))
+        pushes.append(CommitPush(at, fleet.state, image))
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=1)))
     first, rest = "wave first settled, 1 of 1; wave rest starts", "wave rest settled, 2 of 2"
     assert told(simulation.timeline(), "wave") == [
@@ -412,6 +414,6 @@ def test_a_span_knows_nothing_of_other_words() -> None:
     """Two standings are one span as long as only their words differ."""
     found = simulated(Fleet(names=TEN[:4]))
     for track in found.tracks:
-        pairs: list[tuple[Span, Span]] = list(zip(track.spans, track.spans[1:], strict=False))
+        pairs: list[tuple[TrackSpan, TrackSpan]] = list(zip(track.spans, track.spans[1:], strict=False))
         assert not any(after.standing.continues(before.standing) for before, after in pairs)
         assert all(before.ends == after.begins for before, after in pairs)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from gitops.errors import SourceError
-from gitops.source import Branch, Mirror, Target
+from gitops.source import BranchRef, Mirror, SourceTarget
 from tests.gitops.source.real_git import Work
 
 
@@ -21,7 +21,7 @@ def mount(cache: Path, options: str) -> None:
 
 
 def main(repository: Path, cache: Path) -> None:
-    work, mirror = Work(repository), Mirror(Target(str(repository), Branch("main")), cache)
+    work, mirror = Work(repository), Mirror(SourceTarget(str(repository), BranchRef("main")), cache)
 
     def attempt(name: str) -> None:
         try:

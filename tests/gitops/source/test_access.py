@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from gitops.errors import RefusedUrl, SourceError, Throttled, Unauthorized, Unreachable
-from gitops.source import Branch, Credentials, Limits, Mirror, Target
+from gitops.source import BranchRef, Credentials, Mirror, ReadLimits, SourceTarget
 from tests.gitops.source.real_git import GitServer, Work
 
 TOKEN = "cAnArY/+token-7261"
@@ -57,7 +57,7 @@ def test_a_token_is_offered_and_seen_nowhere(
                     continue
 
     server.before_pack = look_around
-    assert Mirror(Target(server.url()), cache, credentials=credentials).fetch() == commit
+    assert Mirror(SourceTarget(server.url()), cache, credentials=credentials).fetch() == commit
     assert server.offered == {TOKEN}
     assert server.fetches == 1
     assert any("LEVELGATE_GIT_TOKEN_FILE" in text for text in seen) or not Path("/proc/self").exists()
@@ -69,7 +69,7 @@ def test_a_token_is_offered_and_seen_nowhere(
 def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitServer, credentials: Credentials) -> None:
     commit = work.commit(a="1")
     server.token = TOKEN
-    mirror = Mirror(Target(server.url()), cache, credentials=credentials)
+    mirror = Mirror(SourceTarget(server.url()), cache, credentials=credentials)
     assert mirror.head() == commit
     server.token = "next"
     with pytest.raises(Unauthorized):
@@ -88,7 +88,7 @@ def test_a_server_that_repeats_the_token(
     work.commit(a="1")
     server.token, server.echo = "another", True
     with pytest.raises(Unauthorized, match="check `credentials`") as caught:
-        Mirror(Target(server.url()), cache, credentials=credentials).fetch()
+        Mirror(SourceTarget(server.url()), cache, credentials=credentials).fetch()
     assert server.offered == {TOKEN}
     assert_no_token(everything_about(caught.value) + caplog.text)
     assert "ls-remote" not in everything_about(caught.value).replace("_ls_remote", "").replace('"ls-remote"', "")
@@ -98,16 +98,16 @@ def test_without_a_token_nobody_is_asked(work: Work, cache: Path, server: GitSer
     work.commit(a="1")
     server.token = TOKEN
     with pytest.raises(Unauthorized, match="the server refused access"):
-        Mirror(Target(server.url()), cache).fetch()
+        Mirror(SourceTarget(server.url()), cache).fetch()
 
 
 def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: GitServer, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
-        Mirror(Target(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).head()
+        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).head()
     (tmp_path / "empty").touch()
     with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into it"):
-        Mirror(Target(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).head()
+        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).head()
     assert server.requests == []
 
 
@@ -124,7 +124,7 @@ def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: G
 )
 def test_refusals(work: Work, cache: Path, server: GitServer, status: int, error: type[SourceError]) -> None:
     commit = work.commit(a="1")
-    mirror = Mirror(Target(server.url()), cache)
+    mirror = Mirror(SourceTarget(server.url()), cache)
     mirror.fetch()
     server.status = status
     with pytest.raises(error) as caught:
@@ -141,7 +141,7 @@ def test_when_the_server_wants_to_be_asked_again(
     """RFC 9110, 10.2.3. What else stands in the headers is seen nowhere."""
     work.commit(a="1")
     server.token = TOKEN
-    mirror = Mirror(Target(server.url()), cache, credentials=credentials)
+    mirror = Mirror(SourceTarget(server.url()), cache, credentials=credentials)
     mirror.fetch()
     server.status, server.headers = status, {"Retry-After": said, "X-Secret": "canary"}
     with pytest.raises(Unreachable) as caught:
@@ -156,20 +156,20 @@ def test_redirects_are_not_followed(work: Work, cache: Path, server: GitServer, 
     work.commit(a="1")
     server.redirect_to = f"http://127.0.0.1:{server.port}/elsewhere"
     with pytest.raises(RefusedUrl, match="write the final URL"):
-        Mirror(Target(server.url()), cache, credentials=credentials).head()
+        Mirror(SourceTarget(server.url()), cache, credentials=credentials).head()
     assert len(server.requests) == 1
     assert server.offered == set()
 
 
 def test_nobody_listens(cache: Path) -> None:
     with pytest.raises(Unreachable, match="the server did not answer"):
-        Mirror(Target("http://127.0.0.1:1/x"), cache).fetch()
+        Mirror(SourceTarget("http://127.0.0.1:1/x"), cache).fetch()
 
 
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server: GitServer, tenth: int) -> None:
     first = work.commit(a="1")
-    mirror = Mirror(Target(server.url(), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(server.url(), BranchRef("main")), cache)
     mirror.fetch()
     second = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
     server.cut_at = tenth / 10
@@ -186,7 +186,7 @@ def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server:
 
 def test_a_first_fetch_that_breaks_off_leaves_no_revision(work: Work, cache: Path, server: GitServer) -> None:
     commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
-    mirror = Mirror(Target(server.url()), cache)
+    mirror = Mirror(SourceTarget(server.url()), cache)
     server.cut_at = 0.5
     with pytest.raises(Unreachable):
         mirror.fetch()
@@ -207,7 +207,7 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
     server.before_pack = hang
     try:
         with pytest.raises(Unreachable, match="no end after 1 s"):
-            Mirror(Target(server.url()), cache, limits=Limits(network_timeout=1)).fetch()
+            Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout=1)).fetch()
         assert gave_up == []  # Git and its children were ended, not waited for
     finally:
         release.set()
@@ -216,9 +216,9 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
 def test_a_server_that_accepts_and_never_answers(cache: Path) -> None:
     """Asking where a ref stands has an end as well, and so have the processes that Git has started for it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        target = Target(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
+        target = SourceTarget(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
         with pytest.raises(Unreachable, match="no end after 1 s"):
-            Mirror(target, cache, limits=Limits(network_timeout=1)).head()
+            Mirror(target, cache, limits=ReadLimits(network_timeout=1)).head()
         asked, _ = listening.accept()
         with asked:
             asked.settimeout(10)
@@ -230,7 +230,7 @@ def test_a_server_that_sends_byte_by_byte(work: Work, cache: Path, server: GitSe
     """Fault table, "slow-loris server": the whole has to come in time, not only the next byte; then it is as if nothing had come."""
     commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
     server.drips = True
-    mirror = Mirror(Target(server.url()), cache, limits=Limits(network_timeout=1))
+    mirror = Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout=1))
     with pytest.raises(Unreachable, match="no end after 1 s"):
         mirror.fetch()
     assert not mirror.holds(commit)
@@ -243,7 +243,7 @@ def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
     key, known = tmp_path / "id; touch x", tmp_path / "known hosts"
     key.write_text("key")
     known.touch()
-    target = Target("git@git.example.com:platform.git")
+    target = SourceTarget("git@git.example.com:platform.git")
     environment = Credentials(ssh_key_file=key, known_hosts_file=known).environment(target, tmp_path)
     command = environment["GIT_SSH_COMMAND"]
     assert f"-i '{key}'" in command
@@ -256,7 +256,7 @@ def test_ssh_is_strict_and_asks_nothing(tmp_path: Path) -> None:
 def test_https_trusts_the_named_authority_only(tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     authority.write_text("certificate")
-    target = Target("https://git.example.com/platform.git")
+    target = SourceTarget("https://git.example.com/platform.git")
     assert Credentials(ca_file=authority).environment(target, tmp_path) == {"GIT_SSL_CAINFO": str(authority)}
     assert Credentials().environment(target, tmp_path) == {}
 
@@ -272,6 +272,6 @@ def test_the_caller_s_git_variables_do_not_reach_git(
     monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.ext::touch {tmp_path}/canary.insteadOf")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "/")
-    assert Mirror(Target(str(work.path)), cache).fetch() == commit
+    assert Mirror(SourceTarget(str(work.path)), cache).fetch() == commit
     assert not trace.exists()
     assert not (tmp_path / "canary").exists()

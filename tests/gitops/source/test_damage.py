@@ -16,7 +16,7 @@ import pytest
 
 from gitops import source_config
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
-from gitops.source import Branch, Limits, Mirror, Target
+from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget
 from gitops.source.git import Git
 from gitops.source.lock import locked
 from tests.gitops.source.real_git import Work
@@ -113,7 +113,7 @@ DAMAGES = [
 @pytest.fixture
 def mirror(work: Work, cache: Path) -> Mirror:
     work.commit(**FILES)
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     mirror.fetch()
     return mirror
 
@@ -133,7 +133,7 @@ def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callab
 def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git looks through what it fetched, not through folders that it had: what is missing there is found before the new commit counts."""
     work.commit(**{"deep/one": "kind: X\n", "two": "kind: X\n"})
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     before = mirror.fetch()
     git = Git(cache, git_dir=repository(cache), timeout=60.0)
     (pack,) = packs(cache)
@@ -146,7 +146,7 @@ def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkey
     def away(*_: object) -> None:
         raise DamagedCache("platform", "the server is away by now")
 
-    monkeypatch.setattr("gitops.source.local_copy.Copy._replace", away)
+    monkeypatch.setattr("gitops.source.local_copy.LocalCopy._replace", away)
     work.commit(two="kind: Y\n")
     with pytest.raises(DamagedCache):
         mirror.fetch()
@@ -180,7 +180,7 @@ def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
 def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
     """A mirror whose objects are single files, as after a tidying up; its commit; and the file of one blob."""
     commit = work.commit(a="apiVersion: 1", b="2")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
     for pack in packs(cache):
         data = pack.read_bytes()
@@ -214,12 +214,12 @@ def test_the_cache_cannot_be_written(work: Work, tmp_path: Path) -> None:
     work.commit(a="1")
     (tmp_path / "file").touch()
     with pytest.raises(CacheUnavailable, match="check space and permissions"):
-        Mirror(Target(str(work.path)), tmp_path / "file").fetch()
+        Mirror(SourceTarget(str(work.path)), tmp_path / "file").fetch()
 
 
 def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> None:
     lock = next(cache.glob("*/lock"))
-    impatient = Mirror(mirror.target, cache, limits=Limits(lock_timeout=0))
+    impatient = Mirror(mirror.target, cache, limits=ReadLimits(lock_timeout=0))
     commit = work.commit(file1="new")
     with locked(lock, shared=True, timeout=0):
         assert len(impatient.snapshot(work.git("rev-parse", "HEAD^")).files) == len(FILES)
@@ -253,7 +253,7 @@ def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
             return process
 
         Git._start = counted  # type: ignore[method-assign, assignment]
-        mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+        mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
         mirror.snapshot(mirror.fetch())
         os._exit(0)
     finally:

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.source import Limits, Mirror, Snapshot, Target
-from gitops.source.tree import Entry, judge, name_problem
+from gitops.source import Mirror, ReadLimits, SourceSnapshot, SourceTarget
+from gitops.source.tree import TreeEntry, judge, name_problem
 from tests.gitops.source.real_git import Work
 
 FILE, LINK, MODULE, DIRECTORY = "100644", "120000", "160000", "40000"
 
 
-def read(work: Work, cache: Path, path: str = "", *, limits: Limits = Limits()) -> Snapshot:  # noqa: B008 - a value
-    mirror = Mirror(Target(str(work.path), path=path), cache, limits=limits)
+def read(work: Work, cache: Path, path: str = "", *, limits: ReadLimits = ReadLimits()) -> SourceSnapshot:  # noqa: B008 - a value
+    mirror = Mirror(SourceTarget(str(work.path), path=path), cache, limits=limits)
     return mirror.snapshot(mirror.fetch())
 
 
-def refused(snapshot: Snapshot) -> dict[str, str]:
+def refused(snapshot: SourceSnapshot) -> dict[str, str]:
     return {problem.path: problem.message.partition(";")[0] for problem in snapshot.problems}
 
 
@@ -90,7 +90,7 @@ def test_sizes_are_judged_before_reading(work: Work, cache: Path) -> None:
     work.write("fits.yaml", "x" * 1000)
     work.write("large.bin", "x" * 100_000)
     work.commit()
-    snapshot = read(work, cache, limits=Limits(file=1000, total=1000))
+    snapshot = read(work, cache, limits=ReadLimits(file=1000, total=1000))
     assert list(snapshot.files) == ["fits.yaml"]
     assert refused(snapshot) == {"large.yaml": "has 1001 bytes, more than 1000"}
 
@@ -173,7 +173,7 @@ names = st.binary(min_size=1, max_size=12).map(lambda name: name.replace(b"\0", 
     )
 )
 def test_every_entry_is_read_refused_or_hidden(entries: list[tuple[bytes, int, bytes]]) -> None:
-    listing = judge((Entry(mode, "id", size, name) for mode, size, name in entries), Limits(file=1000))
+    listing = judge((TreeEntry(mode, "id", size, name) for mode, size, name in entries), ReadLimits(file=1000))
     for path, (_, size) in listing.blobs.items():
         assert not name_problem(path.encode())
         assert size <= 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import RefusedContent
-from gitops.source import Limits, Mirror, Target, Tip
+from gitops.source import Mirror, ReadLimits, SourceTarget, Tip
 from tests.gitops.source.real_git import Work
 
 SIZE = 100_000
@@ -19,7 +19,7 @@ SIZE = 100_000
 def mirror(work: Work, cache: Path) -> Mirror:
     """At `main`; its copy may have the room of six heads."""
     work.commit(a="1")
-    mirror = Mirror(Target(work.path.as_uri()), cache, limits=Limits(repository=6 * SIZE))
+    mirror = Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(repository=6 * SIZE))
     mirror.fetch()
     return mirror
 

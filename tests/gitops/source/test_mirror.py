@@ -16,17 +16,17 @@ import pytest
 
 from gitops.errors import RefusedContent, RefusedUrl, RevisionNotFound
 from gitops.source import (
-    Branch,
-    Commit,
+    BranchRef,
+    CommitRef,
     Credentials,
-    Head,
-    Limits,
+    DefaultBranchRef,
     Mirror,
-    Range,
-    Tag,
-    Target,
+    ReadLimits,
+    SourceTarget,
+    TagRef,
     Tip,
-    Versions,
+    VersionRange,
+    VersionRef,
     working_tree,
 )
 from gitops.source.git import Git
@@ -40,7 +40,7 @@ def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
     work.write("apps/.hidden/x.yaml", "kind: X")
     work.write("elsewhere.yaml", "kind: Y")
     commit = work.commit("Add the shop\n\nBody")
-    mirror = Mirror(Target(work.path.as_uri(), Branch("main"), "apps"), cache)
+    mirror = Mirror(SourceTarget(work.path.as_uri(), BranchRef("main"), "apps"), cache)
 
     assert mirror.fetch() == commit
     snapshot = mirror.snapshot(commit)
@@ -56,7 +56,7 @@ def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
 
 def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServer) -> None:
     first = work.commit(a="1")
-    mirror = Mirror(Target(server.url()), cache)
+    mirror = Mirror(SourceTarget(server.url()), cache)
     assert mirror.fetch() == first
     assert server.fetches == 1
     assert [mirror.fetch(), mirror.fetch()] == [first, first]
@@ -73,7 +73,7 @@ def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
 ) -> None:
     """Each costs more than what it does. Whether a fetched commit follows the one before is asked once, the daemon's question included."""
     before = work.commit(a="1")
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     mirror.snapshot(mirror.fetch())
     commands = list[str]()
     told = Git.told
@@ -95,8 +95,8 @@ def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
 
 def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer) -> None:
     commit = work.commit(a="1")
-    Mirror(Target(server.url()), cache).fetch()
-    again = Mirror(Target(server.url()), cache)
+    Mirror(SourceTarget(server.url()), cache).fetch()
+    again = Mirror(SourceTarget(server.url()), cache)
     assert again.fetch() == commit
     assert again.snapshot(commit).files["a.yaml"].data == b"1"
     assert server.fetches == 1
@@ -105,8 +105,8 @@ def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer)
 def test_sources_with_one_url_share_the_copy(work: Work, cache: Path, server: GitServer) -> None:
     main = work.commit(a="1")
     work.git("branch", "other")
-    Mirror(Target(server.url(), Branch("main")), cache).fetch()
-    assert Mirror(Target(server.url(), Branch("other")), cache).fetch() == main
+    Mirror(SourceTarget(server.url(), BranchRef("main")), cache).fetch()
+    assert Mirror(SourceTarget(server.url(), BranchRef("other")), cache).fetch() == main
     assert len(list(cache.iterdir())) == 1
 
 
@@ -114,8 +114,14 @@ def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: P
     main = work.commit(a="1")
     work.git("tag", "--annotate", "--message", "first", "v1.0.0")
     other = work.commit(a="2")
-    refs = (Branch("main"), Tag("v1.0.0"), Versions(Range.parse("1.x")), Commit(main), Head())
-    mirrors = [Mirror(Target(server.url(), ref), cache) for ref in refs]
+    refs = (
+        BranchRef("main"),
+        TagRef("v1.0.0"),
+        VersionRef(VersionRange.parse("1.x")),
+        CommitRef(main),
+        DefaultBranchRef(),
+    )
+    mirrors = [Mirror(SourceTarget(server.url(), ref), cache) for ref in refs]
     asked = mirrors[0].refs(*(name for mirror in mirrors for name in mirror.wanted))
     requests = len(server.requests)
     assert [mirror.tip(asked).commit for mirror in mirrors] == [other, main, main, main, other]
@@ -125,7 +131,7 @@ def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: P
 def test_one_answer_is_not_for_those_with_other_credentials(work: Work, cache: Path, server: GitServer) -> None:
     """Who may not see a repository learns nothing of it from what somebody else is told."""
     one, other = (Credentials(token_file=cache / name) for name in ("one", "other"))
-    target = Target(server.url(), Branch("main"))
+    target = SourceTarget(server.url(), BranchRef("main"))
     found = [Mirror(target, cache, credentials=given).server for given in (one, replace(one), other, None)]
     assert (found[0] == found[1], len(set(found))) == (True, 3)
 
@@ -137,7 +143,7 @@ def test_a_range_of_versions_follows_the_highest_tag_in_it(work: Work, cache: Pa
     for tag in ("v1.9.0", "v1.10.0", "v2.0.0", "v1.11.0-rc.1", "nightly"):
         commits[tag] = work.commit(a=tag)
         work.git("tag", *kind, tag)
-    mirror = Mirror(Target(str(work.path), Versions(Range.parse(">=1.0.0 <2.0.0"))), cache)
+    mirror = Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse(">=1.0.0 <2.0.0"))), cache)
     assert mirror.tip() == Tip("refs/tags/v1.10.0", commits["v1.10.0"])
     assert mirror.snapshot(mirror.fetch()).files["a.yaml"].data == b"v1.10.0"
     work.git("tag", *kind, "v1.10.1")
@@ -148,12 +154,12 @@ def test_a_range_that_no_tag_is_in(work: Work, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "v0.9.0")
     with pytest.raises(RevisionNotFound, match=r"no tag has a version in the range \^1"):
-        Mirror(Target(str(work.path), Versions(Range.parse("^1"))), cache).head()
+        Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).head()
 
 
 def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = work.commit(a="1", b="2")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
     before = mirror.snapshot(first)
     work.commit(b="3")
@@ -198,7 +204,7 @@ def test_a_commit_read_after_another_is_what_it_is_alone(
     for name in ("e", "d/a", "d/b", *(f"d/b{number}" for number in range(20))):
         work.write(f"{name}.yaml", "1")
     first = work.commit()
-    target = Target(str(work.path), path="d")
+    target = SourceTarget(str(work.path), path="d")
     mirror = Mirror(target, tmp_path / "one")
     assert mirror.fetch() == first
     mirror.snapshot(first)
@@ -222,7 +228,7 @@ def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool
     commit = work.commit(a="1")
     work.git("tag", *(["-a", "-m", "release"] if annotated else []), "v1")
     work.commit(a="2")
-    mirror = Mirror(Target(str(work.path), Tag("v1")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), TagRef("v1")), cache)
     assert mirror.head() == commit
     assert mirror.fetch() == commit
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
@@ -234,14 +240,14 @@ def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) 
     work.git("tag", "x")
     work.git("checkout", "--quiet", "-b", "x")
     tip = work.commit(a="2")
-    assert Mirror(Target(str(work.path), Tag("x")), cache).fetch() == tagged
-    assert Mirror(Target(str(work.path), Branch("x")), cache).fetch() == tip
+    assert Mirror(SourceTarget(str(work.path), TagRef("x")), cache).fetch() == tagged
+    assert Mirror(SourceTarget(str(work.path), BranchRef("x")), cache).fetch() == tip
 
 
 def test_a_commit_is_fetched_once_and_then_never_asked_for(work: Work, cache: Path, server: GitServer) -> None:
     commit = work.commit(a="1")
     work.commit(a="2")
-    mirror = Mirror(Target(server.url(), Commit(commit)), cache)
+    mirror = Mirror(SourceTarget(server.url(), CommitRef(commit)), cache)
     assert mirror.fetch() == commit
     seen = len(server.requests)
     assert mirror.fetch() == commit
@@ -252,16 +258,16 @@ def test_a_commit_from_a_server_that_gives_out_refs_only(work: Work, cache: Path
     commit = work.commit(a="1")
     work.commit(a="2")
     server.oldest_protocol = True
-    mirror = Mirror(Target(server.url(), Commit(commit)), cache)
+    mirror = Mirror(SourceTarget(server.url(), CommitRef(commit)), cache)
     assert mirror.fetch() == commit
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
     with pytest.raises(RevisionNotFound, match="has no commit 222222222222 on any branch or tag"):
-        Mirror(Target(server.url(), Commit("2" * 40)), cache).fetch()
+        Mirror(SourceTarget(server.url(), CommitRef("2" * 40)), cache).fetch()
 
 
 def test_the_default_branch_is_followed_when_it_changes(work: Work, cache: Path) -> None:
     old = work.commit(a="1")
-    mirror = Mirror(Target(str(work.path), Head()), cache)
+    mirror = Mirror(SourceTarget(str(work.path), DefaultBranchRef()), cache)
     assert mirror.fetch() == old
     work.git("checkout", "--quiet", "-b", "trunk")
     new = work.commit(a="2")
@@ -271,10 +277,12 @@ def test_the_default_branch_is_followed_when_it_changes(work: Work, cache: Path)
 def test_branches_that_cannot_exist_together(work: Work, cache: Path) -> None:
     work.commit(a="1")
     work.git("branch", "team")
-    Mirror(Target(str(work.path), Branch("team")), cache).fetch()
+    Mirror(SourceTarget(str(work.path), BranchRef("team")), cache).fetch()
     work.git("branch", "--delete", "--force", "team")
     work.git("branch", "team/shop")
-    assert Mirror(Target(str(work.path), Branch("team/shop")), cache).fetch() == work.git("rev-parse", "team/shop")
+    assert Mirror(SourceTarget(str(work.path), BranchRef("team/shop")), cache).fetch() == work.git(
+        "rev-parse", "team/shop"
+    )
 
 
 def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: Path) -> None:
@@ -282,7 +290,7 @@ def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: P
     first = work.commit(a="1")
     work.git("checkout", "--quiet", "-b", "team")
     lost = work.commit(a="2")
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     assert mirror.resolve(lost[:9]) == lost
     work.git("checkout", "--quiet", "main")
     work.git("branch", "--delete", "--force", "team")
@@ -297,7 +305,7 @@ def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: P
 def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
     base = work.commit(a="1")
     lost = work.commit(a="2")
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     mirror.fetch()
     work.git("reset", "--quiet", "--hard", base)
     rewritten = work.commit(a="3")
@@ -312,7 +320,7 @@ def test_a_force_push_is_seen_with_an_empty_cache(work: Work, cache: Path) -> No
     lost = work.commit(a="2")
     work.git("reset", "--quiet", "--hard", "HEAD^")
     new = work.commit(a="3")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
     assert not mirror.is_ancestor(lost, new)
     with pytest.raises(RevisionNotFound):
@@ -326,7 +334,7 @@ def test_commits_that_were_current_outlive_the_tidying(
     monkeypatch.setattr("gitops.source.local_copy._TIDY", (*settings, "gc", "--auto", "--quiet"))
     work.commit(a="1")
     lost = work.commit(a="2")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
     work.git("reset", "--quiet", "--hard", "HEAD^")
     for number in range(3):
@@ -341,20 +349,20 @@ def test_commits_that_were_current_outlive_the_tidying(
 def test_missing_refs_are_named(work: Work, cache: Path) -> None:
     work.commit(a="1")
     with pytest.raises(RevisionNotFound, match="branch nowhere does not exist"):
-        Mirror(Target(str(work.path), Branch("nowhere")), cache).fetch()
+        Mirror(SourceTarget(str(work.path), BranchRef("nowhere")), cache).fetch()
     with pytest.raises(RevisionNotFound, match="has no commit 1111111"):
-        Mirror(Target(str(work.path), Commit("1" * 40)), cache).fetch()
+        Mirror(SourceTarget(str(work.path), CommitRef("1" * 40)), cache).fetch()
 
 
 def test_an_empty_repository_has_no_revision(work: Work, cache: Path) -> None:
     with pytest.raises(RevisionNotFound, match="the default branch does not exist"):
-        Mirror(Target(str(work.path)), cache).fetch()
+        Mirror(SourceTarget(str(work.path)), cache).fetch()
 
 
 def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     work.git("branch", "gone")
-    mirror = Mirror(Target(str(work.path), Branch("gone")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("gone")), cache)
     mirror.fetch()
     work.git("branch", "--delete", "--force", "gone")
     with pytest.raises(RevisionNotFound):
@@ -366,7 +374,7 @@ def test_a_tag_of_something_else_than_a_commit(work: Work, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "data", work.blob(b"x"))
     with pytest.raises(RevisionNotFound, match="does not name a commit"):
-        Mirror(Target(str(work.path), Tag("data")), cache).fetch()
+        Mirror(SourceTarget(str(work.path), TagRef("data")), cache).fetch()
 
 
 def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
@@ -375,7 +383,7 @@ def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
     second = work.commit(a="2")
     work.git("checkout", "--quiet", "-b", "fix/one")
     third = work.commit(a="3")
-    mirror = Mirror(Target(str(work.path), Branch("main")), cache)
+    mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     expected = {
         "main": second,
         "HEAD": third,
@@ -397,7 +405,7 @@ def test_revisions_that_name_no_commit(work: Work, cache: Path, rev: str) -> Non
     work.commit(a="1")
     work.git("tag", "v1")
     with pytest.raises((RevisionNotFound, RefusedUrl)):
-        Mirror(Target(str(work.path)), cache).resolve(rev)
+        Mirror(SourceTarget(str(work.path)), cache).resolve(rev)
 
 
 def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
@@ -405,7 +413,7 @@ def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
     work.write("clusters/staging/README", "x")
     commit = work.commit()
     at = {
-        path: Mirror(Target(str(work.path), path=path), cache)
+        path: Mirror(SourceTarget(str(work.path), path=path), cache)
         for path in ("clusters/prod", "clusters/staging", "gone", "")
     }
     for mirror in at.values():
@@ -418,7 +426,7 @@ def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
         "": (1, True),
     }
     work.git("rm", "-r", "--quiet", ".")
-    empty = Mirror(Target(str(work.path)), cache)
+    empty = Mirror(SourceTarget(str(work.path)), cache)
     work.commit("empty")
     snapshot = empty.snapshot(empty.fetch())
     assert (snapshot.files, snapshot.path_exists, snapshot.subject) == ({}, True, "empty")
@@ -430,7 +438,7 @@ def test_commits_with_odd_headers(work: Work, cache: Path) -> None:
     text = f"tree {tree}\n{people}\n\x1b[2J Gr\u00fc\u00dfe\t!\n".encode("latin-1")
     commit = work.git("hash-object", "-w", "-t", "commit", "--stdin", stdin=text)
     work.git("update-ref", "refs/heads/main", commit)
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     snapshot = mirror.snapshot(mirror.fetch())
     assert snapshot.subject.isprintable()
     assert "[2J" in snapshot.subject
@@ -444,7 +452,7 @@ def test_five_thousand_files(work: Work, cache: Path) -> None:
         lines.append(f"M 100644 inline d{number % 70}/f{number}.yaml\ndata {len(text)}\n{text}\n")
     stream = f"commit refs/heads/main\ncommitter A <a@x> 0 +0000\ndata 1\nx\n{''.join(lines)}"
     work.git("fast-import", "--quiet", stdin=stream.encode())
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     snapshot = mirror.snapshot(mirror.fetch())
     assert len(snapshot.files) == 5000
     assert list(snapshot.files) == sorted(snapshot.files)
@@ -453,7 +461,7 @@ def test_five_thousand_files(work: Work, cache: Path) -> None:
 def test_sha256_repositories(tmp_path: Path, cache: Path) -> None:
     work = _made(tmp_path / "sha256", "sha256")
     commit = work.commit(a="1")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     assert mirror.fetch() == commit
     assert len(commit) == 64
     assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
@@ -464,7 +472,7 @@ def test_a_short_id_in_a_sha256_repository_with_an_empty_cache(tmp_path: Path, c
     """Before the server was asked nobody knows how it names objects."""
     work = _made(tmp_path / "sha256", "sha256")
     commit = work.commit(a="1")
-    mirror = Mirror(Target(str(work.path)), cache)
+    mirror = Mirror(SourceTarget(str(work.path)), cache)
     assert mirror.resolve(commit[:9]) == commit
     assert mirror.fetch() == commit
 
@@ -474,7 +482,7 @@ def test_a_repository_that_is_made_anew_with_another_object_format(
     work: Work, cache: Path, server: GitServer, place: str
 ) -> None:
     old = work.commit(a="1")
-    mirror = Mirror(Target(str(work.path) if place == "path" else server.url()), cache)
+    mirror = Mirror(SourceTarget(str(work.path) if place == "path" else server.url()), cache)
     assert mirror.fetch() == old
     shutil.rmtree(work.path)
     new = _made(work.path, "sha256").commit(a="2")
@@ -499,7 +507,7 @@ def test_a_clone_without_history_is_told_as_what_it_is(
     commit = work.commit(a="2")
     clone = Work(tmp_path / "clone")
     work.git("clone", "--quiet", "--depth=1", f"file://{work.path}", str(clone.path))
-    mirror = Mirror(Target(str(clone.path) if place == "path" else server.url("clone")), cache)
+    mirror = Mirror(SourceTarget(str(clone.path) if place == "path" else server.url("clone")), cache)
     with pytest.raises(RefusedContent, match=r"is a shallow clone, without the history; run `git fetch --unshallow`"):
         mirror.fetch()
     clone.git("fetch", "--quiet", "--unshallow")
@@ -527,16 +535,16 @@ def test_two_processes_at_once(work: Work, cache: Path) -> None:
 def test_limits_of_the_whole_commit(work: Work, cache: Path) -> None:
     commit = work.commit(a="1" * 60, b="2" * 60)
 
-    def refused(limits: Limits) -> str:
-        mirror = Mirror(Target(str(work.path)), cache, limits=limits)
+    def refused(limits: ReadLimits) -> str:
+        mirror = Mirror(SourceTarget(str(work.path)), cache, limits=limits)
         mirror.fetch()
         with pytest.raises(RefusedContent, match="more than") as caught:
             mirror.snapshot(commit)
         return caught.value.why
 
-    assert refused(Limits(total=100)) == "holds 120 bytes of manifests, more than 100"
-    assert refused(Limits(files=1)) == "holds 2 manifests, more than 1"
-    assert refused(Limits(listing=50)) == "lists more than 50 bytes of names"
+    assert refused(ReadLimits(total=100)) == "holds 120 bytes of manifests, more than 100"
+    assert refused(ReadLimits(files=1)) == "holds 2 manifests, more than 1"
+    assert refused(ReadLimits(listing=50)) == "lists more than 50 bytes of names"
 
 
 def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path) -> None:
@@ -545,11 +553,11 @@ def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path)
     work.commit()
     work.git("repack", "-adq")
     with pytest.raises(RefusedContent, match="is larger than 100 bytes"):
-        Mirror(Target(work.path.as_uri()), cache, limits=Limits(repository=100)).fetch()
+        Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(repository=100)).fetch()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_repository_of_another_user(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     give_away(work.path)
-    assert Mirror(Target(work.path.as_uri()), cache).fetch() == commit
+    assert Mirror(SourceTarget(work.path.as_uri()), cache).fetch() == commit

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import SourceError, Unauthorized
-from gitops.source import Branch, Credentials, Irreversible, Mirror, Reversal, Target, Tip
+from gitops.source import BranchRef, Credentials, Mirror, RevertError, RevertRequest, SourceTarget, Tip
 from tests.gitops.source.real_git import GitServer, Work
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -29,13 +29,13 @@ class Story:
     def bad(self, **files: str) -> str:
         return self.work.commit("bad", **{"apps/web": TEN.replace("line 2", "bad 2"), **files})
 
-    def mirror(self, target: Target | None = None) -> Mirror:
-        found = Mirror(target or Target(str(self.work.path), Branch("main")), self.cache)
+    def mirror(self, target: SourceTarget | None = None) -> Mirror:
+        found = Mirror(target or SourceTarget(str(self.work.path), BranchRef("main")), self.cache)
         found.fetch()
         return found
 
-    def reversal(self, halted: str, *, path: str = "", file: str = "apps/web.yaml") -> Reversal:
-        return Reversal(self.work.git("rev-parse", "main"), self.good, halted, file, path, "Take it back\n", AT)
+    def reversal(self, halted: str, *, path: str = "", file: str = "apps/web.yaml") -> RevertRequest:
+        return RevertRequest(self.work.git("rev-parse", "main"), self.good, halted, file, path, "Take it back\n", AT)
 
     def reverted(self, halted: str, *, path: str = "", file: str = "apps/web.yaml") -> str:
         """The commit, on a branch `back` of the repository."""
@@ -123,7 +123,7 @@ def test_the_same_reversal_is_the_same_commit(story: Story) -> None:
 def test_what_cannot_be_taken_back(story: Story, later: dict[str, str], why: str) -> None:
     halted = story.bad()
     story.work.commit("later", **later)
-    with pytest.raises(Irreversible, match=why):
+    with pytest.raises(RevertError, match=why):
         story.mirror().reverted(story.reversal(halted))
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_in_the_way(story: Story) -> None:
     (story.work.path / "apps/old.yaml").unlink()
     halted = story.bad()
     story.work.commit("later", **{"apps/old.yaml/x": "1\n"})
-    with pytest.raises(Irreversible, match="its place was taken since"):
+    with pytest.raises(RevertError, match="its place was taken since"):
         story.mirror().reverted(story.reversal(halted))
 
 
@@ -145,7 +145,7 @@ def test_a_binary_file_that_was_changed_again(story: Story) -> None:
     halted = story.work.commit("bad", **{"apps/web": "x\n"})
     story.work.write("apps/logo.yaml", b"\0three")
     story.work.commit("later")
-    with pytest.raises(Irreversible, match=r"apps/logo\.yaml"):
+    with pytest.raises(RevertError, match=r"apps/logo\.yaml"):
         story.mirror().reverted(story.reversal(halted))
 
 
@@ -163,7 +163,7 @@ def test_over_http_with_a_token_of_its_own(story: Story, server: GitServer, tmp_
     """Who may read need not be who may push; the token stands in no message."""
     story.work.git("config", "http.receivepack", "true")
     halted = story.bad()
-    mirror = story.mirror(Target(server.url(), Branch("main")))
+    mirror = story.mirror(SourceTarget(server.url(), BranchRef("main")))
     commit = mirror.reverted(story.reversal(halted))
     token = tmp_path / "token"
     token.write_text("guessed-t0ken\n")

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops.errors import RefusedUrl
-from gitops.source import Branch, Commit, Head, Mirror, Ref, Tag, Target, is_url, parse_ref, redact
+from gitops.source import (
+    BranchRef,
+    CommitRef,
+    DefaultBranchRef,
+    Mirror,
+    Ref,
+    SourceTarget,
+    TagRef,
+    is_url,
+    parse_ref,
+    redact,
+)
 from gitops.source.target import canonical, identity
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -34,7 +45,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
     ],
 )
 def test_allowed_urls(url: str, scheme: str) -> None:
-    assert Target(url).scheme == scheme
+    assert SourceTarget(url).scheme == scheme
 
 
 @pytest.mark.parametrize(
@@ -76,7 +87,7 @@ def test_allowed_urls(url: str, scheme: str) -> None:
 )
 def test_refused_urls(url: str) -> None:
     with pytest.raises(RefusedUrl):
-        Target(url)
+        SourceTarget(url)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +95,7 @@ def test_refused_urls(url: str) -> None:
 )
 def test_a_credential_in_the_url_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(RefusedUrl, match="put it in a file and name that under `credentials`") as caught:
-        Target(url)
+        SourceTarget(url)
     assert "CANARY" not in f"{caught.value!r} {caught.value} {caught.value.__dict__}"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
@@ -92,36 +103,36 @@ def test_a_credential_in_the_url_is_refused_without_repeating_it(url: str) -> No
 @pytest.mark.parametrize("password", ["CAN/ARY", "CAN@ARY", "CA@N/A@RY", "CAN#ARY", "CAN?ARY"])
 def test_a_password_that_nobody_escaped_is_not_repeated_either(password: str) -> None:
     with pytest.raises(RefusedUrl) as caught:
-        Target(f"https://ana:{password}@git.example.com/x.git")
+        SourceTarget(f"https://ana:{password}@git.example.com/x.git")
     assert not [part for part in re.split("[/@#?]", password) if len(part) > 1 and part in str(caught.value)]
 
 
 def test_local_repositories_can_be_forbidden(tmp_path: Path) -> None:
     for url in ("file:///srv/x", "/srv/x", "relative"):
         with pytest.raises(RefusedUrl, match="local repositories are not allowed"):
-            Mirror(Target(url), tmp_path, allow_file=False)
-    Mirror(Target("https://git.example.com/x"), tmp_path, allow_file=False)
+            Mirror(SourceTarget(url), tmp_path, allow_file=False)
+    Mirror(SourceTarget("https://git.example.com/x"), tmp_path, allow_file=False)
 
 
 def test_local_paths_reach_git_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Target("a:b").location == f"{tmp_path}/a:b"
-    assert Target("file:///srv/a%20b").location == "/srv/a b"
-    assert Target("git@host:x").location == "git@host:x"
+    assert SourceTarget("a:b").location == f"{tmp_path}/a:b"
+    assert SourceTarget("file:///srv/a%20b").location == "/srv/a b"
+    assert SourceTarget("git@host:x").location == "git@host:x"
 
 
 @pytest.mark.parametrize(
     ("text", "ref"),
     [
-        ("main", Branch("main")),
-        ("refs/heads/team/x", Branch("team/x")),
-        ("refs/tags/v1", Tag("v1")),
-        ("refs/tags/heads/x", Tag("heads/x")),
-        ("refs/heads/refs/heads/x", Branch("refs/heads/x")),
-        (SHA, Commit(SHA)),
-        ("", Head()),
-        ("HEAD", Head()),
-        ("0123456", Branch("0123456")),
+        ("main", BranchRef("main")),
+        ("refs/heads/team/x", BranchRef("team/x")),
+        ("refs/tags/v1", TagRef("v1")),
+        ("refs/tags/heads/x", TagRef("heads/x")),
+        ("refs/heads/refs/heads/x", BranchRef("refs/heads/x")),
+        (SHA, CommitRef(SHA)),
+        ("", DefaultBranchRef()),
+        ("HEAD", DefaultBranchRef()),
+        ("0123456", BranchRef("0123456")),
     ],
 )
 def test_refs_as_people_write_them(text: str, ref: Ref) -> None:
@@ -164,7 +175,7 @@ def test_a_ref_is_refused_or_harmless(text: str) -> None:
         ref = parse_ref(text)
     except RefusedUrl:
         return
-    assert ref == Head() or not text.startswith("-")
+    assert ref == DefaultBranchRef() or not text.startswith("-")
     assert ".." not in text
     assert text.isascii() is False or not any(ord(letter) < 33 for letter in text)
 
@@ -172,14 +183,14 @@ def test_a_ref_is_refused_or_harmless(text: str) -> None:
 @pytest.mark.parametrize("sha", ["abc", SHA[:-1], SHA.upper(), SHA + "0", "--" + SHA[2:]])
 def test_commits_are_full_ids(sha: str) -> None:
     with pytest.raises(RefusedUrl, match="write all 40"):
-        Commit(sha)
+        CommitRef(sha)
 
 
 def test_paths() -> None:
-    assert [Target("/x", path=path).path for path in ("", ".", "./a//b/", "a")] == ["", "", "a/b", "a"]
+    assert [SourceTarget("/x", path=path).path for path in ("", ".", "./a//b/", "a")] == ["", "", "a/b", "a"]
     for path in ("..", "a/../b", "/etc", "a\\b", "a\nb"):
         with pytest.raises(RefusedUrl):
-            Target("/x", path=path)
+            SourceTarget("/x", path=path)
 
 
 def test_what_looks_like_a_url() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import RefusedUrl, Unauthorized
-from gitops.source import Branch, Credentials, Mirror, Target
+from gitops.source import BranchRef, Credentials, Mirror, SourceTarget
 from tests.conftest import IN_CI
 from tests.gitops.source.real_git import GitServer, Work, serving
 from tests.gitops.source.secure import IS_MISSING, MISSING, Authority, Sshd, new_key, sshd
@@ -38,7 +38,7 @@ def test_a_certificate_of_the_named_authority_is_accepted(work: Work, tmp_path: 
     commit = work.commit(a="1")
     with serving(tmp_path, authority.context()) as server:
         server.token = TOKEN
-        mirror = Mirror(Target(server.url()), tmp_path / "cache", credentials=private(tmp_path, authority))
+        mirror = Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=private(tmp_path, authority))
         assert mirror.fetch() == commit
         assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
 
@@ -61,7 +61,7 @@ def test_any_other_certificate_is_refused_and_no_token_is_sent(
     with serving(tmp_path, authority.context(name, days)) as server:
         server.token = TOKEN
         with pytest.raises(Unauthorized, match=r"the server's certificate is not vouched for .*name the authority"):
-            Mirror(Target(server.url()), tmp_path / "cache", credentials=credentials).fetch()
+            Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=credentials).fetch()
         assert (server.offered, server.requests) == (set(), [])
 
 
@@ -74,7 +74,7 @@ def test_a_server_that_leads_elsewhere_takes_no_credential_there(
     server.token = TOKEN
     with serving(tmp_path) as elsewhere:
         place = f"http://127.0.0.1:{elsewhere.port}"
-        mirror = Mirror(Target(server.url()), tmp_path / "cache", credentials=private(tmp_path, None))
+        mirror = Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=private(tmp_path, None))
         if part == "everything":
             server.redirect_to = place
         else:
@@ -93,7 +93,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 def test_a_key_opens_a_repository_over_ssh(work: Work, cache: Path, ssh: Sshd) -> None:
     commit = work.commit(a="1")
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=ssh.known_hosts)
-    mirror = Mirror(Target(ssh.url(work.path), Branch("main")), cache, credentials=credentials)
+    mirror = Mirror(SourceTarget(ssh.url(work.path), BranchRef("main")), cache, credentials=credentials)
     assert mirror.fetch() == commit
     second = work.commit(a="2")
     assert mirror.fetch() == second
@@ -104,7 +104,7 @@ def test_a_key_that_was_withdrawn(work: Work, cache: Path, ssh: Sshd, tmp_path: 
     work.commit(a="1")
     credentials = Credentials(ssh_key_file=new_key(tmp_path / "other"), known_hosts_file=ssh.known_hosts)
     with pytest.raises(Unauthorized, match=r"the server refused access .*Permission denied \(publickey\).*check `cred"):
-        Mirror(Target(ssh.url(work.path)), cache, credentials=credentials).fetch()
+        Mirror(SourceTarget(ssh.url(work.path)), cache, credentials=credentials).fetch()
 
 
 @pytest.mark.parametrize("known", ["another key", "nothing"])
@@ -118,11 +118,11 @@ def test_a_host_that_is_not_the_known_one(work: Work, cache: Path, ssh: Sshd, tm
         hosts.known_hosts.touch()
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=hosts.known_hosts)
     with pytest.raises(Unauthorized, match=r"the server's host key is not the known one .*update knownHostsFile"):
-        Mirror(Target(ssh.url(work.path)), cache, credentials=credentials).fetch()
+        Mirror(SourceTarget(ssh.url(work.path)), cache, credentials=credentials).fetch()
 
 
 def test_a_repository_that_is_not_there_over_ssh(work: Work, cache: Path, ssh: Sshd) -> None:
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=ssh.known_hosts)
-    target = Target(ssh.url(work.path.with_name("absent")))
+    target = SourceTarget(ssh.url(work.path.with_name("absent")))
     with pytest.raises(Exception, match="no such repository, or no permission to see it"):
         Mirror(target, cache, credentials=credentials).fetch()

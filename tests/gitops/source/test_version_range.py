@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.source import Range
+from gitops.source import VersionRange
 from renderer.cel.functions.semver import semver
 
 RELEASES = ("0.0.3", "0.0.4", "0.3.1", "0.3.9", "0.4.0", "1.0.0", "1.2.0", "1.2.3", "1.3.0", "2.0.0", "2.1.0")
@@ -38,7 +38,7 @@ RELEASES = ("0.0.3", "0.0.4", "0.3.1", "0.3.9", "0.4.0", "1.0.0", "1.2.0", "1.2.
     ],
 )
 def test_what_a_range_takes(text: str, wanted: str) -> None:
-    versions = Range.parse(text)
+    versions = VersionRange.parse(text)
     assert " ".join(one for one in RELEASES if versions.admits(semver(one))) == wanted
 
 
@@ -59,7 +59,7 @@ def test_what_a_range_takes(text: str, wanted: str) -> None:
     ],
 )
 def test_the_highest_tag(text: str, tags: list[str], highest: str) -> None:
-    assert Range.parse(text).highest(tags) == highest
+    assert VersionRange.parse(text).highest(tags) == highest
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_the_highest_tag(text: str, tags: list[str], highest: str) -> None:
 )
 def test_what_is_no_range_is_told_with_what_to_write(text: str) -> None:
     with pytest.raises(ValueError, match=r"write for example|such as"):
-        Range.parse(text)
+        VersionRange.parse(text)
 
 
 @given(st.text(alphabet="0123456789.xX*<>=!~^|, -rcv+", max_size=20))
 def test_any_text_is_a_range_or_refused(text: str) -> None:
     try:
-        versions = Range.parse(text)
+        versions = VersionRange.parse(text)
     except ValueError:
         return
     assert versions.highest(["v1.0.0", "2.0.0-rc.1"]) in {"", "v1.0.0", "2.0.0-rc.1"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
-from gitops.source import Limits, LocalRepository, working_tree
+from gitops.source import LocalRepository, ReadLimits, working_tree
 from tests.gitops.source.real_git import Work, asked_from_now_on, give_away
 
 
@@ -128,7 +128,7 @@ def test_sizes_and_pointers(work: Work) -> None:
     work.write("large.yaml", "x" * 101)
     work.write("pointer.yaml", "version https://git-lfs.github.com/spec/v1\n")
     work.write("fits.yaml", "x")
-    snapshot = working_tree(work.path, limits=Limits(file=100))
+    snapshot = working_tree(work.path, limits=ReadLimits(file=100))
     assert list(snapshot.files) == ["fits.yaml"]
     assert [problem.path for problem in snapshot.problems] == ["large.yaml", "pointer.yaml"]
 
@@ -194,7 +194,7 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
 def test_limits_of_the_whole_directory(work: Work) -> None:
     work.commit(a="1", b="2")
     with pytest.raises(RefusedContent, match="holds 2 manifests, more than 1"):
-        working_tree(work.path, limits=Limits(files=1))
+        working_tree(work.path, limits=ReadLimits(files=1))
 
 
 def test_without_git(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from applier.causes import Reason
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows import zones
 from gitops.windows.lint import meeting, warnings
-from gitops.windows.verdict import Reading, Rules, in_window, judge
+from gitops.windows.verdict import TrustedTime, WindowSet, in_window, judge
 from gitops.windows.window import Drain, Openness, Window
 from tests.gitops.windows.windows import PROD, active, between, following, manifest, read, utc, verdict, window
 
@@ -162,7 +162,10 @@ def test_w24_without_a_window_that_governs_the_default_holds() -> None:
     found = verdict(elsewhere, at="2026-03-16 03:00")
     assert (found.open, found.closings, found.until) == (True, (), None)
     closed = judge(
-        [Rules([elsewhere], no_window=Openness.CLOSED)], PROD, Effect.UPDATE, Reading(utc("2026-03-16 03:00"))
+        [WindowSet([elsewhere], no_window=Openness.CLOSED)],
+        PROD,
+        Operation.UPDATE,
+        TrustedTime(utc("2026-03-16 03:00")),
     )
     assert (closed.open, closed.closings, closed.reason) == (False, (), Reason.NEVER_OPENS)
 
@@ -172,19 +175,19 @@ def test_w25_an_allow_that_has_ended_still_governs_and_never_opens() -> None:
     found = verdict(ended, at="2026-04-01 10:00")
     assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
     assert [closing.reason for closing in found.closings] == [Reason.NEVER_OPENS]
-    by_policy = Rules([ended], expired_allow=Openness.OPEN)
-    assert judge([by_policy], PROD, Effect.UPDATE, Reading(utc("2026-04-01 10:00"))).open
+    by_policy = WindowSet([ended], expired_allow=Openness.OPEN)
+    assert judge([by_policy], PROD, Operation.UPDATE, TrustedTime(utc("2026-04-01 10:00"))).open
     assert "does not open again after 2026-03-31 17:00" in str(warnings([ended], utc("2026-03-05 10:00"))[0])
     assert "has ended; it still governs" in str(warnings([ended], utc("2026-04-01 10:00"))[0])
     assert not warnings([ended], utc("2026-02-20 10:00"))
 
 
 def test_w26_a_break_glass_opens_a_deny_until_its_end() -> None:
-    rules = Rules([year_end()], break_glass=utc("2026-12-24 10:00"))
-    inside = judge([rules], PROD, Effect.UPDATE, Reading(utc("2026-12-24 09:59:59")))
+    rules = WindowSet([year_end()], break_glass=utc("2026-12-24 10:00"))
+    inside = judge([rules], PROD, Operation.UPDATE, TrustedTime(utc("2026-12-24 09:59:59")))
     assert (inside.open, inside.until) == (True, utc("2026-12-24 10:00"))
     assert [closing.window.name for closing in inside.overridden] == ["freeze"]
-    after = judge([rules], PROD, Effect.UPDATE, Reading(utc("2026-12-24 10:00:00")))
+    after = judge([rules], PROD, Operation.UPDATE, TrustedTime(utc("2026-12-24 10:00:00")))
     assert (after.open, after.drain) == (False, Drain.UNIT)
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows import occurrences, zones
 from gitops.windows import verdict as judging
-from gitops.windows.verdict import Reading, Rules, judge
+from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import Window
 from tests.gitops.windows.naive import MINUTE, Naive, Walk, startable
 from tests.gitops.windows.windows import PROD, manifest, read
@@ -215,7 +215,7 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
     states = [not deny and (allow or not there) for deny, allow, there in zip(denied, allowed, governed, strict=True)]
     edges = flips(states[:end])
     for index in data.draw(st.lists(st.integers(start, end - 1), min_size=5, max_size=5)):
-        verdict = judge([Rules(windows)], PROD, Effect.UPDATE, Reading(minutes.start + index * MINUTE))
+        verdict = judge([WindowSet(windows)], PROD, Operation.UPDATE, TrustedTime(minutes.start + index * MINUTE))
         assert verdict.open == states[index]
         if until := min((edge for edge in edges if edge > index), default=None):
             assert verdict.until == minutes.start + until * MINUTE

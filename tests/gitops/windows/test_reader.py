@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from applier.plan.model import Effect
+from applier.plan.model import Operation
 from gitops.windows.labels import LabelSelector, Operator, Requirement
 from gitops.windows.window import Drain
 from tests.gitops.windows.windows import active, between, manifest, read, window
@@ -180,7 +180,7 @@ def test_a_broken_window_leaves_the_others() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     found = window(cron="0 9 * * *", duration="1h")
-    assert found.verbs == {Effect.CREATE, Effect.UPDATE, Effect.PRUNE}
+    assert found.verbs == {Operation.CREATE, Operation.UPDATE, Operation.PRUNE}
     assert (found.cutoff, found.drain, found.overrun_limit) == (timedelta(), Drain.UNIT, timedelta(hours=1))
     assert (found.final, found.by_name, found.description, found.ticket) == (False, False, "", "")
     assert found.selector.instances is None
@@ -195,7 +195,11 @@ def test_every_field_is_read() -> None:
             "instances": {"matchLabels": {"tier": "prod"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
         },
     )  # fmt: skip
-    assert (found.verbs, found.cutoff, found.drain) == (frozenset({Effect.HEAL}), timedelta(minutes=10), Drain.ROLLOUT)
+    assert (found.verbs, found.cutoff, found.drain) == (
+        frozenset({Operation.HEAL}),
+        timedelta(minutes=10),
+        Drain.ROLLOUT,
+    )
     assert (found.overrun_limit, found.final, found.by_name) == (timedelta(hours=2), True, True)
     assert (found.description, found.ticket) == ("why", "CHG-1")
     selector = found.selector

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from applier.causes import Reason
-from applier.plan.model import Effect
-from gitops.windows.occurrences import Interval, Repeating, Span, Timeline
-from gitops.windows.verdict import Reading, Rules, in_window, judge, steady
-from gitops.windows.window import Drain, Openness, Target, Window
+from applier.plan.model import Operation
+from gitops.windows.occurrences import ActiveSpan, Interval, Repeating, WindowTimeline
+from gitops.windows.verdict import TrustedTime, WindowSet, in_window, judge, steady
+from gitops.windows.window import Drain, Openness, Window, WindowTarget
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 from tests.gitops.windows.windows import DEPLOYMENT, PROD, utc, verdict, window
@@ -26,10 +26,10 @@ def deny(name: str = "deny", **spec: Any) -> Window:
     return window(name, kind="Deny", zone="UTC", schedule=once, **spec)
 
 
-PLAIN = Target(DEPLOYMENT, "prod", "eu-1")
-CLUSTERED = Target(GroupKind("", "Namespace"), "", "eu-1")
-MEMBER = Target(DEPLOYMENT, "prod", "eu-1", "webapp.kro.run", "deployment", {"tier": "gold"})
-OF_DEFINITION = Target(CRD, "", "eu-1", "webapp.kro.run")
+PLAIN = WindowTarget(DEPLOYMENT, "prod", "eu-1")
+CLUSTERED = WindowTarget(GroupKind("", "Namespace"), "", "eu-1")
+MEMBER = WindowTarget(DEPLOYMENT, "prod", "eu-1", "webapp.kro.run", "deployment", {"tier": "gold"})
+OF_DEFINITION = WindowTarget(CRD, "", "eu-1", "webapp.kro.run")
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ OF_DEFINITION = Target(CRD, "", "eu-1", "webapp.kro.run")
 def test_a_selector_is_and_between_fields_and_or_inside(selector: dict[str, Any], governed: set[str]) -> None:
     found = deny(selector=selector)
     targets = {"plain": PLAIN, "clustered": CLUSTERED, "member": MEMBER, "crd": OF_DEFINITION}
-    assert {name for name, target in targets.items() if found.governs(target, Effect.UPDATE)} == governed
+    assert {name for name, target in targets.items() if found.governs(target, Operation.UPDATE)} == governed
 
 
 def test_healing_is_governed_only_where_it_is_listed() -> None:
-    assert verdict(deny(), at=NOON, verb=Effect.HEAL).open
-    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.HEAL).open
-    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Effect.PRUNE).open
+    assert verdict(deny(), at=NOON, verb=Operation.HEAL).open
+    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.HEAL).open
+    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.PRUNE).open
 
 
 def test_a_window_by_name_governs_nothing_and_can_be_asked() -> None:
@@ -91,28 +91,28 @@ def test_of_several_allows_one_is_enough() -> None:
 
 
 def test_sources_are_judged_apart_and_all_have_to_agree() -> None:
-    morning = Rules([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
-    noon = Rules([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
-    found = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 09:00")))
+    morning = WindowSet([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
+    noon = WindowSet([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
+    found = judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 09:00")))
     assert (found.open, found.until) == (False, utc("2026-03-16 10:00"))
     assert [(one.source, one.window.name) for one in found.closings] == [("shop", "b")]
-    assert judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 10:00"))).until == utc(
+    assert judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 10:00"))).until == utc(
         "2026-03-16 12:00"
     )
-    late = judge([morning, noon], PROD, Effect.UPDATE, Reading(utc("2026-03-16 12:00")))
+    late = judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 12:00")))
     assert (late.open, late.until) == (False, utc("2026-03-17 10:00"))
 
 
 def test_a_break_glass_in_one_source_does_not_pass_the_deny_of_another() -> None:
     glass = utc("2026-03-16 13:00")
-    sources = [Rules([deny("mine")], break_glass=glass), Rules([deny("theirs")], source="other")]
-    found = judge(sources, PROD, Effect.UPDATE, Reading(utc(NOON)))
+    sources = [WindowSet([deny("mine")], break_glass=glass), WindowSet([deny("theirs")], source="other")]
+    found = judge(sources, PROD, Operation.UPDATE, TrustedTime(utc(NOON)))
     assert (found.open, [one.window.name for one in found.closings]) == (False, ["theirs"])
 
 
 def test_a_window_can_forbid_break_glass() -> None:
-    rules = Rules([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
-    assert not judge([rules], PROD, Effect.UPDATE, Reading(utc(NOON))).open
+    rules = WindowSet([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
+    assert not judge([rules], PROD, Operation.UPDATE, TrustedTime(utc(NOON))).open
 
 
 def test_windows_that_exclude_one_another_never_open() -> None:
@@ -124,13 +124,13 @@ def test_windows_that_exclude_one_another_never_open() -> None:
 
 def test_ten_years_of_edges_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each commit reads its windows anew, and each pass asks for them at another time: who asks again goes on from where it was known."""
-    span, asked_for = Timeline.span, list[datetime]()
+    span, asked_for = WindowTimeline.span, list[datetime]()
 
-    def counted(timeline: Timeline, moment: datetime) -> Span:
+    def counted(timeline: WindowTimeline, moment: datetime) -> ActiveSpan:
         asked_for.append(moment)
         return span(timeline, moment)
 
-    monkeypatch.setattr(Timeline, "span", counted)
+    monkeypatch.setattr(WindowTimeline, "span", counted)
 
     def asked(at: str) -> tuple[datetime | None, int]:
         asked_for.clear()
@@ -180,39 +180,39 @@ def test_the_allow_that_closed_last_says_what_may_be_finished() -> None:
 
 
 def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be_finished() -> None:
-    over = Rules([window("over", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")])
-    last_part = Rules([window("last", zone="UTC", cron="0 8 * * *", until="13:00", cutoff="2h", drain="Rollout")])
-    reading = Reading(utc(NOON))
-    assert judge([last_part], PROD, Effect.UPDATE, reading).drain is None
-    assert judge([last_part, over], PROD, Effect.UPDATE, reading).drain is Drain.NONE
+    over = WindowSet([window("over", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")])
+    last_part = WindowSet([window("last", zone="UTC", cron="0 8 * * *", until="13:00", cutoff="2h", drain="Rollout")])
+    reading = TrustedTime(utc(NOON))
+    assert judge([last_part], PROD, Operation.UPDATE, reading).drain is None
+    assert judge([last_part, over], PROD, Operation.UPDATE, reading).drain is Drain.NONE
 
 
 def test_time_does_not_go_back() -> None:
     """A small step is waited for; after one of more than five minutes no Allow is trusted."""
     last = utc(NOON)
-    assert steady(utc("2026-03-16 12:01"), last) == Reading(utc("2026-03-16 12:01"))
-    assert steady(utc("2026-03-16 11:55"), last) == Reading(last)
-    assert steady(utc("2026-03-16 11:54:59"), last) == Reading(last, skewed=True)
-    assert steady(last, None) == Reading(last)
+    assert steady(utc("2026-03-16 12:01"), last) == TrustedTime(utc("2026-03-16 12:01"))
+    assert steady(utc("2026-03-16 11:55"), last) == TrustedTime(last)
+    assert steady(utc("2026-03-16 11:54:59"), last) == TrustedTime(last, skewed=True)
+    assert steady(last, None) == TrustedTime(last)
 
 
 def test_a_clock_that_is_not_the_servers_is_not_trusted() -> None:
     """I5: who judges writes judges by the server's clock."""
     for seconds, skewed in [(30, False), (31, True), (-30, False), (-31, True)]:
-        assert steady(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == Reading(utc(NOON), skewed=skewed)
+        assert steady(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == TrustedTime(utc(NOON), skewed=skewed)
 
 
 def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
     allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
-    skewed = judge([Rules([allow])], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True))
+    skewed = judge([WindowSet([allow])], PROD, Operation.UPDATE, TrustedTime(utc(NOON), skewed=True))
     assert (skewed.open, skewed.reason, skewed.until) == (False, Reason.CLOCK_SKEW, None)
-    assert judge([Rules()], PROD, Effect.UPDATE, Reading(utc(NOON), skewed=True)).open
+    assert judge([WindowSet()], PROD, Operation.UPDATE, TrustedTime(utc(NOON), skewed=True)).open
 
 
 def test_a_verdict_holds_until_the_next_edge() -> None:
     """Who has asked need not ask again before."""
     rules = [
-        Rules(
+        WindowSet(
             [
                 window("a", zone="UTC", cron="0 9 * * *", until="17:00", cutoff="30m"),
                 window("b", kind="Deny", zone="UTC", cron="0 12 * * 1", duration="1h"),
@@ -220,18 +220,18 @@ def test_a_verdict_holds_until_the_next_edge() -> None:
             no_window=Openness.CLOSED,
         )
     ]
-    held = judge(rules, PROD, Effect.UPDATE, Reading(utc("2026-03-15 00:00")))
+    held = judge(rules, PROD, Operation.UPDATE, TrustedTime(utc("2026-03-15 00:00")))
     edges = 0
     for minutes in range(0, 3 * 1440, 10):
-        reading = Reading(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
-        found = judge(rules, PROD, Effect.UPDATE, reading)
+        reading = TrustedTime(utc("2026-03-15 00:00") + timedelta(minutes=minutes))
+        found = judge(rules, PROD, Operation.UPDATE, reading)
         if reading.now < held.next_edge:
             assert found == held
         else:
             held, edges = found, edges + 1
     assert edges >= 3 * 3 + 2
-    skewed = Reading(utc("2026-03-16 10:00"), skewed=True)
-    assert judge(rules, PROD, Effect.UPDATE, skewed).reason is Reason.CLOCK_SKEW
+    skewed = TrustedTime(utc("2026-03-16 10:00"), skewed=True)
+    assert judge(rules, PROD, Operation.UPDATE, skewed).reason is Reason.CLOCK_SKEW
 
 
 def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:

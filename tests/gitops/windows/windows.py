@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from applier.plan.model import Effect
-from gitops.windows.reader import Windows, windows_of
-from gitops.windows.verdict import Reading, Rules, Verdict, judge
-from gitops.windows.window import LOCAL, Target, Window
+from applier.plan.model import Operation
+from gitops.windows.reader import ParsedWindows, windows_of
+from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge
+from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
-PROD = Target(DEPLOYMENT, "prod", LOCAL)
+PROD = WindowTarget(DEPLOYMENT, "prod", LOCAL)
 
 
 def manifest(name: str = "w", **spec: Any) -> bytes:
@@ -25,7 +25,7 @@ def manifest(name: str = "w", **spec: Any) -> bytes:
     )
 
 
-def read(files: Mapping[str, bytes]) -> Windows:
+def read(files: Mapping[str, bytes]) -> ParsedWindows:
     return windows_of(load(files))
 
 
@@ -41,8 +41,10 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def verdict(*windows: Window, at: str, target: Target = PROD, verb: Effect = Effect.UPDATE) -> Verdict:
-    return judge([Rules(windows)], target, verb, Reading(utc(at)))
+def verdict(
+    *windows: Window, at: str, target: WindowTarget = PROD, verb: Operation = Operation.UPDATE
+) -> WindowVerdict:
+    return judge([WindowSet(windows)], target, verb, TrustedTime(utc(at)))
 
 
 def active(found: Window, at: str) -> tuple[datetime | None, datetime | None]:

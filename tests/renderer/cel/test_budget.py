@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from renderer.cel import BudgetExceeded, Meter, compile_expression, to_json
-from renderer.cel.errors import BudgetFault
+from renderer.cel.errors import BudgetError
 from renderer.errors import ExpressionError
 
 LIST = list(range(2000))
@@ -62,13 +62,13 @@ def test_an_instance_has_a_budget_too() -> None:
         finally:
             whole.charge(part)
 
-    with pytest.raises(BudgetFault, match="the expression needs more than 1,000,000 units"):
+    with pytest.raises(BudgetError, match="the expression needs more than 1,000,000 units"):
         made(10**12)
-    with pytest.raises(BudgetFault, match="expressions of this object together need more than 10,000,000 units"):
+    with pytest.raises(BudgetError, match="expressions of this object together need more than 10,000,000 units"):
         made(*[999_999] * 11)
     for _ in range(39):
         made(500_000, 500_000)
-    with pytest.raises(BudgetFault, match="expressions of this instance together need more than 50,000,000 units"):
+    with pytest.raises(BudgetError, match="expressions of this instance together need more than 50,000,000 units"):
         made(1, 500_000)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from renderer.cel.openapi import to_openapi as schema_of
 from renderer.cel.type_check import check
-from renderer.cel.types import ListOf, Type
-from renderer.definition.kind_schemas import ObjectTypes, any_object, instance_type
+from renderer.cel.types import StaticList, Type
+from renderer.definition.kind_schemas import KindSchemas, any_object, instance_type
 from renderer.identity import GroupKind
 from renderer.schema import to_openapi
 
@@ -28,9 +28,9 @@ SPEC = to_openapi(
 SCOPE: dict[str, Type] = {
     "schema": instance_type(SPEC, namespaced=True),
     "web": any_object(),
-    "workers": ListOf(any_object()),
-    "deployment": ObjectTypes().of(GroupKind("apps", "Deployment"), "v1") or any_object(),
-    "crd": ObjectTypes().of(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "v1") or any_object(),
+    "workers": StaticList(any_object()),
+    "deployment": KindSchemas().of(GroupKind("apps", "Deployment"), "v1") or any_object(),
+    "crd": KindSchemas().of(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "v1") or any_object(),
 }
 ANY = {"x-kubernetes-preserve-unknown-fields": True}
 

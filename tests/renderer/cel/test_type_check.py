@@ -16,11 +16,11 @@ from renderer.cel.types import (
     INT,
     STRING,
     Dyn,
-    ListOf,
-    MapOf,
-    OptionalOf,
     Record,
     Scalar,
+    StaticList,
+    StaticMap,
+    StaticOptional,
     Type,
 )
 from tests.renderer.cel.test_oracles import FAILED, SETTINGS, TYPED, ours
@@ -109,29 +109,29 @@ RESULTS = [
     ("schema.spec.more.a", INT),
     ("schema.spec.labels.any", STRING),
     ("schema.spec.labels['any']", STRING),
-    ("schema.spec.tags", ListOf(STRING)),
+    ("schema.spec.tags", StaticList(STRING)),
     ("schema.spec.tags[0]", STRING),
-    ("schema.spec.tags + ['x']", ListOf(STRING)),
-    ("schema.spec.ports.map(p, p.port)", ListOf(INT)),
-    ("schema.spec.ports.map(p, p.port > 1, p.name)", ListOf(STRING)),
-    ("schema.spec.labels.map(k, k)", ListOf(STRING)),
-    ("schema.spec.labels.transformMap(k, v, size(v))", MapOf(STRING, INT)),
-    ("schema.spec.tags.transformList(i, t, i)", ListOf(INT)),
-    ("schema.spec.tags.sort().distinct()", ListOf(STRING)),
+    ("schema.spec.tags + ['x']", StaticList(STRING)),
+    ("schema.spec.ports.map(p, p.port)", StaticList(INT)),
+    ("schema.spec.ports.map(p, p.port > 1, p.name)", StaticList(STRING)),
+    ("schema.spec.labels.map(k, k)", StaticList(STRING)),
+    ("schema.spec.labels.transformMap(k, v, size(v))", StaticMap(STRING, INT)),
+    ("schema.spec.tags.transformList(i, t, i)", StaticList(INT)),
+    ("schema.spec.tags.sort().distinct()", StaticList(STRING)),
     ("schema.spec.tags.max()", STRING),
-    ("schema.spec.?name", OptionalOf(STRING)),
+    ("schema.spec.?name", StaticOptional(STRING)),
     ("schema.spec.?name.orValue('')", STRING),
-    ("schema.spec.?nme", OptionalOf(DYN)),
+    ("schema.spec.?nme", StaticOptional(DYN)),
     ("schema.spec.tags[?0].orValue('')", STRING),
-    ("optional.of(1).optMap(x, string(x))", OptionalOf(STRING)),
+    ("optional.of(1).optMap(x, string(x))", StaticOptional(STRING)),
     ("has(schema.spec.nme) || schema.spec.on", BOOL),
     ("schema.spec.on ? 1 : 2", INT),
     ("schema.spec.on ? 1 : 'a'", DYN),
-    ("[1, 'a']", ListOf(DYN)),
+    ("[1, 'a']", StaticList(DYN)),
     ("{'a': 1, 'b': schema.spec.name}", Record({"a": INT, "b": STRING})),
     ("timestamp('2026-01-31T08:00:00Z') - duration('1h')", Scalar("timestamp")),
     ("schema.spec.name.size()", INT),
-    ("schema.spec.name.split(',')", ListOf(DYN)),
+    ("schema.spec.name.split(',')", StaticList(DYN)),
     ("deployment.status.x.y[0].z", DYN),
     ("deployment.status.x + 1", DYN),
     ("unknown.a", DYN),
@@ -169,8 +169,8 @@ def test_a_schema_that_says_nothing_is_dyn(schema: Any) -> None:
     assert from_openapi(schema) == DYN
 
 
-M = Record({"a": INT, "b": STRING, "c": ListOf(INT), "d": DYN, "e": BOOL, "f": DOUBLE})
-VARIABLES: dict[str, Type] = {"m": M, "l": ListOf(INT), "s": STRING, "n": INT, "t": BOOL}
+M = Record({"a": INT, "b": STRING, "c": StaticList(INT), "d": DYN, "e": BOOL, "f": DOUBLE})
+VARIABLES: dict[str, Type] = {"m": M, "l": StaticList(INT), "s": STRING, "n": INT, "t": BOOL}
 _SKIPS = re.compile(r"&&|\|\||\?|\.(all|exists|exists_one|filter|map|optMap|optFlatMap)\(|orValue|cel\.bind")
 """What may leave a part unevaluated, so that its mistake does no harm."""
 

@@ -10,7 +10,7 @@ import pytest
 from renderer import documents
 from renderer.catalog.catalog import load
 from renderer.definition.compile import Definition, DefinitionErrors, build, group_kind_of
-from renderer.definition.kind_schemas import ObjectTypes
+from renderer.definition.kind_schemas import KindSchemas
 from renderer.definition.type_check import checked
 from renderer.documents import dump
 from renderer.identity import GroupKind
@@ -52,7 +52,7 @@ def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
 def compiled(text: str) -> Definition:
     found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
     assert problems == []
-    result = checked(build(found[0]), ObjectTypes())
+    result = checked(build(found[0]), KindSchemas())
     assert result.problems == ()
     return result.definition
 

@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from renderer.definition.custom_conditions import Authored, Entry, compile_entries
+from renderer.definition.custom_conditions import ConditionExpression, CustomConditions, compile_entries
 from renderer.errors import ExpressionError
 
 BUILT_IN = [{"type": "Ready", "status": "False", "reason": "NotReady", "message": "b waits"}]
 
 
-def entries(*texts: str) -> tuple[Entry, ...]:
+def entries(*texts: str) -> tuple[ConditionExpression, ...]:
     found = [entry for _, entry in compile_entries(list(texts))]
-    assert all(isinstance(entry, Entry) for entry in found), found
-    return tuple(entry for entry in found if isinstance(entry, Entry))
+    assert all(isinstance(entry, ConditionExpression) for entry in found), found
+    return tuple(entry for entry in found if isinstance(entry, ConditionExpression))
 
 
 def made(*texts: str, before: list[dict[str, str]] | None = None, **values: Any) -> tuple[list[dict[str, str]], str]:
-    return Authored(entries(*texts), {"schema": {"spec": {"on": True}}, **values}).conditions(BUILT_IN, before or [])
+    return CustomConditions(entries(*texts), {"schema": {"spec": {"on": True}}, **values}).conditions(
+        BUILT_IN, before or []
+    )
 
 
 def wrong(*written: Any) -> list[str]:

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from renderer.graph.implied_edges import DependsOnError, Neighbours, depends_on, edges, outline, serving, soft_edges
+from renderer.graph.implied_edges import (
+    DependsOnError,
+    ImpliedEdgeIndex,
+    depends_on,
+    edges,
+    outline,
+    serving,
+    soft_edges,
+)
 from renderer.identity import GroupKind, ObjectKey
 
 NAMESPACE = "Namespace/n"
@@ -16,7 +24,7 @@ def found(api_version: str, kind: str, namespace: str = "n", **fields: Any) -> s
     manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
     group = api_version.rpartition("/")[0]
     crd = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
-    neighbours = Neighbours({GroupKind("g.test", "Widget"): crd}, {}, {})
+    neighbours = ImpliedEdgeIndex({GroupKind("g.test", "Widget"): crd}, {}, {})
     return set(map(str, edges(manifest, ObjectKey(group, kind, namespace, "x"), neighbours)))
 
 
@@ -159,8 +167,8 @@ def test_crds_of_a_set_provide_their_kinds() -> None:
     key = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
     crd = {"spec": {"group": "g.test", "names": {"kind": "Widget"}}}
     other = (ObjectKey("", "ConfigMap", "n", "x"), {"spec": crd["spec"]})
-    assert Neighbours.of([(key, crd), other]).crds == {GroupKind("g.test", "Widget"): key}
-    assert Neighbours.of([(key, {"spec": {"group": "g.test"}})]).crds == {}
+    assert ImpliedEdgeIndex.of([(key, crd), other]).crds == {GroupKind("g.test", "Widget"): key}
+    assert ImpliedEdgeIndex.of([(key, {"spec": {"group": "g.test"}})]).crds == {}
 
 
 WORKLOAD = ObjectKey("apps", "Deployment", "hooks", "server")
@@ -184,7 +192,7 @@ def test_what_the_server_calls_needs_the_healthy_pods_behind_the_service(
 ) -> None:
     """A webhook that nobody answers refuses every write, also those that would bring up what answers."""
     template = {"spec": {"template": {"metadata": {"labels": labels}, "spec": {}}}}
-    neighbours = Neighbours.of([(workload, template), (SERVICE, {"spec": {"selector": selector}}), (HOOK, CALLS)])
+    neighbours = ImpliedEdgeIndex.of([(workload, template), (SERVICE, {"spec": {"selector": selector}}), (HOOK, CALLS)])
     assert list(soft_edges(CALLS, HOOK, neighbours)) == expected
     assert list(serving(CALLS, HOOK, neighbours)) == expected
     assert list(soft_edges({"spec": {"selector": selector}}, SERVICE, neighbours)) == []
@@ -195,7 +203,7 @@ def test_a_workload_needs_the_rights_of_its_service_account(account: str, subjec
     """Its rights are there before it starts, and until it is gone: a controller finishes its work with them."""
     binding = ObjectKey("rbac.authorization.k8s.io", "ClusterRoleBinding", "", "b")
     subjects = {"subjects": [{"kind": "ServiceAccount", "name": subject, "namespace": "hooks"}]}
-    neighbours = Neighbours.of([(binding, subjects)])
+    neighbours = ImpliedEdgeIndex.of([(binding, subjects)])
     spec = {"serviceAccountName": account} if account else {}
     manifest = {"spec": {"template": {"spec": spec}}}
     assert list(soft_edges(manifest, WORKLOAD, neighbours)) == [binding]

@@ -10,10 +10,10 @@ import pytest
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.render import cache as remembering
-from renderer.render.cache import Memo
-from renderer.render.order import Order
+from renderer.render.cache import RenderCache
+from renderer.render.order import SourceOrder
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from tests.properties.repositories import definition, instance
 from tests.renderer.render.test_resolve import reading
 
@@ -52,7 +52,7 @@ COMMITS = {
 @pytest.mark.parametrize("between", COMMITS)
 def test_what_follows_a_commit_is_ordered_as_if_it_were_the_first(between: str) -> None:
     """The levels of S0-1 to S0-3, with what is wrong, as a commit changes them and the next one changes them back."""
-    memo, previous = Memo(), None
+    memo, previous = RenderCache(), None
     for objects in (FIRST, COMMITS[between], COMMITS[between], FIRST):
         files = {f"{number}.json": json.dumps(one).encode() for number, one in enumerate(objects)}
         previous = load(files, source="s", previous=previous)
@@ -62,13 +62,13 @@ def test_what_follows_a_commit_is_ordered_as_if_it_were_the_first(between: str) 
 def test_contents_alone_are_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered: list[int] = []
 
-    class Counted(Order):
+    class Counted(SourceOrder):
         def levelled(self, nodes: dict[ObjectKey, Any]) -> tuple[Any, ...]:
             ordered.append(len(nodes))
             return super().levelled(nodes)
 
-    monkeypatch.setattr(remembering, "Order", Counted)
-    memo = Memo()
+    monkeypatch.setattr(remembering, "SourceOrder", Counted)
+    memo = RenderCache()
     for objects in (FIRST, COMMITS["contents"], COMMITS["an edge more"]):
         render([load({"f.json": json.dumps({"kind": "List", "items": objects}).encode()}, source="s")], None, memo)
     assert ordered == [3, 3]
@@ -76,7 +76,7 @@ def test_contents_alone_are_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_object_in_another_version_is_read_again() -> None:
     """What a write answers is shown in the version of the manifest, what a list answers perhaps in another, at one resourceVersion."""
-    memo, key = Memo(), ObjectKey("free.test", "Widget", "default", "w")
+    memo, key = RenderCache(), ObjectKey("free.test", "Widget", "default", "w")
     reference = {"apiVersion": "free.test/v1", "kind": "Widget", "metadata": {"name": "w"}}
     resources = [{"id": "w", "externalRef": reference}, reading("a", "${w.apiVersion}")]
     files = {"l.json": definition("Link", resources).encode(), "x.json": instance("Link", "x").encode()}
@@ -87,7 +87,7 @@ def test_an_object_in_another_version_is_read_again() -> None:
             "kind": "Widget",
             "metadata": {"name": "w", "uid": "u", "resourceVersion": "1"},
         }
-        world = World(live={key: shown})
+        world = ClusterView(live={key: shown})
         found = render([catalog], world, memo)
         assert found == render([catalog], world)
         (rendered,) = found.instances.values()

@@ -10,9 +10,9 @@ from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, ObjectKey, digest
 from renderer.label_selector import Selection, SelectorError
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
@@ -50,7 +50,9 @@ def selecting(**metadata: Any) -> dict[str, Any]:
     }
 
 
-def rendered(*resources: dict[str, Any], status: Any = None, world: World | None = None, **spec: Any) -> RenderedSet:
+def rendered(
+    *resources: dict[str, Any], status: Any = None, world: ClusterView | None = None, **spec: Any
+) -> RenderedApplySet:
     files = {
         "l.json": definition("Link", list(resources), spec=SPEC, status=status or {}),
         "x.json": instance("Link", "x", **spec),
@@ -60,11 +62,11 @@ def rendered(*resources: dict[str, Any], status: Any = None, world: World | None
     return render([catalog], world).instances[X]
 
 
-def nodes(found: RenderedSet) -> dict[str, RenderedNode]:
+def nodes(found: RenderedApplySet) -> dict[str, RenderedNode]:
     return {node.id: node for node in found.nodes}
 
 
-def live(found: RenderedSet, **changes: dict[str, Any]) -> World:
+def live(found: RenderedApplySet, **changes: dict[str, Any]) -> ClusterView:
     """A world in which these nodes exist as rendered, each with the fields given for it by the name of its object."""
     objects = {}
     for node in found.nodes:
@@ -72,7 +74,7 @@ def live(found: RenderedSet, **changes: dict[str, Any]) -> World:
             annotations = {well_known.HASH: digest(node.manifest)}
             metadata = {**node.manifest["metadata"], "uid": "u", "resourceVersion": "1", "annotations": annotations}
             objects[node.key] = {**node.manifest, "metadata": metadata, **changes.get(node.key.name, {})}
-    return World(live=objects)
+    return ClusterView(live=objects)
 
 
 # ---- items
@@ -263,7 +265,7 @@ def test_status_counts_what_is_live() -> None:
 # ---- references by selector
 
 
-def matching(reference: dict[str, Any], *names: str, **spec: Any) -> World:
+def matching(reference: dict[str, Any], *names: str, **spec: Any) -> ClusterView:
     """A world in which the selection of this reference found ConfigMaps of these names."""
     (node,) = rendered(reference, names=[], **spec).nodes
     assert node.selection
@@ -276,7 +278,7 @@ def matching(reference: dict[str, Any], *names: str, **spec: Any) -> World:
         }
         for name in names
     }
-    return World(live=found, selected={node.selection: tuple(found)})
+    return ClusterView(live=found, selected={node.selection: tuple(found)})
 
 
 def test_what_a_reference_selects_waits_until_it_is_listed() -> None:

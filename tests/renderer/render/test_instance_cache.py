@@ -6,9 +6,9 @@ from typing import Any
 
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
-from renderer.render.cache import Memo
+from renderer.render.cache import RenderCache
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from tests.properties.repositories import GROUP, config_map, definition, instance
 
 OUTER = ObjectKey(GROUP, "Outer", "default", "a")
@@ -32,10 +32,10 @@ def test_what_is_read_back_of_an_instance_counts() -> None:
     catalog = load(
         {"o.json": definition("Outer", [node]).encode(), "a.json": instance("Outer", "a").encode()}, source="s"
     )
-    memo, said = Memo(), []
+    memo, said = RenderCache(), []
     for uid in ("one", "two", "two"):
         live = {"metadata": {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": uid}}
-        world = World(live={OUTER: {"apiVersion": f"{GROUP}/v1", "kind": "Outer", **live}})
+        world = ClusterView(live={OUTER: {"apiVersion": f"{GROUP}/v1", "kind": "Outer", **live}})
         found = render([catalog], world, memo)
         assert found == render([catalog], world)
         said.append(found.instances[OUTER].nodes[0].manifest["data"]["uid"])
@@ -44,7 +44,7 @@ def test_what_is_read_back_of_an_instance_counts() -> None:
 
 def test_what_two_instances_nest_belongs_to_the_first() -> None:
     """It is the second one's as soon as the first no longer nests it, and the first one's again after that."""
-    memo, previous, owners = Memo(), None, []
+    memo, previous, owners = RenderCache(), None, []
     for first in ("common", "own", "common", "common"):
         files = {
             "i.json": definition("Inner", [config_map("c")]),

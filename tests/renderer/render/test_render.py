@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import GroupKind, ObjectKey, digest, source_parent
-from renderer.render.model import Bundle, RenderedNode
+from renderer.render.model import RenderedNode, Rendering
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from tests.properties.platform import Files
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
@@ -30,11 +30,11 @@ def catalog(files: Files, source: str = "platform") -> Catalog:
     return load({name: text.encode() for name, text in files.items()}, source=source)
 
 
-def rendered(files: Files, world: World | None = None) -> Bundle:
+def rendered(files: Files, world: ClusterView | None = None) -> Rendering:
     return render([catalog(files)], world)
 
 
-def of_source(bundle: Bundle, source: str = "platform") -> dict[str, RenderedNode]:
+def of_source(bundle: Rendering, source: str = "platform") -> dict[str, RenderedNode]:
     return {node.id: node for node in bundle.sources[source].nodes}
 
 
@@ -119,11 +119,13 @@ def test_an_instance_of_another_version_is_told() -> None:
 @pytest.mark.parametrize(
     ("files", "world", "told"),
     [
-        ({"l.json": definition("Link", [config_map("a", "nosuch")])}, World(), "does not build"),
-        ({}, World(defined={KIND: "links"}), "is not in Git"),
+        ({"l.json": definition("Link", [config_map("a", "nosuch")])}, ClusterView(), "does not build"),
+        ({}, ClusterView(defined={KIND: "links"}), "is not in Git"),
     ],
 )
-def test_an_instance_without_its_definition_is_never_a_plain_object(files: Files, world: World, told: str) -> None:
+def test_an_instance_without_its_definition_is_never_a_plain_object(
+    files: Files, world: ClusterView, told: str
+) -> None:
     """One catalog: held."""
     bundle = rendered({**files, "x.json": instance("Link", "x")}, world)
     key = ObjectKey(GROUP, "Link", "default", "x")
@@ -140,7 +142,7 @@ def test_one_definition_counts_for_each_kind() -> None:
     assert [node.id for node in first.instances[key].nodes] == ["a", "b"]
     assert (CRD in of_source(first, "a"), CRD in of_source(first, "b")) == (True, False)
     assert "source a owns the definition" in str(first.problems[0])
-    second = render(catalogs, World(owners={KIND: "b"}))
+    second = render(catalogs, ClusterView(owners={KIND: "b"}))
     assert [node.id for node in second.instances[key].nodes] == ["z"]
     assert (CRD in of_source(second, "a"), CRD in of_source(second, "b")) == (False, True)
 
@@ -176,7 +178,7 @@ def test_dependencies_are_recorded_by_hash_and_external_ones_are_not() -> None:
     assert one.member_dependencies["a"] == []
 
 
-def text(bundle: Bundle) -> str:
+def text(bundle: Rendering) -> str:
     """Everything in a bundle, in its order."""
     nodes = [
         [

@@ -10,10 +10,10 @@ from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, digest
 from renderer.manifest_hash import carries, render_hash
-from renderer.render.model import RenderedNode, RenderedSet
+from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
-from renderer.render.resolve import laid_over, schema_value
-from renderer.render.world import World
+from renderer.render.resolve import overlay, schema_value
+from renderer.render.world import ClusterView
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
@@ -24,15 +24,15 @@ def key(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Objec
     return ObjectKey("", kind, namespace, name)
 
 
-def rendered(*resources: dict[str, Any], live: dict[ObjectKey, Any] | None = None, **spec: Any) -> RenderedSet:
+def rendered(*resources: dict[str, Any], live: dict[ObjectKey, Any] | None = None, **spec: Any) -> RenderedApplySet:
     schema = spec.pop("schema", {})
     files = {"l.json": definition("Link", list(resources), **schema), "x.json": instance("Link", "x", **spec)}
     catalog = load({name: text.encode() for name, text in files.items()}, source="platform")
     assert catalog.problems == ()
-    return render([catalog], World(live=live or {})).instances[X]
+    return render([catalog], ClusterView(live=live or {})).instances[X]
 
 
-def nodes(found: RenderedSet) -> dict[str, RenderedNode]:
+def nodes(found: RenderedApplySet) -> dict[str, RenderedNode]:
     return {node.id: node for node in found.nodes}
 
 
@@ -193,7 +193,7 @@ def test_before_it_is_written_the_manifest_lies_over_the_live_object() -> None:
     ],
 )
 def test_laid_over(manifest: Any, live: Any, expected: Any) -> None:
-    assert laid_over(manifest, live) == expected
+    assert overlay(manifest, live) == expected
 
 
 def test_schema_is_gits_object_with_what_only_the_server_knows() -> None:

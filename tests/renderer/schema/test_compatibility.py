@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from renderer.schema import Change, compatibility, to_openapi
+from renderer.schema import SchemaChange, compatibility, to_openapi
 
 
-def changes(old: Any, new: Any, **types: Any) -> list[Change]:
+def changes(old: Any, new: Any, **types: Any) -> list[SchemaChange]:
     return compatibility(
         to_openapi({"x": old, "keep": "string"}, types), to_openapi({"x": new, "keep": "string"}, types)
     )

@@ -11,7 +11,7 @@ from renderer.catalog.catalog import Catalog, load
 from renderer.cel.openapi import from_openapi
 from renderer.identity import ObjectKey
 from renderer.render.render import render
-from renderer.render.world import World
+from renderer.render.world import ClusterView
 from renderer.template.typed_views import view_of
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
 
@@ -62,7 +62,7 @@ def made(expression: Any, **template: Any) -> Any:
     catalog = loaded(GIVEN, REFERENCE, node)
     assert catalog.problems == ()
     live = {ObjectKey.of(one): one for one in (SECRET, WIDGET)}
-    (found,) = (one for one in render([catalog], World(live=live)).instances[X].nodes if one.id == "r")
+    (found,) = (one for one in render([catalog], ClusterView(live=live)).instances[X].nodes if one.id == "r")
     assert (found.error, found.waiting) == ("", ())
     return found.manifest
 
@@ -104,7 +104,7 @@ def test_whole_objects_go_on_as_they_are() -> None:
     free["template"]["data"] = {"meta": "${given.metadata}", "until": "${w.status.until}", "share": "${w.status.share}"}
     catalog = loaded(GIVEN, REFERENCE, free, crd=False)
     live = {ObjectKey.of(one): one for one in (SECRET, WIDGET)}
-    (found,) = (one for one in render([catalog], World(live=live)).instances[X].nodes if one.id == "r")
+    (found,) = (one for one in render([catalog], ClusterView(live=live)).instances[X].nodes if one.id == "r")
     assert found.manifest["data"] == {
         "meta": SECRET["metadata"],
         "until": "2026-03-01T00:00:00Z",
@@ -149,7 +149,7 @@ def test_items_and_selected_objects_are_seen_alike() -> None:
     assert catalog.problems == ()
     (first,) = (one for one in render([catalog]).instances[X].nodes if one.selection)
     assert first.selection
-    world = World(live={ObjectKey.of(SECRET): SECRET}, selected={first.selection: (ObjectKey.of(SECRET),)})
+    world = ClusterView(live={ObjectKey.of(SECRET): SECRET}, selected={first.selection: (ObjectKey.of(SECRET),)})
     found = {one.id: one for one in render([catalog], world).instances[X].nodes}
     assert found["all/0"].ready.verdict is True
     assert found["r"].manifest["data"] == {"value": "me"}

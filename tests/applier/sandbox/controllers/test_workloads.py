@@ -11,7 +11,7 @@ import pytest
 from applier.sandbox.controllers.workloads import Behaviour, Outcome, Rule, Script
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
-from applier.status import Status, health
+from applier.status import KStatus, health
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ def told(status: Json) -> list[tuple[str, str, str]]:
 
 
 def is_healthy(world: World, obj: Json) -> bool:
-    return health(obj, now=datetime.fromtimestamp(world.time, UTC)).status is Status.CURRENT
+    return health(obj, now=datetime.fromtimestamp(world.time, UTC)).status is KStatus.CURRENT
 
 
 def test_a_deployment_becomes_available_step_by_step() -> None:

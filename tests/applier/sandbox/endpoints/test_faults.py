@@ -14,8 +14,8 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.faults import (
     CutWatch,
     Delay,
-    Fault,
-    Faulty,
+    FaultInjector,
+    InjectedFault,
     Refuse,
     Reset,
     SilenceWatch,
@@ -43,10 +43,10 @@ def config(text: str = "1") -> Object:
 class World:
     """A sandbox behind faults, a cluster that speaks to it, and the seconds that anybody would have waited."""
 
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, *faults: InjectedFault) -> None:
         self.waited: list[float] = []
         self.sandbox = Sandbox()
-        self.faulty = Faulty(self.sandbox.answer, faults, sleep=self._sleep)
+        self.faulty = FaultInjector(self.sandbox.answer, faults, sleep=self._sleep)
         self.cluster: KubeCluster = cluster_of(self.faulty.answer, sleep=self._sleep, rng=lambda: 0.0)
 
     async def _sleep(self, seconds: float) -> None:
@@ -70,7 +70,7 @@ async def test_without_faults_it_is_a_cluster() -> None:
 
 
 async def test_too_many_requests_are_waited_for() -> None:
-    world = World(Fault(Refuse(429, retry_after=7), verb="patch", times=2))
+    world = World(InjectedFault(Refuse(429, retry_after=7), verb="patch", times=2))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [7.0, 7.0]
     assert len(world.faulty.met) == 2
@@ -78,7 +78,7 @@ async def test_too_many_requests_are_waited_for() -> None:
 
 @pytest.mark.parametrize(("code", "error"), [(500, UnknownOutcome), (503, Unavailable), (403, Denied)])
 async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
-    world = World(Fault(Refuse(code), verb="patch"))
+    world = World(InjectedFault(Refuse(code), verb="patch"))
     with pytest.raises(error):
         await world.cluster.apply(config(), manager="m")
     assert not world.stored
@@ -86,26 +86,26 @@ async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
 
 @pytest.mark.parametrize("carried_out", [False, True])
 async def test_a_reset_leaves_it_open_whether_a_write_was_made(carried_out: bool) -> None:
-    world = World(Fault(Reset(carried_out), verb="patch"))
+    world = World(InjectedFault(Reset(carried_out), verb="patch"))
     with pytest.raises(UnknownOutcome):
         await world.cluster.apply(config(), manager="m")
     assert world.stored is carried_out
 
 
 async def test_a_reset_of_a_read_is_tried_again() -> None:
-    world = World(Fault(Reset(False), verb="get", times=1))
+    world = World(InjectedFault(Reset(False), verb="get", times=1))
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.get(KEY) is not None
 
 
 async def test_latency() -> None:
-    world = World(Fault(Delay(3.0), verb="patch"))
+    world = World(InjectedFault(Delay(3.0), verb="patch"))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [3.0]
 
 
 async def test_a_stale_list() -> None:
-    world = World(Fault(Stale(), verb="list", plural="configmaps", after=1))
+    world = World(InjectedFault(Stale(), verb="list", plural="configmaps", after=1))
     assert await world.cluster.list(CONFIG_MAP, "default") == []
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.list(CONFIG_MAP, "default") == []
@@ -114,7 +114,7 @@ async def test_a_stale_list() -> None:
 
 
 async def test_a_finalizer_that_nobody_takes_away() -> None:
-    world = World(Fault(StuckFinalizer(), verb="patch", plural="configmaps"))
+    world = World(InjectedFault(StuckFinalizer(), verb="patch", plural="configmaps"))
     await world.cluster.apply(config(), manager="m")
     again = await world.cluster.apply(config(), manager="m")
     assert again["metadata"]["finalizers"] == ["example.com/stuck"]
@@ -130,7 +130,7 @@ async def test_a_finalizer_that_nobody_takes_away() -> None:
 
 
 async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
-    world = World(Fault(StuckFinalizer(), verb="patch", after=1))
+    world = World(InjectedFault(StuckFinalizer(), verb="patch", after=1))
     await world.cluster.apply(config(), manager="m")
     await world.cluster.apply(config("2"), manager="m", dry_run=True)
     assert len(world.faulty.met) == 1
@@ -140,7 +140,7 @@ async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
 
 
 async def test_a_fault_is_for_some_objects_only() -> None:
-    world = World(Fault(Refuse(403), plural="configmaps", namespace="default", name="b*"))
+    world = World(InjectedFault(Refuse(403), plural="configmaps", namespace="default", name="b*"))
     await world.cluster.apply(config(), manager="m")
     other = config() | {"metadata": {"name": "bad", "namespace": "default"}}
     with pytest.raises(Denied):
@@ -149,7 +149,7 @@ async def test_a_fault_is_for_some_objects_only() -> None:
 
 async def test_not_found_is_the_objects_absence() -> None:
     """An answer by script has no details of an object, and must not look like a proof of absence."""
-    world = World(Fault(Refuse(404), verb="get"))
+    world = World(InjectedFault(Refuse(404), verb="get"))
     with pytest.raises(Exception, match="by script") as caught:
         await world.cluster.get(KEY)
     assert not isinstance(caught.value, NotFound)
@@ -173,13 +173,13 @@ async def told(world: World, count: int) -> Sequence[str]:
 
 
 async def test_a_watch_that_is_cut() -> None:
-    world = World(Fault(CutWatch(2), verb="watch"))
+    world = World(InjectedFault(CutWatch(2), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     assert await told(world, 9) == ["ADDED", "MODIFIED"]
 
 
 async def test_a_watch_that_falls_silent() -> None:
-    world = World(Fault(SilenceWatch(1), verb="watch"))
+    world = World(InjectedFault(SilenceWatch(1), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from applier.sandbox.merge import ApplyConflicts, NotTyped, Writer, apply, keep_times, track_update, type_of_schema
+from applier.sandbox.merge import (
+    ApplyConflicts,
+    FieldManager,
+    NotTyped,
+    apply,
+    keep_times,
+    track_update,
+    type_of_schema,
+)
 
 META = {
     "type": "object",
@@ -31,8 +39,8 @@ CONFIG_MAP = type_of_schema(
 )
 
 
-def writer(manager: str, *, time: str = "2030-01-01T00:00:00Z") -> Writer:
-    return Writer(manager, CONFIG_MAP, "v1", time)
+def writer(manager: str, *, time: str = "2030-01-01T00:00:00Z") -> FieldManager:
+    return FieldManager(manager, CONFIG_MAP, "v1", time)
 
 
 def config_map(**data: Any) -> dict[str, Any]:

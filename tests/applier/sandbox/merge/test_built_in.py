@@ -6,13 +6,13 @@ import pytest
 
 from applier.cluster import Object
 from applier.sandbox.kinds.builtin import built_in_kinds
-from applier.sandbox.kinds.registry import Kind
-from applier.sandbox.merge import Writer, reset_by, track_update
+from applier.sandbox.kinds.registry import ServedKind
+from applier.sandbox.merge import FieldManager, reset_by, track_update
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}
 
 
-def built_in(api_version: str, kind: str) -> Kind:
+def built_in(api_version: str, kind: str) -> ServedKind:
     return KINDS[api_version, kind]
 
 
@@ -32,7 +32,7 @@ def test_a_create_owns_what_is_in_a_structure_and_not_itself() -> None:
     kind = built_in("v1", "Pod")
     containers = [{"name": "a", "image": "i", "resources": {}}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
-    writer = Writer("m1", kind.model.type, "v1", "2030-01-01T00:00:00Z", blank=kind.model.blank)
+    writer = FieldManager("m1", kind.model.type, "v1", "2030-01-01T00:00:00Z", blank=kind.model.blank)
     entry = track_update(None, pod, writer)["metadata"]["managedFields"][0]
     container: Object = {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}
     assert entry["fieldsV1"] == {"f:spec": {"f:containers": {'k:{"name":"a"}': container}}}

@@ -10,7 +10,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from applier.sandbox.merge import DEDUCED, ApplyConflicts, NotTyped, Writer, apply, track_update, type_of_schema
+from applier.sandbox.merge import DEDUCED, ApplyConflicts, FieldManager, NotTyped, apply, track_update, type_of_schema
 from renderer import builtin_kinds
 from tests.conformance.merge import things
 
@@ -35,7 +35,7 @@ times = st.sampled_from(["2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"])
 def written(history: list[tuple[str, Json]]) -> Json | None:
     live = None
     for manager, intent in history:
-        live = apply(live, intent, Writer(manager, THING, VERSION, "2030-01-01T00:00:00Z"), force=True)
+        live = apply(live, intent, FieldManager(manager, THING, VERSION, "2030-01-01T00:00:00Z"), force=True)
     return live
 
 
@@ -47,7 +47,7 @@ histories = st.lists(st.tuples(managers, objects), max_size=3)
 def test_nothing_that_is_given_is_changed(history: list[tuple[str, Json]], manager: str, intent: Json) -> None:
     live = written(history)
     before = copy.deepcopy((live, intent))
-    writer = Writer(manager, THING, VERSION, "2030-01-01T00:00:09Z")
+    writer = FieldManager(manager, THING, VERSION, "2030-01-01T00:00:09Z")
     apply(live, intent, writer, force=True)
     track_update(live, intent, writer)
     assert (live, intent) == before
@@ -57,16 +57,16 @@ def test_nothing_that_is_given_is_changed(history: list[tuple[str, Json]], manag
 @given(histories, managers, objects)
 def test_applying_again_changes_nothing(history: list[tuple[str, Json]], manager: str, intent: Json) -> None:
     """A map that lost its last part is null at first, for a schema to refuse; that is why it is applied before."""
-    once = apply(written(history), intent, Writer(manager, THING, VERSION, "2030-01-01T00:00:01Z"), force=True)
-    twice = apply(once, intent, Writer(manager, THING, VERSION, "2030-01-01T00:00:02Z"))
-    assert apply(twice, intent, Writer(manager, THING, VERSION, "2030-01-01T00:00:03Z")) == twice
+    once = apply(written(history), intent, FieldManager(manager, THING, VERSION, "2030-01-01T00:00:01Z"), force=True)
+    twice = apply(once, intent, FieldManager(manager, THING, VERSION, "2030-01-01T00:00:02Z"))
+    assert apply(twice, intent, FieldManager(manager, THING, VERSION, "2030-01-01T00:00:03Z")) == twice
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=80)
 @given(histories, objects)
 def test_with_force_everything_that_was_sent_is_there(history: list[tuple[str, Json]], intent: Json) -> None:
     """Unless it is a null where the live object has a map or a list: there is none of that here."""
-    after = apply(written(history), intent, Writer("m9", THING, VERSION, "2030-01-01T00:00:01Z"), force=True)
+    after = apply(written(history), intent, FieldManager("m9", THING, VERSION, "2030-01-01T00:00:01Z"), force=True)
     for name in ("text", "count", "size", "atomicList", "atomicMap"):
         if name in intent["spec"]:
             assert after["spec"][name] == intent["spec"][name]
@@ -84,10 +84,10 @@ anything = st.recursive(
 @settings(derandomize=True, database=None, deadline=None, max_examples=150)
 @given(objects, st.dictionaries(st.sampled_from(list(things.SPEC["properties"])), anything, max_size=3), anything)
 def test_no_intent_and_no_ownership_that_a_client_sends_does_harm(live: Json, spec: Json, entries: Any) -> None:
-    writer = Writer("m1", THING, VERSION, "2030-01-01T00:00:00Z")
+    writer = FieldManager("m1", THING, VERSION, "2030-01-01T00:00:00Z")
     stored = apply(None, live, writer)
     sent = {**stored, "spec": spec, "metadata": {**stored["metadata"], "managedFields": entries}}
     orjson.dumps(track_update(stored, sent, writer))
     for type_ in (THING, DEDUCED):
         with suppress(ApplyConflicts, NotTyped):
-            apply(stored, {**live, "spec": spec}, Writer("m2", type_, VERSION, "2030-01-01T00:00:00Z"))
+            apply(stored, {**live, "spec": spec}, FieldManager("m2", type_, VERSION, "2030-01-01T00:00:00Z"))

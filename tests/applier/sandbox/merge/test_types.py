@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from applier.sandbox.merge import DEDUCED, Type, type_of_schema
+from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
 from renderer import builtin_kinds
 
 BUNDLE = builtin_kinds.bundle()
 
 
-def of(schema: dict[str, Any], **definitions: Any) -> Type:
+def of(schema: dict[str, Any], **definitions: Any) -> MergeType:
     return type_of_schema(schema, crd=False, definitions=definitions)
 
 
-def member(type_: Type, *names: str) -> Type:
+def member(type_: MergeType, *names: str) -> MergeType:
     for name in names:
         assert type_.map is not None
         found = type_.map.child(name)
@@ -23,7 +23,7 @@ def member(type_: Type, *names: str) -> Type:
     return type_
 
 
-def deployment(*names: str) -> Type:
+def deployment(*names: str) -> MergeType:
     schema = BUNDLE.schema("apps", "v1", "Deployment")
     assert schema is not None
     return member(type_of_schema(schema, crd=False, definitions=BUNDLE.definitions), *names)

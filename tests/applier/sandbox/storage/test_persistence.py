@@ -16,7 +16,7 @@ from applier.errors import ConfigurationError
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage import persistence
 from applier.sandbox.storage.persistence import DamagedError, Directory
-from applier.sandbox.storage.store import Key, Store
+from applier.sandbox.storage.store import Store, StoredKey
 from applier.sandbox.wire import Request
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"
@@ -33,7 +33,7 @@ def ask(sandbox: Sandbox, method: str, target: str, body: Any = None) -> Any:
     return orjson.loads(answer.body)
 
 
-def contents(store: Store) -> dict[Key, bytes]:
+def contents(store: Store) -> dict[StoredKey, bytes]:
     return {
         stored.key: stored.content
         for resource in store.resources()
@@ -229,5 +229,5 @@ def test_a_full_disk_refuses_writes_and_keeps_the_rest(path: Path) -> None:
     ask(sandbox, "POST", CONFIGS, {"metadata": {"name": "later"}})
     kill(directory)
     again = Directory.open(path)
-    assert Key("configmaps", "default", "later") in contents(again.store)
+    assert StoredKey("configmaps", "default", "later") in contents(again.store)
     again.close()

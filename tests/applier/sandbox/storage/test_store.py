@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from applier.sandbox.api import watch_verb
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage import store as module
-from applier.sandbox.storage.store import Key, Shelf, Store
+from applier.sandbox.storage.store import Shelf, Store, StoredKey
 from applier.sandbox.wire import Request
 
 Json = dict[str, Any]
@@ -160,8 +160,8 @@ async def test_a_watch_that_ends_leaves_no_listener() -> None:
     assert not sandbox.state.store.shelf("configmaps").listeners
 
 
-def stored(store: Store, name: str, namespace: str = "", **metadata: Any) -> Key:
-    key = Key("things", namespace, name)
+def stored(store: Store, name: str, namespace: str = "", **metadata: Any) -> StoredKey:
+    key = StoredKey("things", namespace, name)
     store.put(key, {"metadata": {"name": name, "uid": f"{namespace}/{name}", **metadata}})
     return key
 
@@ -174,7 +174,7 @@ def test_keys_are_in_order_and_by_namespace() -> None:
     assert shelf.keys(None) == [("a", "x"), ("a", "y"), ("a-b", "x"), ("aa", "x"), ("b", "x")]
     assert shelf.keys("a") == [("a", "x"), ("a", "y")]
     assert shelf.keys("absent") == []
-    store.remove(Key("things", "a", "x"))
+    store.remove(StoredKey("things", "a", "x"))
     assert shelf.keys("a") == [("a", "y")]
 
 

@@ -10,12 +10,12 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.fleet_state import Whole
-from gitops.reconcile.incremental.scope import Wider
-from gitops.rollouts.queue_position import Ahead
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.scope import WidenScope
+from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.shapes import Exponential, frontier
-from gitops.rollouts.state import State, Target
+from gitops.rollouts.state import RolloutState, TargetRevision
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, TEN, Died, Fleet
 from tests.properties.test_convergence import FUZZ
@@ -42,27 +42,27 @@ def fleet() -> Iterator[Fleet]:
 def looked_at(fleet: Fleet, *names: str) -> None:
     """Passes over these instances until they do nothing, none over everything."""
     while True:
-        found = fleet.call(fleet.reconciler.part([key(name) for name in names]))
-        assert isinstance(found, Pass), found.why
+        found = fleet.call(fleet.reconciler.reconcile_roots([key(name) for name in names]))
+        assert isinstance(found, ReconcileResult), found.why
         if not found.changed:
             return
 
 
 def granted(fleet: Fleet) -> list[str]:
-    found = fleet.call(fleet.reconciler.grant())
-    assert not isinstance(found, Wider), found.why
+    found = fleet.call(fleet.reconciler.reconcile_grants())
+    assert not isinstance(found, WidenScope), found.why
     return named(found)
 
 
 def elapsed(fleet: Fleet) -> list[str]:
-    found = fleet.reconciler.elapse()
+    found = fleet.reconciler.advance_clock()
     assert found is not None
     return named(found)
 
 
 def widened(fleet: Fleet) -> str:
-    found = fleet.call(fleet.reconciler.grant())
-    assert isinstance(found, Wider), found
+    found = fleet.call(fleet.reconciler.reconcile_grants())
+    assert isinstance(found, WidenScope), found
     return found.why
 
 
@@ -104,7 +104,7 @@ def test_who_begins_to_bake_is_looked_at_alone_and_time_is_for_a_whole_pass(flee
     assert fleet.status("i0")["levelgate"]["progress"]["flaps"] == 1
     whole, ends = fleet.reconciler.whole, begun + timedelta(minutes=32)
     assert whole
-    assert begun < (whole.found.propagation.wake_at or begun) <= ends
+    assert begun < (whole.snapshot.propagation.wake_at or begun) <= ends
     fleet.clock.moment = ends - timedelta(seconds=1)
     fleet.settle()
     assert fleet.at("two") == ["i0"]
@@ -140,13 +140,13 @@ def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> No
     fleet.ready("i2", "i3")
 
     async def both() -> list[object]:
-        parts = [fleet.reconciler.part([key(name)]) for name in ("i2", "i3")]
-        found = await asyncio.gather(parts[0], fleet.reconciler.grant(), parts[1])
-        return [*found, await fleet.reconciler.grant(), await fleet.reconciler.grant()]
+        parts = [fleet.reconciler.reconcile_roots([key(name)]) for name in ("i2", "i3")]
+        found = await asyncio.gather(parts[0], fleet.reconciler.reconcile_grants(), parts[1])
+        return [*found, await fleet.reconciler.reconcile_grants(), await fleet.reconciler.reconcile_grants()]
 
     for _ in range(2):  # a status that was written is seen by the next
         found = fleet.call(both())
-    assert not any(isinstance(one, Wider) for one in found)
+    assert not any(isinstance(one, WidenScope) for one in found)
     whole = fleet.reconciler.whole
     assert whole
     assert named(whole.granted) == ["i4", "i5", "i6", "i7"]
@@ -166,7 +166,7 @@ def test_the_last_one_that_settles_is_counted_although_nobody_is_let_move(fleet:
     writes = fleet.writes
     assert granted(fleet) == []
     assert fleet.writes == writes
-    fleet.call(fleet.reconciler.tell())
+    fleet.call(fleet.reconciler.report_sources())
     assert fleet.rollout().waves[0].settled == len(TEN)
 
 
@@ -247,8 +247,8 @@ def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> No
     looked_at(fleet, "i0")
     whole = fleet.reconciler.whole
     assert whole
-    whole.propagation = replace(whole.propagation, edges=fleet.clock.moment)
-    assert fleet.reconciler.elapse() is None
+    whole.propagation = replace(whole.propagation, next_edge=fleet.clock.moment)
+    assert fleet.reconciler.advance_clock() is None
     assert "time" in widened(fleet)
 
 
@@ -264,22 +264,22 @@ def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
     fleet.settle()
     whole = fleet.reconciler.whole
     assert whole
-    assert not whole.is_outdated
+    assert not whole.has_stale_causes
     fleet.request("PATCH", f"/apis/{GROUP}/v1/namespaces/default/links/i0", {"metadata": {"labels": {"a": "b"}}}, MERGE)
     looked_at(fleet, "i0")
     assert granted(fleet) == []
-    assert whole.is_outdated, "it counts as before, and what those are told who wait may be something else"
+    assert whole.has_stale_causes, "it counts as before, and what those are told who wait may be something else"
 
 
 def serve(fleet: Fleet, *names: str) -> None:
     """As the daemon does: parts for whom an event concerns, then for whom that lets move; everything where these say so."""
     roots = frozenset(map(key, names))
     while roots:
-        found = fleet.call(fleet.reconciler.part(sorted(roots)))
-        if isinstance(found, Pass):
+        found = fleet.call(fleet.reconciler.reconcile_roots(sorted(roots)))
+        if isinstance(found, ReconcileResult):
             if found.changed:
                 continue
-            moved = fleet.call(fleet.reconciler.grant())
+            moved = fleet.call(fleet.reconciler.reconcile_grants())
             if isinstance(moved, frozenset):
                 roots = moved
                 continue
@@ -318,7 +318,7 @@ def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
                 assert theirs
                 assert fresh.at(fleet.image) == fleet.at(fleet.image)
                 assert _counted(mine) == _counted(theirs)
-            assert mine.miscounted() == []
+            assert mine.verify_counts() == []
 
 
 def _happens(fleet: Fleet, chance: random.Random) -> None:
@@ -345,11 +345,11 @@ def _happens(fleet: Fleet, chance: random.Random) -> None:
             fleet.settle()
 
 
-def _short(state: State) -> State:
-    return replace(state, decisions=(), waves=tuple(replace(wave, ahead=Ahead()) for wave in state.waves))
+def _short(state: RolloutState) -> RolloutState:
+    return replace(state, decisions=(), waves=tuple(replace(wave, ahead=WaveForecast()) for wave in state.waves))
 
 
-def _counted(whole: Whole) -> object:
+def _counted(whole: ClusterState) -> object:
     """How each rollout stands: the counters and orders of its waves, what each item counts as, and its record but for the times and what is
     ahead of those that wait, which is told by whole passes.
     """
@@ -360,7 +360,7 @@ def _counted(whole: Whole) -> object:
                 for wave in one.collection.waves.values()
             ],
             {item.key: (item.updated, item.granted, item.healthy) for item in one.collection},
-            [_short(state := whole.found.propagation.states[name]), len(state.decisions)],
+            [_short(state := whole.snapshot.propagation.states[name]), len(state.decisions)],
         )
         for name, one in whole.rollouts.items()
     }
@@ -381,7 +381,7 @@ def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
             with begun.copied() as fleet:
                 fleet.dies_at = (number, bool(number % 2))
                 to_the_end(fleet)
-                assert fleet.rollout().completed == Target(2), number
+                assert fleet.rollout().completed == TargetRevision(2), number
 
 
 def to_the_end(fleet: Fleet) -> None:

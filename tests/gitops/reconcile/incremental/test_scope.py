@@ -11,8 +11,8 @@ from applier.cluster import Object
 from applier.plan.model import NodePlan
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
-from gitops.reconcile.context import Pass
-from gitops.reconcile.incremental.scope import Wider, changed
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.incremental.scope import WidenScope, changed_objects
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.well_known import DEPENDS_ON
@@ -45,15 +45,15 @@ def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
         for name in many.names[:17]:
             many.written[name] = {"text": "another"}
         many.push()
-        assert many.reconciler.accept([many.state]) == Wider("17 objects change, which is less work all at once")
+        assert many.reconciler.accept([many.state]) == WidenScope("17 objects change, which is less work all at once")
 
 
-def part(fleet: Fleet, *names: str) -> Pass | Wider:
-    return fleet.call(fleet.reconciler.part([key(name) for name in names]))
+def part(fleet: Fleet, *names: str) -> ReconcileResult | WidenScope:
+    return fleet.call(fleet.reconciler.reconcile_roots([key(name) for name in names]))
 
 
-def done(found: Pass | Wider) -> list[str]:
-    assert isinstance(found, Pass), found
+def done(found: ReconcileResult | WidenScope) -> list[str]:
+    assert isinstance(found, ReconcileResult), found
     return [f"{result.key.kind}/{result.key.name} {result.action}" for result in found.results]
 
 
@@ -67,7 +67,7 @@ def until_quiet(fleet: Fleet, name: str) -> list[str]:
 
 def is_as_a_fresh_process_wants_it(fleet: Fleet) -> None:
     """A process that remembers nothing finds nothing to do but to tell."""
-    fleet.call(fleet.reconciler.tell())
+    fleet.call(fleet.reconciler.report_sources())
     fleet.restart()
     found = fleet.step()
     assert [str(one.key) for one in found.results] == []
@@ -77,7 +77,7 @@ def test_drift_is_healed_by_a_pass_over_its_instance_alone(fleet: Fleet) -> None
     fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
     fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
     found = part(fleet, "a")
-    assert isinstance(found, Pass)
+    assert isinstance(found, ReconcileResult)
     assert done(found) == ["ConfigMap/a-app created"]
     assert {one.rendered.parent.name for one in found.sets} == {"a", "source-platform"}
     assert done(part(fleet, "a")) == []
@@ -89,7 +89,7 @@ def test_a_status_that_changes_is_told_by_the_instance_and_counted_in_its_rollou
     fleet.ready("b", ready=False)
     assert until_quiet(fleet, "b") == ["Link/b status"]
     assert fleet.status("b")["state"] != "ACTIVE"
-    fleet.call(fleet.reconciler.tell())
+    fleet.call(fleet.reconciler.report_sources())
     (wave,) = fleet.rollout().waves
     assert (wave.total, wave.settled, wave.moving) == (3, 2, 1)
     fleet.ready("b")
@@ -101,10 +101,10 @@ def test_a_commit_that_changes_one_instance_is_brought_about_by_a_pass_over_it(f
     fleet.written = {"b": {"text": "two"}}
     fleet.push()
     assert fleet.reconciler.whole
-    touched = changed(fleet.reconciler.whole, [fleet.state])
-    assert not isinstance(touched, Wider)
+    touched = changed_objects(fleet.reconciler.whole, [fleet.state])
+    assert not isinstance(touched, WidenScope)
     assert [place.name for _, place in touched] == ["b"]
-    fleet.reconciler.whole.accept([fleet.state], touched, due=touched)
+    fleet.reconciler.whole.set_sources([fleet.state], touched, due=touched)
     assert "Deployment/b-app updated" in until_quiet(fleet, "b")
     fleet.ready("b")
     assert "Link/b status" in until_quiet(fleet, "b")
@@ -134,7 +134,7 @@ def test_the_requests_of_a_part_do_not_grow_with_the_fleet(monkeypatch: pytest.M
 
 
 def widened(found: object) -> str:
-    assert isinstance(found, Wider), found
+    assert isinstance(found, WidenScope), found
     return found.why
 
 
@@ -160,7 +160,7 @@ def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: Fleet) -
         "POST", CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray", "labels": labels}}
     )
     found = part(fleet, "a")
-    assert not isinstance(found, Wider)
+    assert not isinstance(found, WidenScope)
     reasons = [one.blocked.reason for plan in found.plan.sets for one in plan.orphans if one.blocked]
     assert reasons == ["DeletionBlocked"]
     assert fleet.request("GET", f"{CONFIG_MAPS}/stray")
@@ -207,7 +207,7 @@ def test_a_part_grants_nothing(fleet: Fleet) -> None:
     fleet.ready("a")
     assert "Link/a status" in until_quiet(fleet, "a")
     assert fleet.reconciler.whole
-    assert fleet.reconciler.whole.moved == {"links.g.test"}
+    assert fleet.reconciler.whole.rollouts_to_recompute == {"links.g.test"}
     assert "waits" in widened(part(fleet, "b"))
     assert fleet.at("two") == ["a"]
 
@@ -215,7 +215,7 @@ def test_a_part_grants_nothing(fleet: Fleet) -> None:
 def test_a_suspension_is_heard_by_a_part(fleet: Fleet) -> None:
     fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
     fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
-    assert isinstance(part(fleet, "a"), Wider)
+    assert isinstance(part(fleet, "a"), WidenScope)
     listed = fleet.request("GET", CONFIG_MAPS)["items"]
     assert "a-app" not in json.dumps([one["metadata"]["name"] for one in listed])
 
@@ -257,16 +257,16 @@ def at(name: str, kind: str = "ConfigMap") -> ObjectKey:
     return ObjectKey("apps" if kind == "Deployment" else "", kind, "default", name)
 
 
-def commit(fleet: Fleet, **plain: Object) -> frozenset[ObjectKey] | Wider:
+def commit(fleet: Fleet, **plain: Object) -> frozenset[ObjectKey] | WidenScope:
     """These plain objects as given, the others as they were; answers what is due."""
     fleet.plain |= plain
     fleet.push()
     return fleet.reconciler.accept([fleet.state])
 
 
-def look(fleet: Fleet, keys: frozenset[ObjectKey] | Wider) -> list[str]:
+def look(fleet: Fleet, keys: frozenset[ObjectKey] | WidenScope) -> list[str]:
     assert isinstance(keys, frozenset), keys
-    return done(fleet.call(fleet.reconciler.part(keys)))
+    return done(fleet.call(fleet.reconciler.reconcile_roots(keys)))
 
 
 def test_a_commit_that_changes_plain_objects_is_brought_about_by_a_pass_over_them(plain: Fleet) -> None:
@@ -334,7 +334,7 @@ def test_which_commits_to_plain_objects_need_a_whole_pass(plain: Fleet, changed:
 def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: Fleet) -> None:
     """S0-9: the Deployment comes after the ConfigMap, which another part may be at."""
     commit(plain, x=config_map("x", data={"text": "two"}), web=deployment("web", "two", "x"))
-    assert "more to do" in widened(plain.call(plain.reconciler.part([at("web", "Deployment")])))
+    assert "more to do" in widened(plain.call(plain.reconciler.reconcile_roots([at("web", "Deployment")])))
     assert plain.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")["metadata"]["generation"] == 1
 
 
@@ -345,9 +345,9 @@ def test_a_plain_object_behind_a_closed_window_is_left_to_a_whole_pass_and_not_h
     plain.settle()
     due = commit(plain, x=config_map("x", data={"text": "two"}))
     assert isinstance(due, frozenset)
-    assert "are held" in widened(plain.call(plain.reconciler.part(due)))
+    assert "are held" in widened(plain.call(plain.reconciler.reconcile_roots(due)))
     plain.settle()
-    assert "waits" in widened(plain.call(plain.reconciler.part(due)))
+    assert "waits" in widened(plain.call(plain.reconciler.reconcile_roots(due)))
     assert plain.request("GET", f"{CONFIG_MAPS}/x")["data"] == {"text": "one"}
     plain.request("DELETE", f"{CONFIG_MAPS}/y")
     assert look(plain, frozenset({at("y")})) == ["ConfigMap/y created"]
@@ -391,5 +391,5 @@ def test_which_commits_need_a_whole_pass(fleet: Fleet, what: str) -> None:
             fleet.written = {"b": {"metadata": {"labels": {"tier": "prod"}}}}
             fleet.push()
     assert fleet.reconciler.whole
-    found = changed(fleet.reconciler.whole, [fleet.state])
-    assert isinstance(found, Wider) is (what != "labels")
+    found = changed_objects(fleet.reconciler.whole, [fleet.state])
+    assert isinstance(found, WidenScope) is (what != "labels")
