@@ -17,6 +17,9 @@ _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE: Final = re.compile(rf"({_NAME})?")
 _SEPARATOR: Final = re.compile(r",(?![^(]*\))")
+_REQUIREMENT: Final = re.compile(
+    r"\s*(!?)\s*([^\s=!,()]+)\s*(?:(==?|!=)\s*([^\s=!,()]*)|\s(in|notin)\s*\(([^()]*)\))?\s*"
+)
 OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "", "DoesNotExist": "!"}
 
 
@@ -56,16 +59,19 @@ class Selection(NamedTuple):
 
 
 def _is_met(requirement: str, labels: Mapping[str, str]) -> bool:
-    """In the forms that `_requirements` writes."""
-    key, operator, values = requirement.partition(" ")
-    if not operator:
-        name, equals, value = key.partition("=")
-        if equals:
-            return labels.get(name) == value
-        return name[1:] not in labels if name.startswith("!") else name in labels
-    word, _, listed = values.partition(" ")
-    found = labels.get(key) in listed.strip("()").split(",")
-    return (found and key in labels) if word == "in" else not found
+    """Return whether labels meet one requirement, in any form that the API server reads."""
+    match = _REQUIREMENT.fullmatch(requirement)
+    if match is None:
+        raise SelectorError(
+            f"{requirement!r} is not a requirement of labels; write `key=value`, `key in (a, b)` or `!key`"
+        )
+    absent, key, operator, value, word, listed = match.groups()
+    if word:
+        is_listed = labels.get(key) in {item.strip() for item in listed.split(",")}
+        return is_listed if word == "in" else not is_listed
+    if operator:
+        return (labels.get(key) == value) is (operator != "!=")
+    return (key in labels) is not bool(absent)
 
 
 def _requirements(selector: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from applier.plan.refused import Place, RefusedWrite
 from applier.state.managed_fields import Lost
 from applier.state.observed import label
 from renderer import well_known
-from renderer.catalog.file_content import UnreadableFiles
+from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode

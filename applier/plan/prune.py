@@ -17,7 +17,7 @@ from applier.causes import Cause, CauseRef, Reason
 from applier.state.health import health_of
 from applier.state.observed import Observed, annotation
 from renderer import well_known
-from renderer.catalog.file_content import UnreadableFiles
+from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.graph import levels
 from renderer.identity import GroupKind, ObjectKey, key_hash

@@ -67,7 +67,7 @@ class PlanRequest:
 
 
 async def planned(asked: PlanRequest) -> Report:
-    """The answer, worked out here. Raises Unplannable."""
+    """The answer, worked out here. Raises PlanError."""
     try:
         base = source_config.catalog_of(asked.base, source=asked.source)
         head = state_of(asked.source, asked.target, asked.head, base)
@@ -79,6 +79,8 @@ async def planned(asked: PlanRequest) -> Report:
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
     except Exception as error:  # whatever others wrote, it ends no more than its own plan
+        if lacks_memory(error):
+            raise Defect("it takes more memory than a plan may take; make smaller pull requests") from error
         raise Defect(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
 
 

@@ -12,7 +12,8 @@ from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 
 from renderer.catalog import file_content, gate_cycles
-from renderer.catalog.file_content import DeclaredObject, FileContent, UnreadableFiles
+from renderer.catalog.file_content import DeclaredObject, FileContent
+from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.definition import kind_schemas, type_check
 from renderer.definition.compile import Definition
 from renderer.definition.kind_schemas import KindSchemas

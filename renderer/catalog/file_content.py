@@ -6,7 +6,7 @@ refused is kept as `refused` (it is *not* "removed from Git"), a definition that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -165,15 +165,3 @@ def located(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
     return ObjectKey(
         *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]
     )
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableFiles:
-    """Files of a commit, and those of them that could not be read: what they held may still be there."""
-
-    files: Collection[str] = ()
-    unreadable: Collection[str] = ()
-
-    def protects(self, file: str) -> bool:
-        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
-        return bool(self.unreadable) and (file in self.unreadable or file not in self.files)

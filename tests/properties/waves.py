@@ -9,7 +9,7 @@ from applier.cluster import CONTENT, Discovery, Object
 from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, dependents, prune_candidates
 from applier.state.observed import Observed
 from renderer import well_known
-from renderer.catalog.file_content import UnreadableFiles
+from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.identity import GroupKind, ObjectKey, key_hash
 from renderer.render.model import RenderedApplySet
 

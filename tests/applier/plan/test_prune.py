@@ -9,7 +9,7 @@ import pytest
 from applier.causes import Cause, Reason
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from renderer import well_known
-from renderer.catalog.file_content import UnreadableFiles
+from renderer.catalog.unreadable_files import UnreadableFiles
 from tests.properties.waves import OTHER, Waves, judge, member, unsettled
 
 

@@ -85,6 +85,7 @@ class Aside:
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
     late: frozenset[ObjectKey] | None = None
 
+    name = "local"
     pending = ()
 
     def run_in_background(self, *_: object) -> None:

@@ -517,8 +517,8 @@ def test_a_clone_without_history_is_told_as_what_it_is(
 def test_two_processes_at_once(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     code = (
-        "import sys, pathlib; from gitops.source import Mirror, Target;"
-        "m = Mirror(Target(sys.argv[1]), pathlib.Path(sys.argv[2])); r = m.fetch(); print(r, len(m.snapshot(r).files))"
+        "import sys, pathlib; from gitops.source import Mirror, SourceTarget;"
+        "m = Mirror(SourceTarget(sys.argv[1]), pathlib.Path(sys.argv[2])); r = m.fetch(); print(r, len(m.snapshot(r).files))"
     )
     running = [
         subprocess.Popen(
