@@ -7,24 +7,24 @@ from datetime import datetime, timedelta
 from renderer.frozen import dataclass
 
 
-def waits(until: datetime, longest: timedelta, now: datetime) -> bool:
+def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
     """Is that time still to come? It is not where it is farther away than anybody waits: then the clock was set back."""
-    return timedelta() < until - now <= longest
+    return timedelta() < until - now <= max_wait
 
 
 @dataclass(slots=True)
 class AdaptiveTimeout:
     """Three times as many seconds as there lately were between two answers, at least `shortest` and at most `longest`."""
 
-    shortest: float
-    longest: float
-    _gap: float = 0.0
+    min_seconds: float
+    max_seconds: float
+    _answer_gap: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Without any answer, after which others go on."""
-        return min(self.longest, max(self.shortest, 3 * self._gap))
+        return min(self.max_seconds, max(self.min_seconds, 3 * self._answer_gap))
 
-    def waited(self, seconds: float) -> None:
+    def record_gap(self, seconds: float) -> None:
         """So long it was from one answer to the next."""
-        self._gap = min(self.longest, max(seconds, 0.95 * self._gap))
+        self._answer_gap = min(self.max_seconds, max(seconds, 0.95 * self._answer_gap))

@@ -55,14 +55,14 @@ class Reason(StrEnum):
     NOT_IN_GIT = "NotInGit"
 
     @property
-    def is_turn(self) -> bool:
+    def is_queued(self) -> bool:
         """One of many waits until others have come further: by itself, and for nobody who could let it pass."""
         return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
 
     @property
-    def is_gate(self) -> bool:
+    def is_missing_permission(self) -> bool:
         """The calendar, a rollout, a condition or a person says that a change may not start now."""
-        return self.is_turn or self in {
+        return self.is_queued or self in {
             Reason.WINDOW_CLOSED,
             Reason.NEVER_OPENS,
             Reason.CLOCK_SKEW,
@@ -77,7 +77,7 @@ class Reason(StrEnum):
     @property
     def is_hold(self) -> bool:
         """Only gates, people and the calendar stand in the way: nothing is wrong and nothing is under way."""
-        return self.is_gate or self in {
+        return self.is_missing_permission or self in {
             Reason.SUSPENDED,
             Reason.BRAKE_ENGAGED,
             Reason.HISTORY_REWRITTEN,
@@ -129,29 +129,29 @@ class Cause:
 
     reason: Reason
     message: str
-    by: str = ""
-    at: ObjectKey | None = None
+    blocking_node: str = ""
+    object_key: ObjectKey | None = None
     until: datetime | None = None
-    because: tuple[CauseRef, ...] = ()
+    references: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    shared: bool = False
+    is_shared: bool = False
 
     @classmethod
-    def by_failure(cls, failure: ClusterError) -> Cause:
-        match failure:
+    def from_error(cls, error: ClusterError) -> Cause:
+        match error:
             case FieldConflict():
                 return cls(
-                    Reason.CONFLICT, f"{failure}; leave it out of Git, or take it with {well_known.CONFLICTS}: force"
+                    Reason.CONFLICT, f"{error}; leave it out of Git, or take it with {well_known.CONFLICTS}: force"
                 )
             case AdoptionWouldChange():
-                return cls(Reason.CONFLICT, str(failure))
+                return cls(Reason.CONFLICT, str(error))
             case Immutable():
                 advice = (
                     f"change it back, or let the object be deleted and created anew with {well_known.REPLACE}: allowed"
                 )
-                return cls(Reason.APPLY_FAILED, f"{failure}; {advice}")
+                return cls(Reason.APPLY_FAILED, f"{error}; {advice}")
             case NamespaceTerminating() | WriteInFlight() | Unavailable() | UnknownOutcome() | StaleWrite():
-                return cls(Reason.PROGRESSING, str(failure))
+                return cls(Reason.PROGRESSING, str(error))
             case Denied():
-                return cls(Reason.APPLY_FAILED, f"not allowed: {failure}")
-        return cls(Reason.APPLY_FAILED, str(failure))
+                return cls(Reason.APPLY_FAILED, f"not allowed: {error}")
+        return cls(Reason.APPLY_FAILED, str(error))

@@ -19,7 +19,12 @@ from renderer.identity import GroupKind, ObjectKey
 ClusterName = NewType("ClusterName", str)
 Object = dict[str, Any]
 
-CONTENT, PARENT, STATUS, PEOPLE = "levelgate", "levelgate-applyset", "levelgate-status", "levelgate-cli"
+CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (
+    "levelgate",
+    "levelgate-applyset",
+    "levelgate-status",
+    "levelgate-cli",
+)
 """Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances; what people order by commands."""
 
 
@@ -36,7 +41,7 @@ class Resource:
     namespaced: bool
     verbs: frozenset[str] = frozenset()
     short_names: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    other_versions: tuple[str, ...] = ()
 
     @property
     def group_kind(self) -> GroupKind:
@@ -52,9 +57,9 @@ class Discovery:
     """The kinds that a cluster serves. `stale` groups could not be asked: their kinds are unknown, never absent."""
 
     resources: Mapping[GroupKind, Resource]
-    stale: frozenset[str] = field(default=frozenset())
+    stale_groups: frozenset[str] = field(default=frozenset())
 
-    def keeps(self, kind: GroupKind) -> bool:
+    def is_listable(self, kind: GroupKind) -> bool:
         """Are there objects of this kind, to be listed? What only asks the server something, such as a TokenReview, is answered and not kept."""
         return kind in self.resources and "list" in self.resources[kind].verbs
 
@@ -77,8 +82,8 @@ class ResourceAttributes:
     def __str__(self) -> str:
         """`patch deployments.apps/status`, as RBAC would say it."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
-        place = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{place}"
+        scope_text = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{scope_text}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,18 +146,18 @@ class Cluster(Protocol):
     ) -> None:
         """Delete exactly this object; success when absent already. Raises StaleWrite if uid or resourceVersion differ."""
 
-    def impersonating(self, user: str) -> Cluster:
+    def with_user(self, user: str) -> Cluster:
         """The same cluster, asked in the name of this user, with the rights that the server grants to it and no other. Raises Denied where one
         may not do so.
         """
 
-    def showing(self, versions: Mapping[GroupKind, str]) -> Cluster:
+    def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
         """The same cluster; objects of these kinds are read in these versions, where they are served in them, and else in the preferred one."""
 
-    def at_once(self) -> Cluster:
+    def without_retries(self) -> Cluster:
         """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""
 
-    def guarded(self, check: Callable[[], None]) -> Cluster:
+    def with_write_check(self, check: Callable[[], None]) -> Cluster:
         """The same cluster; before each try of a write `check` is called, too, and what it raises is raised."""
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:

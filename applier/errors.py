@@ -37,12 +37,14 @@ class ClusterError(ApplierError):
         self.reason = reason
         self.causes = causes
 
-    def put(self, words: Callable[[str], str]) -> Self:
+    def with_rewritten_text(self, rewrite: Callable[[str], str]) -> Self:
         """The same error in other words."""
-        found = copy(self)
-        found.args = tuple(words(one) for one in self.args)
-        found.causes = tuple(replace(one, message=words(one.message)) for one in self.causes)
-        return found
+        rewritten = copy(self)
+        rewritten.args = tuple(rewrite(argument) for argument in self.args)
+        rewritten.causes = tuple(
+            replace(status_cause, message=rewrite(status_cause.message)) for status_cause in self.causes
+        )
+        return rewritten
 
 
 class NotFound(ClusterError):
@@ -97,11 +99,11 @@ class Unavailable(ClusterError):
         status: int = 0,
         reason: str = "",
         retry_after: float | None = None,
-        again: bool = False,
+        is_transient: bool = False,
     ) -> None:
         super().__init__(message, status=status, reason=reason)
         self.retry_after = retry_after
-        self.again = again
+        self.is_transient = is_transient
 
 
 class PostponedTooLong(ClusterError):

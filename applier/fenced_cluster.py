@@ -25,7 +25,7 @@ class FencedCluster:
 
     def __post_init__(self) -> None:
         self.name = self.cluster.name
-        self._guarded = self.cluster.guarded(self.check)
+        self._checked_cluster = self.cluster.with_write_check(self.check)
 
     @property
     def server_time(self) -> datetime | None:
@@ -45,29 +45,29 @@ class FencedCluster:
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        return await (self.cluster if dry_run else self._guarded).apply(
+        return await (self.cluster if dry_run else self._checked_cluster).apply(
             manifest, manager=manager, force=force, dry_run=dry_run, subresource=subresource
         )
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        return await self._guarded.merge(key, patch, manager=manager)
+        return await self._checked_cluster.merge(key, patch, manager=manager)
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        await self._guarded.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
+        await self._checked_cluster.delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
 
-    def impersonating(self, user: str) -> Cluster:
-        return replace(self, cluster=self.cluster.impersonating(user))
+    def with_user(self, user: str) -> Cluster:
+        return replace(self, cluster=self.cluster.with_user(user))
 
-    def showing(self, versions: Mapping[GroupKind, str]) -> Cluster:
-        return replace(self, cluster=self.cluster.showing(versions))
+    def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
+        return replace(self, cluster=self.cluster.with_versions(versions))
 
-    def at_once(self) -> Cluster:
-        return replace(self, cluster=self.cluster.at_once())
+    def without_retries(self) -> Cluster:
+        return replace(self, cluster=self.cluster.without_retries())
 
-    def guarded(self, check: Callable[[], None]) -> Cluster:
-        return replace(self, cluster=self.cluster.guarded(check))
+    def with_write_check(self, check: Callable[[], None]) -> Cluster:
+        return replace(self, cluster=self.cluster.with_write_check(check))
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         return self.cluster.watch(subject)

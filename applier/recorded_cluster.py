@@ -41,43 +41,43 @@ class RecordedCluster:
     ) -> list[Object]:
         selection = Selection(kind, namespace, selector)
         keys = sorted(key for key in self._by_kind.get(kind, ()) if namespace in {None, key.namespace})
-        found = (self.objects[key] for key in keys)
+        objects = (self.objects[key] for key in keys)
         return [
             obj
-            for obj in found
+            for obj in objects
             if selection.selects(obj["metadata"].get("namespace") or "", obj["metadata"].get("labels") or {})
         ]
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        raise self._refused()
+        raise self._read_only_error()
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        raise self._refused()
+        raise self._read_only_error()
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        raise self._refused()
+        raise self._read_only_error()
 
-    def impersonating(self, user: str) -> RecordedCluster:
+    def with_user(self, user: str) -> RecordedCluster:
         return self  # nobody has rights to a record
 
-    def showing(self, versions: Mapping[GroupKind, str]) -> RecordedCluster:
+    def with_versions(self, versions: Mapping[GroupKind, str]) -> RecordedCluster:
         return self  # it has one version of each
 
-    def at_once(self) -> RecordedCluster:
+    def without_retries(self) -> RecordedCluster:
         return self
 
-    def guarded(self, check: Callable[[], None]) -> RecordedCluster:
+    def with_write_check(self, check: Callable[[], None]) -> RecordedCluster:
         return self
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        raise self._refused()
+        raise self._read_only_error()
 
     async def close(self) -> None:
         return
 
-    def _refused(self) -> Denied:
+    def _read_only_error(self) -> Denied:
         return Denied(f"{self.name} is a record: it can be read, and nothing else")

@@ -33,7 +33,7 @@ import gitops
 import renderer
 from applier.kube import connect
 from gitops import source_config
-from gitops.cli import GARBAGE
+from gitops.cli import GC_THRESHOLD
 from gitops.clock import SystemClock
 from gitops.daemon.follower import Follower
 from gitops.reconcile.reconciler import Reconciler
@@ -128,7 +128,7 @@ class Bench:
     async def _prunes(self, repository: Repository) -> None:
         names = [f"item-{number:05}" for number in range(self.size)]
         async with self.following(repository) as (follower, reconciler):
-            await follower.once(wait=timedelta())
+            await follower.run_once(wait=timedelta())
             repository.git("rm", "--quiet", *(file.name for file in repository.path.glob("0*.json")))
             commit = repository.commit({})
             self.approve(repository, commit)
@@ -162,12 +162,12 @@ class Bench:
 
     @asynccontextmanager
     async def following(self, repository: Repository) -> AsyncIterator[tuple[Follower, Reconciler]]:
-        gc.set_threshold(GARBAGE)
+        gc.set_threshold(GC_THRESHOLD)
         cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
         clock = SystemClock()
         reconciler = Reconciler(cluster, "0.1.0", clock, LOCAL)
-        config = source_config.source_config(f"{repository.path.name}={repository.path}")
-        yield Follower(source_config.mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
+        config = source_config.parse_source(f"{repository.path.name}={repository.path}")
+        yield Follower(source_config.create_mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
         await cluster.close()
 
     def command(self, repository: Repository) -> tuple[str, ...]:

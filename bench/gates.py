@@ -95,7 +95,7 @@ def catalog(text: str, *, gated: bool = False) -> Catalog:
         written = written.replace("  resources:", "  propagateWhen: ['${each.metadata.name != \"\"}']\n  resources:")
         written = written.replace("    template:", "    propagateWhen: ['${inWindow(\"hours\")}']\n    template:")
         files |= {"rules.yaml": RULES}
-    return load({**files, "definition.yaml": written.encode()}, source="bench", revision=text * 10)
+    return load({**files, "definition.yaml": written.encode()}, source="bench", commit=text * 10)
 
 
 @dataclass

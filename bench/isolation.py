@@ -23,8 +23,8 @@ from typing import Any, Final, cast
 
 from applier.kube.cluster import KubeCluster
 from applier.kube.http_transport import HttpTransport
-from applier.kube.kubeconfig import choose
-from applier.kube.transport_port import BrokenError, HttpAnswer, Streamed
+from applier.kube.kubeconfig import choose_source
+from applier.kube.transport_port import BrokenError, HttpAnswer, StreamedAnswer
 from applier.plan.model import NodePlan
 from bench._wanted import end, missed
 from gitops.clock import SystemClock
@@ -102,7 +102,9 @@ class Shaken:
             return answer
         return await self.inner.send(method, path, headers=headers, body=body)
 
-    def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AbstractAsyncContextManager[Streamed]:
+    def stream(
+        self, path: str, *, headers: Mapping[str, str], silence: float
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
         return self.inner.stream(path, headers=headers, silence=silence)
 
     async def close(self) -> None:
@@ -127,13 +129,13 @@ class Fleet:
         self.cluster = KubeCluster(self.transport, concurrency=16, sleep=asyncio.sleep, rng=random.random)
         reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
         mirrors = {"platform": cast(Mirror, self.branch)}
-        self.follower = Follower(mirrors, reconciler, SystemClock(), max_concurrent=4, passed=self._passed)
+        self.follower = Follower(mirrors, reconciler, SystemClock(), max_concurrent=4, on_pass=self._passed)
         print(
             f"{f'isolation, {len(self.good)} of {len(self.good) + len(FAULTS)} instances':<44} wall s   CPU s  requests"
         )
         await self._commit("one", {})
-        async with EventRouter(reconciler, self.follower.wake, print) as self.follower.attention:
-            running = asyncio.ensure_future(self.follower.forever())
+        async with EventRouter(reconciler, self.follower.enqueue, print) as self.follower.event_router:
+            running = asyncio.ensure_future(self.follower.run_forever())
             await self._arrive("created")
             normal = [await self._change(f"without faults, {number}") for number in (1, 2)]
             await self._break()
@@ -156,7 +158,8 @@ class Fleet:
     async def _change(self, what: str, **more: Any) -> tuple[float, float, int]:
         """From when everything has been looked at: a webhook that is made wakes a pass over everything, too."""
         await asyncio.sleep(5)
-        while any(key.work is WorkKind.EVERYTHING for key in (*self.follower.queue.dirty, *self.follower.queue.held)):  # noqa: ASYNC110
+        queue = self.follower.queue
+        while any(key.work is WorkKind.EVERYTHING for key in (*queue.dirty, *queue.processing)):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await self._commit(what, self.spoilt)
         return await self._arrive(what)
@@ -206,7 +209,7 @@ class Fleet:
                 )
 
     def _passed(self, found: ReconcileResult) -> None:
-        if [state.catalog.revision for state in found.sources] == [self.branch.head()]:
+        if [state.catalog.commit for state in found.sources] == [self.branch.resolve_head()]:
             self.settled |= {
                 one.rendered.parent.name
                 for one in found.plan.sets
@@ -217,7 +220,7 @@ class Fleet:
 
     def _arrived(self, node: NodePlan) -> bool:
         """It is as this commit wants it, not as the one before did, from which it is rendered until the new revision is stored."""
-        return node.settled and node.live is not None and node.live["data"]["text"] == self.content
+        return node.is_applied_and_ready and node.live is not None and node.live["data"]["text"] == self.content
 
     async def _break(self) -> None:
         """Everything goes wrong from now on."""
@@ -367,7 +370,7 @@ async def _main(instances: int) -> list[str]:
     good = frozenset(f"i{number:04}" for number in range(instances - len(FAULTS)))
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name, ControlPlane.start(Path(name), ()) as server:
         async with Upstream(server) as upstream:
-            transport = await HttpTransport.open(choose(str(server.kubeconfig("levelgate")), None))
+            transport = await HttpTransport.open(choose_source(str(server.kubeconfig("levelgate")), None))
             return await Fleet(upstream, Shaken(transport), good).run()
 
 

@@ -31,7 +31,7 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from bench._wanted import end, missed
-from gitops.cli import GARBAGE
+from gitops.cli import GC_THRESHOLD
 from gitops.cli.progress import ProgressPrinter
 from gitops.clock import SystemClock
 from gitops.daemon.event_router import EventRouter
@@ -85,14 +85,14 @@ class World:
         mirror = Mirror(SourceTarget(f"file://{self.repository.path}"), self.directory / "cache")
         seen, progress = Observability(cluster, "0", clock, lambda: True), ProgressPrinter(clock, json=True)
         reconciler = Reconciler(
-            cluster, "0", clock, LOCAL, _each(progress.result, seen.report), stage=combine(seen.stage)
+            cluster, "0", clock, LOCAL, _each(progress.print_result, seen.record_action), stage=combine(seen.stage)
         )
-        passed = _each(self._passed, progress.passed, seen.passed)
-        self.follower = Follower({SOURCE: mirror}, reconciler, clock, passed=passed, stage=seen.stage)
-        self.follower.attention = await stack.enter_async_context(
-            EventRouter(reconciler, self.follower.wake, progress.problem)
+        passed = _each(self._passed, progress.report_pass, seen.record_pass)
+        self.follower = Follower({SOURCE: mirror}, reconciler, clock, on_pass=passed, stage=seen.stage)
+        self.follower.event_router = await stack.enter_async_context(
+            EventRouter(reconciler, self.follower.enqueue, progress.print_problem)
         )
-        running = asyncio.ensure_future(self.follower.forever())
+        running = asyncio.ensure_future(self.follower.run_forever())
 
         async def end() -> None:
             self.follower.stop.set()
@@ -122,7 +122,9 @@ class World:
     @property
     def _rests(self) -> bool:
         queue, whole = self.follower.queue, self.follower.reconciler.whole
-        return bool(whole and not whole.has_unreported_changes) and not (queue.dirty or queue.held or queue.next_due)
+        return bool(whole and not whole.has_unreported_changes) and not (
+            queue.dirty or queue.processing or queue.next_due_at
+        )
 
     async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, float, int]:
         """Seconds of this process and of Git's, and requests, from what `touch` has done to rest."""
@@ -171,7 +173,7 @@ class Plain(World):
 
 
 def main(many: int = MANY) -> list[str]:
-    gc.set_threshold(GARBAGE)  # as the command does
+    gc.set_threshold(GC_THRESHOLD)  # as the command does
     return asyncio.run(_main(many))
 
 

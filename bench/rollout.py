@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from gitops.rollouts.advance import decide, reserve
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.advance import decide_grants, reserve
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.item_progress import ItemProgress
-from gitops.rollouts.policy import DEFAULT
+from gitops.rollouts.policy import DEFAULT_POLICY
 from gitops.rollouts.state import RolloutState, TargetRevision
-from gitops.rollouts.targets import assign_targets, bakes
+from gitops.rollouts.targets import assign_targets, bake_times
 
 SMALL, LARGE = 1_000, 100_000
 EVENTS = 200
@@ -36,12 +36,12 @@ def main() -> None:
 
 def half_way(size: int) -> tuple[RolloutCollection, RolloutState]:
     """A rollout that has come more than half of its way; all that moved has settled except for one item, so nothing may move."""
-    state = assign_targets(DEFAULT, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
-    collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
+    state = assign_targets(DEFAULT_POLICY, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
+    collection = build_collection(DEFAULT_POLICY, bake_times(DEFAULT_POLICY, state), items(size), now=NOW)
     for number in range(moved(size)):
         settle(collection, name(number))
     collection.set_item(replace(collection[name(0)], healthy=False))
-    assert not decide(DEFAULT, collection, state, now=NOW).grants
+    assert not decide_grants(DEFAULT_POLICY, collection, state, now=NOW).grants
     return collection, state
 
 
@@ -57,7 +57,7 @@ def readiness(collection: RolloutCollection, state: RolloutState) -> float:
         for number in range(1, EVENTS + 1):
             for healthy in (False, True):
                 collection.set_item(replace(collection[name(number)], healthy=healthy))
-                decide(DEFAULT, collection, state, now=NOW)
+                decide_grants(DEFAULT_POLICY, collection, state, now=NOW)
 
     return timed(events) / (2 * EVENTS)
 
@@ -79,9 +79,9 @@ def release(collection: RolloutCollection, state: RolloutState) -> float:
 
 def whole(size: int) -> None:
     """A rollout in which everything settles at once."""
-    state = assign_targets(DEFAULT, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
-    collection = collected(DEFAULT, bakes(DEFAULT, state), items(size), now=NOW)
-    while (decision := decide(DEFAULT, collection, state, now=NOW)).grants:
+    state = assign_targets(DEFAULT_POLICY, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
+    collection = build_collection(DEFAULT_POLICY, bake_times(DEFAULT_POLICY, state), items(size), now=NOW)
+    while (decision := decide_grants(DEFAULT_POLICY, collection, state, now=NOW)).grants:
         reserve(collection, decision, now=NOW)
         for key in decision.grants:
             settle(collection, key)

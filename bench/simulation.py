@@ -7,7 +7,7 @@ import gc
 import time
 from datetime import timedelta
 
-from gitops.cli import GARBAGE
+from gitops.cli import GC_THRESHOLD
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from tests.gitops.fleet import START, Fleet
@@ -18,7 +18,7 @@ PACE = {"shape": {"linear": {"n": 6}}, "bake": "1h"}
 
 
 def main() -> None:
-    gc.set_threshold(GARBAGE)  # as the command does
+    gc.set_threshold(GC_THRESHOLD)  # as the command does
     fleet = fleet_of(INSTANCES, NODES)
     fleet.push(hours=HOURS, pace=PACE)
     base = fleet.state

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from applier.plan.model import Operation
-from gitops.windows.reader import windows_of
+from gitops.windows.reader import read_windows
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import LOCAL, WindowTarget
 from renderer.catalog.catalog import load
@@ -41,7 +41,7 @@ DAY = timedelta(days=1)
 
 
 def main() -> None:
-    windows = windows_of(load({"windows.yaml": REPOSITORY})).windows
+    windows = read_windows(load({"windows.yaml": REPOSITORY})).windows
     target = WindowTarget(GroupKind("apps", "Deployment"), "prod", LOCAL)
     rules, reading = [WindowSet(windows)], TrustedTime(NOW)
     weekdays = Naive(

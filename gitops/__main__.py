@@ -8,12 +8,12 @@ import signal
 
 def main() -> None:
     """As `gitops.cli.main`, and 130 without a word until that is there. Who ignores interruptions, as jobs in the background do, goes on to."""
-    later = signal.getsignal(signal.SIGINT)
-    if later is signal.default_int_handler:
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     from gitops import cli
 
-    signal.signal(signal.SIGINT, later)
+    signal.signal(signal.SIGINT, previous_handler)
     cli.main()
 
 

@@ -26,9 +26,9 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-async def any_of(*awaited: Coroutine[None, None, object]) -> None:
+async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
     """Until one of these is over; the others are cancelled. Raises what that one raised."""
-    tasks = [asyncio.ensure_future(one) for one in awaited]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

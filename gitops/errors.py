@@ -14,11 +14,11 @@ class GitopsError(Exception):
 class SourceError(GitopsError):
     """A source could not be read. What was read before stays in force: "cannot read" is never "empty"."""
 
-    def __init__(self, where: str, why: str, *, advice: str = "") -> None:
+    def __init__(self, where: str, message: str, *, advice: str = "") -> None:
         self.where = where
-        self.why = why
+        self.message = message
         self.advice = advice
-        super().__init__(f"{where}: {why}; {advice}" if advice else f"{where}: {why}")
+        super().__init__(f"{where}: {message}; {advice}" if advice else f"{where}: {message}")
 
 
 class RefusedUrl(SourceError):

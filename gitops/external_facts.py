@@ -17,8 +17,8 @@ from gitops.errors import GitopsError
 from gitops.gates.evaluate import ExternalFact
 from renderer.frozen import dataclass
 
-_LARGEST: Final = 64 * 1024
-_OFTEN: Final = 3
+_MAX_RESPONSE_BYTES: Final = 64 * 1024
+_POLLS_PER_MAX_AGE: Final = 3
 """A fact is asked for so many times while an answer lasts: one that is missed closes nothing."""
 
 
@@ -41,15 +41,15 @@ class ExternalFactSource:
     @property
     def interval(self) -> timedelta:
         """How often it is asked for."""
-        return self.max_age / _OFTEN
+        return self.max_age / _POLLS_PER_MAX_AGE
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _FactAnswer:
     """The last answer, and when it was asked for; `error` is why later questions had none."""
 
     answer: bool | None = None
-    at: datetime | None = None
+    asked_at: datetime | None = None
     error: str = "not asked yet"
 
 
@@ -59,45 +59,53 @@ class ExternalFactPoller:
 
     clock: Clock
     declared: Mapping[str, ExternalFactSource] = field(default_factory=dict)
-    _heard: dict[str, _Heard] = field(default_factory=dict)
+    _answers: dict[str, _FactAnswer] = field(default_factory=dict)
 
     def declare(self, externals: Iterable[ExternalFactSource]) -> None:
         """These instead of those before; what is known of one that is declared as before stays known."""
-        fresh = {one.name: one for one in externals}
-        self._heard = {name: heard for name, heard in self._heard.items() if fresh.get(name) == self.declared.get(name)}
-        self.declared = fresh
+        declared = {external.name: external for external in externals}
+        self._answers = {
+            name: answer for name, answer in self._answers.items() if declared.get(name) == self.declared.get(name)
+        }
+        self.declared = declared
 
     def facts(self, now: datetime) -> Mapping[str, ExternalFact]:
         """All that are declared, as they are known at this time."""
-        return {name: _fact(self._heard.get(name, _Heard()), one.max_age, now) for name, one in self.declared.items()}
+        return {
+            name: _evaluate_answer(self._answers.get(name, _FactAnswer()), external.max_age, now)
+            for name, external in self.declared.items()
+        }
 
-    async def ask(self, external: ExternalFactSource) -> bool:
+    async def request_fact(self, external: ExternalFactSource) -> bool:
         """Ask for one fact and keep the answer. Does what is known of it change by that?"""
-        at = self.clock.now()
-        before = self._heard.get(external.name, _Heard())
+        asked_at = self.clock.now()
+        previous = self._answers.get(external.name, _FactAnswer())
         try:
-            heard = _Heard(await ask(external), at, "")
+            answer = _FactAnswer(await request_fact(external), asked_at, "")
         except FactUnavailable as error:
-            heard = _Heard(before.answer, before.at, str(error))
+            answer = _FactAnswer(previous.answer, previous.asked_at, str(error))
         if self.declared.get(external.name) != external:
             return False
-        self._heard[external.name] = heard
+        self._answers[external.name] = answer
         now = self.clock.now()
-        return _fact(before, external.max_age, now).answer != _fact(heard, external.max_age, now).answer
+        return (
+            _evaluate_answer(previous, external.max_age, now).answer
+            != _evaluate_answer(answer, external.max_age, now).answer
+        )
 
 
-def _fact(heard: _Heard, max_age: timedelta, now: datetime) -> ExternalFact:
+def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> ExternalFact:
     """An answer that seems to come from the future is as bad as an old one: the clock was set back."""
-    if heard.at is None:
-        return ExternalFact(None, heard.error)
-    age = now - heard.at
+    if answer.asked_at is None:
+        return ExternalFact(None, answer.error)
+    age = now - answer.asked_at
     if abs(age) <= max_age:
-        return ExternalFact(heard.answer)
-    told = f"the last answer is {age.total_seconds():.0f}s old, more than {max_age.total_seconds():.0f}s"
-    return ExternalFact(None, f"{told}; since then: {heard.error}" if heard.error else told)
+        return ExternalFact(answer.answer)
+    message = f"the last answer is {age.total_seconds():.0f}s old, more than {max_age.total_seconds():.0f}s"
+    return ExternalFact(None, f"{message}; since then: {answer.error}" if answer.error else message)
 
 
-async def ask(external: ExternalFactSource) -> bool:
+async def request_fact(external: ExternalFactSource) -> bool:
     """Whether it is so, by one GET; redirects are not followed. Raises NoAnswer."""
     import aiohttp
 
@@ -112,8 +120,8 @@ async def ask(external: ExternalFactSource) -> bool:
             body = b""
             async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > _LARGEST:
-                    raise FactUnavailable(f"the answer is larger than {_LARGEST // 1024} KiB")
+                if len(body) > _MAX_RESPONSE_BYTES:
+                    raise FactUnavailable(f"the answer is larger than {_MAX_RESPONSE_BYTES // 1024} KiB")
     except TimeoutError:
         raise FactUnavailable(f"no answer within {external.timeout.total_seconds():g}s") from None
     except aiohttp.ClientSSLError:

@@ -29,8 +29,8 @@ def combine(*everyone: Stage) -> Stage:
     @contextmanager
     def stage(name: str, /, **about: str) -> Iterator[None]:
         with ExitStack() as stack:
-            for one in everyone:
-                stack.enter_context(one(name, **about))
+            for listener in everyone:
+                stack.enter_context(listener(name, **about))
             yield
 
     return stage

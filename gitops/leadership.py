@@ -30,9 +30,9 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 T = TypeVar("T")
 
-KIND: Final = GroupKind("coordination.k8s.io", "Lease")
-LEASE: Final = ObjectKey(*KIND, OWN_NAMESPACE, "levelgate")
-RECORD: Final = "leadership"
+LEASE_KIND: Final = GroupKind("coordination.k8s.io", "Lease")
+LEASE_KEY: Final = ObjectKey(*LEASE_KIND, OWN_NAMESPACE, "levelgate")
+LEASE_RECORD: Final = "leadership"
 """Value of the label `internal.levelgate.dev/record` of every Lease of ours."""
 
 _MANAGER: Final = "levelgate-leadership"
@@ -42,10 +42,10 @@ class NotLeading(GitopsError):
     """This process may not write, now or any more: another one leads, or the Lease could not be renewed in time."""
 
 
-LASTS: Final = 15.0
+LEASE_DURATION_SECONDS: Final = 15.0
 """Seconds after which a Lease that has not changed is nobody's."""
 
-PARTING: Final = 1.0
+RELEASE_TIMEOUT_SECONDS: Final = 1.0
 """Seconds that it may take to give a Lease back."""
 
 
@@ -53,9 +53,9 @@ PARTING: Final = 1.0
 class LeaseTiming:
     """Seconds: how long a Lease lasts unchanged, how often it is renewed, and after how long without that its holder gives up."""
 
-    lasts: float = LASTS
-    renewed: float = 2.0
-    gives_up: float = 10.0
+    duration_seconds: float = LEASE_DURATION_SECONDS
+    renew_interval_seconds: float = 2.0
+    renew_deadline_seconds: float = 10.0
 
 
 @dataclass
@@ -73,39 +73,39 @@ class Leadership:
     _deadline: float = 0.0
     _lease: Object | None = None
 
-    async def acquire(self, waits: Callable[[str], None], *, patient: bool) -> None:
+    async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
         """Until this process leads. `waits` hears once of each holder that is waited for; who is not `patient` waits only for one that is silent.
 
         Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written; who is patient and has read it
         once waits for the server to come back.
         """
-        lease, told = _Seen(self.elapsed), ""
+        lease, reported_holder = _Seen(self.elapsed), ""
         while True:
             try:
-                holder = await self._holder(lease, patient=patient)
-                if not holder and await self.take(lease.found):
+                holder = await self._find_holder(lease, patient=patient)
+                if not holder and await self.try_acquire(lease.found):
                     return
             except ClusterError:
                 if not (patient and lease.found):
                     raise
             else:
                 self.stands_by = bool(holder)
-                if holder != told:
-                    waits(holder)
-                    told = holder
-            await self.clock.sleep(self.timing.renewed)
+                if holder != reported_holder:
+                    on_wait(holder)
+                    reported_holder = holder
+            await self.clock.sleep(self.timing.renew_interval_seconds)
 
-    async def _holder(self, lease: _Seen, *, patient: bool) -> str:
+    async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
         """Who has to be waited for; empty: nobody."""
-        renewed = lease.note(await self.read())
-        if renewed and not patient:
-            raise NotLeading(f"{renewed} works on cluster {self.cluster.name}: stop it, or leave the work to it")
+        active_holder = lease.note(await self.read_lease())
+        if active_holder and not patient:
+            raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}: stop it, or leave the work to it")
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long. Raises NotLeading, never returns."""
         while True:
-            await self.clock.sleep(self.timing.renewed)
+            await self.clock.sleep(self.timing.renew_interval_seconds)
             self.check()
             with suppress(ClusterError):  # `check` ends it
                 await self._renew()
@@ -113,13 +113,13 @@ class Leadership:
     async def _renew(self) -> None:
         assert self._lease
         try:
-            await self._write(self._lease)
+            await self._write_lease(self._lease)
         except StaleWrite:  # by somebody else, or by ourselves, and the answer was lost
-            found = await self.read()
-            if holder_of(found) != self.identity:
+            lease = await self.read_lease()
+            if holder_of(lease) != self.identity:
                 self._deadline = 0.0
-                raise NotLeading(f"{holder_of(found) or 'somebody'} has taken the lead") from None
-            await self._write(found)
+                raise NotLeading(f"{holder_of(lease) or 'somebody'} has taken the lead") from None
+            await self._write_lease(lease)
 
     @property
     def epoch(self) -> int:
@@ -130,16 +130,18 @@ class Leadership:
         """Somebody has written in this later epoch. If this process holds the Lease all the same, then a Lease was deleted and its count began anew:
         go on above it. Raises NotLeading where another one holds it, ClusterError where it cannot be read or written.
         """
-        lease = await self.read()
+        lease = await self.read_lease()
         if holder_of(lease) != self.identity:
             self._deadline = 0.0
             raise NotLeading(f"{holder_of(lease) or 'somebody'} has written since; this process does not lead any more")
-        await self._write(lease, epoch=epoch + 1)
+        await self._write_lease(lease, epoch=epoch + 1)
 
     def check(self) -> None:
         """Raises NotLeading unless this process certainly leads now."""
         if not self.leads:
-            raise NotLeading(f"the lead was not renewed for {self.timing.gives_up:g} seconds; nothing more is written")
+            raise NotLeading(
+                f"the lead was not renewed for {self.timing.renew_deadline_seconds:g} seconds; nothing more is written"
+            )
 
     @property
     def leads(self) -> bool:
@@ -154,48 +156,52 @@ class Leadership:
             return
         self._deadline = 0.0
         with suppress(ClusterError, TimeoutError):
-            async with asyncio.timeout(PARTING):
+            async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
                 try:
-                    await self._leave(self._lease)
+                    await self._clear_holder(self._lease)
                 except StaleWrite:  # our own renewal may have been broken off after it was sent
-                    if holder_of(found := await self.read()) == self.identity:
-                        await self._leave(found)
+                    if holder_of(lease := await self.read_lease()) == self.identity:
+                        await self._clear_holder(lease)
 
-    async def _leave(self, lease: Object) -> None:
-        await self.cluster.merge(LEASE, _body(lease, {"holderIdentity": ""}), manager=_MANAGER)
+    async def _clear_holder(self, lease: Object) -> None:
+        await self.cluster.merge(LEASE_KEY, _lease_patch(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
-    async def take(self, lease: Object) -> bool:
+    async def try_acquire(self, lease: Object) -> bool:
         """Begin a term over this version of the Lease; False where another one was faster. Raises ClusterError."""
         try:
-            await self._write(lease, epoch=_epoch(lease) + 1)
+            await self._write_lease(lease, epoch=_epoch(lease) + 1)
         except StaleWrite:
             return False
         return True
 
-    async def read(self) -> Object:
+    async def read_lease(self) -> Object:
         """The Lease; made where there is none, with nobody in it, so that two who make it at once do not both hold it."""
-        if found := await self.cluster.get(LEASE):
-            return found
+        if lease := await self.cluster.get(LEASE_KEY):
+            return lease
         await ensure_namespace(self.cluster)
-        metadata = {"name": LEASE.name, "namespace": LEASE.namespace, "labels": {well_known.RECORD: RECORD}}
+        metadata = {
+            "name": LEASE_KEY.name,
+            "namespace": LEASE_KEY.namespace,
+            "labels": {well_known.RECORD: LEASE_RECORD},
+        }
         return await self.cluster.apply(
-            {"apiVersion": "coordination.k8s.io/v1", "kind": KIND.kind, "metadata": metadata}, manager=_MANAGER
+            {"apiVersion": "coordination.k8s.io/v1", "kind": LEASE_KIND.kind, "metadata": metadata}, manager=_MANAGER
         )
 
-    async def _write(self, lease: Object, *, epoch: int = 0) -> None:
+    async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
         """Write it over the version that was read; `epoch` where a term begins. Raises StaleWrite where another one stands there."""
-        sent, now = self.elapsed(), self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        sent_at, now = self.elapsed(), self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self.timing.lasts),
+            "leaseDurationSeconds": round(self.timing.duration_seconds),
             "renewTime": now,
         }
         if epoch:
             spec |= {"acquireTime": now, "leaseTransitions": epoch}
-        written = await self.cluster.merge(LEASE, _body(lease, spec), manager=_MANAGER)
+        written = await self.cluster.merge(LEASE_KEY, _lease_patch(lease, spec), manager=_MANAGER)
         if written is None:
-            raise StaleWrite(f"{LEASE} was deleted")
-        self._lease, self._deadline = written, sent + self.timing.gives_up
+            raise StaleWrite(f"{LEASE_KEY} was deleted")
+        self._lease, self._deadline = written, sent_at + self.timing.renew_deadline_seconds
 
 
 @dataclass
@@ -219,20 +225,23 @@ class _Seen:
     @property
     def is_free(self) -> bool:
         """Does nobody hold it, as far as that can be known?"""
-        holder, lasts = holder_of(self.found), (self.found.get("spec") or {}).get("leaseDurationSeconds") or LASTS
-        return not holder or self.elapsed() - self._since >= float(lasts) or is_gone(holder)
+        holder, lasts = (
+            holder_of(self.found),
+            (self.found.get("spec") or {}).get("leaseDurationSeconds") or LEASE_DURATION_SECONDS,
+        )
+        return not holder or self.elapsed() - self._since >= float(lasts) or is_process_gone(holder)
 
 
-async def while_held(lead: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
+async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
     """What the work comes to, which is broken off where `lead`, the `hold` of a Lease, ends. Raises NotLeading then."""
-    holding, working = asyncio.ensure_future(lead), asyncio.ensure_future(work)
+    hold_task, work_task = asyncio.ensure_future(hold), asyncio.ensure_future(work)
     try:
-        await asyncio.wait({holding, working}, return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else holding.result()
+        await asyncio.wait({hold_task, work_task}, return_when=asyncio.FIRST_COMPLETED)
+        return work_task.result() if work_task.done() else hold_task.result()
     finally:
-        for task in (working, holding):
+        for task in (work_task, hold_task):
             task.cancel()
-        await asyncio.gather(working, holding, return_exceptions=True)
+        await asyncio.gather(work_task, hold_task, return_exceptions=True)
 
 
 def holder_of(lease: Object) -> str:
@@ -243,7 +252,7 @@ def _epoch(lease: Object) -> int:
     return int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 
-def _body(lease: Object, spec: dict[str, Any]) -> Object:
+def _lease_patch(lease: Object, spec: dict[str, Any]) -> Object:
     """A change of the Lease as it was read, and of no other."""
     return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
@@ -251,20 +260,20 @@ def _body(lease: Object, spec: dict[str, Any]) -> Object:
 def own_identity() -> str:
     """`HOST_PLACE_PID-START`, where PLACE is this boot of the machine and the space of its process ids; a random name where that is not told."""
     host = socket.gethostname()
-    place, started = _place(), _started(os.getpid())
-    return f"{host}_{place}_{os.getpid()}-{started}" if place and started else f"{host}_{uuid4()}"
+    machine, start = _machine_identity(), _process_start(os.getpid())
+    return f"{host}_{machine}_{os.getpid()}-{start}" if machine and start else f"{host}_{uuid4()}"
 
 
-def is_gone(identity: str) -> bool:
+def is_process_gone(identity: str) -> bool:
     """Was this a process of the same machine that certainly does not run any more? Then nobody has to wait for it."""
     match identity.split("_"):
-        case [_, place, process] if place and place == _place():
-            number, _, started = process.partition("-")
-            return number.isdecimal() and _started(int(number)) != started
+        case [_, machine, process] if machine and machine == _machine_identity():
+            number, _, start = process.partition("-")
+            return number.isdecimal() and _process_start(int(number)) != start
     return False
 
 
-def _place() -> str:
+def _machine_identity() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -272,7 +281,7 @@ def _place() -> str:
         return ""
 
 
-def _started(process: int) -> str:
+def _process_start(process: int) -> str:
     """When a process began, in ticks since boot; empty where there is none, or only its exit code is left (proc(5))."""
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

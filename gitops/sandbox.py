@@ -15,33 +15,33 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from applier.sandbox.controllers.workloads import Behaviour, Script
+from applier.sandbox.controllers.workloads import Behaviour, WorkloadScript
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
 from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
-SCRIPT: Final = Script(otherwise=Behaviour(seconds=3.0))
+SCRIPT: Final = WorkloadScript(default=Behaviour(seconds=3.0))
 """Everything gets ready, slowly enough to be watched."""
 
-TICK: Final = 0.1
+TICK_SECONDS: Final = 0.1
 """Seconds between two steps of the controllers."""
 
 
-def new_sandbox(store: Store | None = None, *, script: Script = SCRIPT) -> Sandbox:
+def create_sandbox(store: Store | None = None, *, script: WorkloadScript = SCRIPT) -> Sandbox:
     """A sandbox with the objects of `store`, if one is given."""
-    return Sandbox(evaluate=evaluate, store=store, script=script)
+    return Sandbox(evaluate=evaluate_cel, store=store, script=script)
 
 
-async def control(sandbox: Sandbox) -> None:
+async def run_controllers(sandbox: Sandbox) -> None:
     """Do what controllers do, until cancelled."""
     while True:
         sandbox.tick()
-        await asyncio.sleep(TICK)
+        await asyncio.sleep(TICK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class RunningSandbox:
     """A sandbox that is being served. `controllers` ends only with a fault."""
 
     sandbox: Sandbox
@@ -51,39 +51,41 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(*, port: int = 0, place: Path | None = None, store: Store | None = None) -> AsyncIterator[Serving]:
+async def serve_sandbox(
+    *, port: int = 0, directory: Path | None = None, store: Store | None = None
+) -> AsyncIterator[RunningSandbox]:
     """Serve a sandbox until the block ends; its kubeconfig lies in `place`, and where `--sandbox` looks for one.
 
     Raises ConfigurationError if the port cannot be had, GitopsError if the kubeconfig cannot be written.
     """
-    from applier.sandbox.endpoints.http import served
+    from applier.sandbox.endpoints.http import serve
 
-    sandbox = new_sandbox(store)
-    async with served(sandbox.answer, port=port) as url:
-        files = {(place or home()).resolve() / "kubeconfig", home() / "kubeconfig"}
+    sandbox = create_sandbox(store)
+    async with serve(sandbox.answer, port=port) as url:
+        files = {(directory or state_directory()).resolve() / "kubeconfig", state_directory() / "kubeconfig"}
         for file in files:
-            _write(file, url)
-        controllers = asyncio.ensure_future(control(sandbox))
+            _write_kubeconfig(file, url)
+        controllers = asyncio.ensure_future(run_controllers(sandbox))
         try:
-            yield Serving(sandbox, url, (place or home()).resolve() / "kubeconfig", controllers)
+            yield RunningSandbox(sandbox, url, (directory or state_directory()).resolve() / "kubeconfig", controllers)
         finally:
             controllers.cancel()
-            if _url_of(home() / "kubeconfig") == url:
-                (home() / "kubeconfig").unlink(missing_ok=True)
+            if _server_url(state_directory() / "kubeconfig") == url:
+                (state_directory() / "kubeconfig").unlink(missing_ok=True)
             with suppress(asyncio.CancelledError):
                 await controllers
 
 
-def home() -> Path:
+def state_directory() -> Path:
     """Where the kubeconfig of the sandbox that was started last lies: below `$XDG_STATE_HOME`, else `~/.local/state`."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "levelgate" / "sandbox"
 
 
-async def find() -> Path | None:
+async def find_kubeconfig() -> Path | None:
     """The kubeconfig of the sandbox that runs; None if none answers."""
-    file = home() / "kubeconfig"
-    address = urlsplit(_url_of(file))
+    file = state_directory() / "kubeconfig"
+    address = urlsplit(_server_url(file))
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(address.hostname, address.port), timeout=2.0)
     except (OSError, ValueError, TimeoutError):
@@ -92,7 +94,7 @@ async def find() -> Path | None:
     return file if address.hostname else None
 
 
-def _write(file: Path, url: str) -> None:
+def _write_kubeconfig(file: Path, url: str) -> None:
     from applier.sandbox.endpoints.http import write_kubeconfig
 
     try:
@@ -102,7 +104,7 @@ def _write(file: Path, url: str) -> None:
         raise GitopsError(f"{file}: cannot be written: {error.strerror}") from None
 
 
-def _url_of(file: Path) -> str:
+def _server_url(file: Path) -> str:
     """The server in a kubeconfig of ours; empty where there is none."""
     try:
         return str(orjson.loads(file.read_bytes())["clusters"][0]["cluster"]["server"])
@@ -110,7 +112,7 @@ def _url_of(file: Path) -> str:
         return ""
 
 
-def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
+def evaluate_cel(expression: str, variables: Mapping[str, Any]) -> Any:
     """Our CEL, for the rules of custom kinds."""
     # Imported when the first rule is evaluated: most sandboxes have none.
     from renderer.cel import compile_expression

@@ -5,6 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def secret_in(file: Path) -> str:
+def read_secret(file: Path) -> str:
     """Raises OSError, and UnicodeDecodeError for what is no text."""
     return file.read_text().split("\n", 1)[0].strip()

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from applier.applyset.adoption import NEVER, Adoption
-from applier.plan.model import BRAKE, DeletionBrake
+from applier.applyset.adoption import NO_ADOPTION, Adoption
+from applier.plan.model import DEFAULT_BRAKE, DeletionBrake
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,
@@ -21,10 +21,10 @@ from gitops.source import (
     default_cache,
     is_url,
     locations,
+    make_stop_tick,
     parse_ref,
-    unless,
 )
-from renderer.catalog.catalog import Catalog, follow, load
+from renderer.catalog.catalog import Catalog, load, with_changed_files
 from renderer.definition.kind_schemas import KindSchemas
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -32,7 +32,7 @@ from renderer.frozen import dataclass
 if TYPE_CHECKING:
     from gitops.forge.connect import ForgeProject
 
-SOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+SOURCE_NAME_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class SourceConfig:
     target: SourceTarget
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
-    adoption: Adoption = NEVER
-    brake: DeletionBrake = BRAKE
+    adoption: Adoption = NO_ADOPTION
+    brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
     suspend: str = ""
     service_account: str = ""
@@ -68,13 +68,13 @@ class SourceConfig:
         return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 
-def source_config(
+def parse_source(
     text: str,
     *,
     ref: str = "",
     path: str = "",
     interval: timedelta = timedelta(seconds=30),
-    adoption: Adoption = NEVER,
+    adoption: Adoption = NO_ADOPTION,
 ) -> SourceConfig:
     """Read `[NAME=]URL`; without a name the last path segment without `.git` is taken.
 
@@ -87,7 +87,7 @@ def source_config(
         raise SourceError(text, "names no repository", advice="write NAME=URL, or the path of a repository")
     url = url if is_url(url) else str(Path(url).expanduser().absolute())
     name = name or default_name(url)
-    if not SOURCE_NAME.fullmatch(name):
+    if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise SourceError(
             text,
             f"{name!r} cannot name a source",
@@ -101,61 +101,63 @@ def default_name(url: str) -> str:
     return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
 
 
-def likely_name(place: str) -> str:
+def derive_name(location: str) -> str:
     """The name of a source for what is only looked at: that of its place, made valid where it is not. `/tmp/My_Apps` is called `my-apps`."""
-    url = place if is_url(place) else str(Path(place).expanduser().absolute())
+    url = location if is_url(location) else str(Path(location).expanduser().absolute())
     return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
 
 
-def mirrors(
-    sources: Sequence[SourceConfig], cache: Path | None = None, *, stopping: Callable[[], bool] = lambda: False
+def create_mirrors(
+    sources: Sequence[SourceConfig], cache: Path | None = None, *, is_stopping: Callable[[], bool] = lambda: False
 ) -> dict[str, Mirror]:
     """One mirror for each source, by name; once the process is `stopping` they wait for no server any more, and raise Stopped.
 
     Raises SourceError when two sources have one name.
     """
-    tick = unless(stopping)
-    found: dict[str, Mirror] = {}
+    tick = make_stop_tick(is_stopping)
+    mirrors_by_name: dict[str, Mirror] = {}
     for source in sources:
-        if source.name in found:
+        if source.name in mirrors_by_name:
             raise SourceError(
                 str(source.target),
                 f"two sources are called {source.name!r}",
                 advice="give one of them a name: NAME=URL",
             )
-        found[source.name] = Mirror(source.target, cache or default_cache(), credentials=source.credentials, tick=tick)
-    return found
+        mirrors_by_name[source.name] = Mirror(
+            source.target, cache or default_cache(), credentials=source.credentials, tick=tick
+        )
+    return mirrors_by_name
 
 
-def schemas_in(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
+def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
     """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
 
     Raises SourceError for a folder that describes no kind.
     """
     types, problems = KindSchemas(), []
-    for place in folders:
-        catalog = catalog_of(locations.read(place))
-        unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
+    for folder in folders:
+        catalog = load_catalog(locations.read_location(folder))
+        unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
         if not catalog.types.described and not unreadable:
-            raise SourceError(place, "holds no CustomResourceDefinition", advice="name the folder that they are in")
-        problems += [replace(problem, file=f"{place}/{problem.file}") for problem in unreadable]
-        types = types.beside(catalog.types)
+            raise SourceError(folder, "holds no CustomResourceDefinition", advice="name the folder that they are in")
+        problems += [replace(problem, file=f"{folder}/{problem.file}") for problem in unreadable]
+        types = types.with_fallback(catalog.types)
     return types, tuple(problems)
 
 
-def catalog_of(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
+def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
     """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again.
 
     The revision of a working tree that differs from its commit ends in `-dirty`: no source was brought to that before, so what differs is no drift.
     """
-    if previous and previous.source == source and snapshot.since == previous.revision != "":
+    if previous and previous.source == source and snapshot.since == previous.commit != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}
-        if later := follow(previous, changed, snapshot.revision):
-            return later
+        if updated := with_changed_files(previous, changed, snapshot.revision):
+            return updated
     return load(
         {path: file.data for path, file in snapshot.files.items()},
         source=source,
-        revision=f"{snapshot.revision}-dirty" if snapshot.is_dirty else snapshot.revision,
-        refused={problem.path: problem.message for problem in snapshot.problems},
+        commit=f"{snapshot.revision}-dirty" if snapshot.is_dirty else snapshot.revision,
+        refused_files={problem.path: problem.message for problem in snapshot.problems},
         previous=previous,
     )

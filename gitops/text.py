@@ -18,37 +18,37 @@ _JOINERS: Final = frozenset("\u200c\u200d")
 """Not printable by themselves, and part of words and pictures."""
 
 
-def visible(text: str) -> str:
+def escape_terminal(text: str) -> str:
     """With what a terminal would obey, or hide, as an escape: text of others must not move its cursor, name its window or turn lines around."""
-    return _escaped(text, ascii)
+    return _escape(text, ascii)
 
 
-def visible_json(text: str) -> str:
+def escape_terminal_json(text: str) -> str:
     """The same of a JSON document, which says the same afterwards."""
-    return _escaped(text, dumps)
+    return _escape(text, dumps)
 
 
-def _escaped(text: str, quoted: Callable[[str], str]) -> str:
+def _escape(text: str, quote: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
-    return _UNCOMMON.sub(lambda found: found[0] if _is_seen(found[0]) else quoted(found[0])[1:-1], text)
+    return _UNCOMMON.sub(lambda match: match[0] if _is_visible(match[0]) else quote(match[0])[1:-1], text)
 
 
-def _is_seen(letter: str) -> bool:
+def _is_visible(letter: str) -> bool:
     return letter.isprintable() or letter in _JOINERS
 
 
 def one_line(text: str) -> str:
     """As one line: who writes two must not make up a second one."""
-    return visible(text).replace("\n", " ")
+    return escape_terminal(text).replace("\n", " ")
 
 
 def title(key: ObjectKey) -> str:
     """`WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
-    return f"{key.kind} {place(key)}"
+    return f"{key.kind} {qualified_name(key)}"
 
 
-def place(key: ObjectKey) -> str:
+def qualified_name(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
@@ -57,12 +57,12 @@ def mark_of(node: RenderedNode) -> str:
     return "!" if node.error else "?" if node.waiting else "<" if node.external else " "
 
 
-def local(moment: datetime) -> str:
+def format_local_time(moment: datetime) -> str:
     """A moment for people: weekday, date, minute and zone of the terminal."""
     return moment.astimezone().strftime("%a %Y-%m-%d %H:%M %Z")
 
 
-def age(since: datetime, now: datetime) -> str:
+def format_age(since: datetime, now: datetime) -> str:
     """`45s`, `78m`, `5h`, `3d`, as kubectl prints ages."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length, limit in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
@@ -71,7 +71,7 @@ def age(since: datetime, now: datetime) -> str:
     return f"{seconds // 86400}d"
 
 
-def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_table(table: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table, columns three spaces apart; the first row is the header."""
     table = [[one_line(cell) for cell in row] for row in table]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]

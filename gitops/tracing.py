@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_LAST_SPANS: Final = 3000
+_FLUSH_TIMEOUT_MILLISECONDS: Final = 3000
 """Milliseconds that the end of the process waits for what is still to be sent."""
 
 
@@ -33,18 +33,20 @@ class NotInstalled(GitopsError):
     """A variable asks for traces, and the extra is not there."""
 
 
-def is_asked_for(environment: Mapping[str, str]) -> bool:
+def is_enabled(environment: Mapping[str, str]) -> bool:
     """Does a variable say where traces go, and none that there are to be none?"""
-    off = (
+    is_disabled = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     )
-    return not off and (environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(map(environment.get, _ENDPOINTS)))
+    return not is_disabled and (
+        environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(map(environment.get, _ENDPOINTS))
+    )
 
 
 @contextmanager
-def tracing(version: str, environment: Mapping[str, str] = os.environ) -> Iterator[Tracer | None]:
+def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> Iterator[Tracer | None]:
     """What makes spans as long as the context lasts; None where nobody asked. Raises NotInstalled."""
-    if not is_asked_for(environment):
+    if not is_enabled(environment):
         yield None
         return
     try:
@@ -55,36 +57,38 @@ def tracing(version: str, environment: Mapping[str, str] = os.environ) -> Iterat
             "the environment asks for traces (OTEL_...), and they are not installed: pip install 'levelgate[tracing]', "
             "or set OTEL_TRACES_EXPORTER=none"
         ) from None
-    with tracer_of(version, BatchSpanProcessor(OTLPSpanExporter())) as made:
-        yield made
+    with create_tracer(version, BatchSpanProcessor(OTLPSpanExporter())) as tracer:
+        yield tracer
 
 
 @contextmanager
-def tracer_of(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
+def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
     """Spans to this processor; what is under way at the end is sent, if that does not take long."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
-    named = {"service.version": version}
+    attributes = {"service.version": version}
     if "OTEL_SERVICE_NAME" not in os.environ and "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        named["service.name"] = "levelgate"
-    provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+        attributes["service.name"] = "levelgate"
+    provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
     provider.add_span_processor(processor)
     try:
         yield provider.get_tracer("levelgate", version)
     finally:
-        provider.force_flush(_LAST_SPANS)
+        provider.force_flush(_FLUSH_TIMEOUT_MILLISECONDS)
         provider.shutdown()
 
 
-def stage_of(tracer: Tracer | None) -> Stage:
+def stage_for(tracer: Tracer | None) -> Stage:
     """A span for each stage, within the one that is under way. A pass tells the commits of its sources, another stage its source."""
     if tracer is None:
         return no_stage
 
     def stage(name: str, /, **about: str) -> AbstractContextManager[None]:
         if name == "pass":
-            return _span(tracer, name, {"levelgate.revisions": [f"{one}@{commit}" for one, commit in about.items()]})
+            return _span(
+                tracer, name, {"levelgate.revisions": [f"{source}@{commit}" for source, commit in about.items()]}
+            )
         return _span(tracer, name, {f"levelgate.{key}": text for key, text in about.items()})
 
     return stage
@@ -115,7 +119,7 @@ class TracedCluster(FencedCluster):
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        with self._span("apply object", ObjectKey.of(manifest), manifest):
+        with self._span("apply object", ObjectKey.from_manifest(manifest), manifest):
             return await super().apply(manifest, manager=manager, force=force, dry_run=dry_run, subresource=subresource)
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
@@ -129,9 +133,9 @@ class TracedCluster(FencedCluster):
             await super().delete(key, uid=uid, resource_version=resource_version, propagation=propagation)
 
     def _span(self, name: str, key: ObjectKey, body: Object) -> AbstractContextManager[None]:
-        told = {
+        attributes = {
             "levelgate.object": str(key),
             "levelgate.instance": annotation(body, well_known.INSTANCE),
             "levelgate.revision": annotation(body, well_known.COMMIT),
         }
-        return _span(self.tracer, name, {key: text for key, text in told.items() if text})
+        return _span(self.tracer, name, {key: text for key, text in attributes.items() if text})

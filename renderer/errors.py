@@ -36,8 +36,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{location}: {self.path}: {self.message}" if self.path else f"{location}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,32 +40,32 @@ def _made(
     kw_only: bool = False,
 ) -> type:
     """What the class defines itself stays."""
-    own = {name for name, defined in vars(cls).items() if defined is not None}
+    defined_names = {name for name, defined in vars(cls).items() if defined is not None}
     cls.__doc__ = cls.__doc__ or cls.__name__  # or its signature would be looked for
-    made: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
-    methods: dict[str, Any] = {"__init__": _compiled(made, "__init__", partial(_initialiser, frozen))}
+    new_class: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
+    methods: dict[str, Any] = {"__init__": _compile_lazily(new_class, "__init__", partial(_write_init, frozen))}
     if repr:
-        methods["__repr__"] = _shown
+        methods["__repr__"] = _represent
     for name, sign in {**({"__eq__": "=="} if eq else {}), **(_ORDER if order else {})}.items():
-        methods[name] = _compiled(made, name, partial(_comparison, name, sign))
+        methods[name] = _compile_lazily(new_class, name, partial(_write_comparison, name, sign))
     if eq:
-        methods["__hash__"] = _compiled(made, "__hash__", _digest) if frozen else None
+        methods["__hash__"] = _compile_lazily(new_class, "__hash__", _write_hash) if frozen else None
     if frozen:
         methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
         if slots:
             methods["__setstate__"] = _restore
-    for name in methods.keys() - own:
-        setattr(made, name, methods[name])
-    return made
+    for name in methods.keys() - defined_names:
+        setattr(new_class, name, methods[name])
+    return new_class
 
 
-def _compiled(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
+def _compile_lazily(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
     """Takes its own place when it is first called. `write` gives the lines of the function and adds the values that they name."""
 
     def first(self: Any, *arguments: Any, **named: Any) -> Any:
-        known: dict[str, Any] = {}
-        exec("\n ".join(write(cls, known)), known)
-        function = known[name]
+        namespace: dict[str, Any] = {}
+        exec("\n ".join(write(cls, namespace)), namespace)
+        function = namespace[name]
         function.__qualname__ = f"{cls.__qualname__}.{name}"  # as a call with wrong arguments names it
         setattr(cls, name, function)
         return function(self, *arguments, **named)
@@ -73,17 +73,17 @@ def _compiled(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iter
     return first
 
 
-def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str]:
-    known |= {"MISSING": MISSING, "keep": object.__setattr__}
+def _write_init(frozen: bool, cls: type, namespace: dict[str, Any]) -> Iterable[str]:
+    namespace |= {"MISSING": MISSING, "keep": object.__setattr__}
     positional, keyword, lines = ["self"], ["*"], []
     for field in dataclasses.fields(cls):
         name = value = field.name
         default = fallback = ""
         if field.default_factory is not MISSING:
-            known[f"default_{name}"], fallback, default = field.default_factory, f"default_{name}()", "=MISSING"
+            namespace[f"default_{name}"], fallback, default = field.default_factory, f"default_{name}()", "=MISSING"
             value = f"{fallback} if {name} is MISSING else {name}"
         elif field.default is not MISSING:
-            known[f"default_{name}"], fallback, default = field.default, f"default_{name}", f"=default_{name}"
+            namespace[f"default_{name}"], fallback, default = field.default, f"default_{name}", f"=default_{name}"
         if field.init:
             (keyword if field.kw_only else positional).append(name + default)
         else:
@@ -93,7 +93,7 @@ def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str
             if not frozen:
                 lines.append(f"self.{name} = {value}")
             elif isinstance(slot, MemberDescriptorType):
-                known[f"set_{name}"] = slot.__set__
+                namespace[f"set_{name}"] = slot.__set__
                 lines.append(f"set_{name}(self, {value})")
             else:
                 lines.append(f"keep(self, {name!r}, {value})")
@@ -103,27 +103,27 @@ def _initialiser(frozen: bool, cls: type, known: dict[str, Any]) -> Iterable[str
     return f"def __init__({parameters}):", *lines, "pass"
 
 
-def _comparison(name: str, sign: str, cls: type, known: dict[str, Any]) -> Iterable[str]:
-    compared = [field for field in dataclasses.fields(cls) if field.compare]
+def _write_comparison(name: str, sign: str, cls: type, namespace: dict[str, Any]) -> Iterable[str]:
+    compared_fields = [field for field in dataclasses.fields(cls) if field.compare]
     yield f"def {name}(self, other):"
     yield "if other.__class__ is not self.__class__: return NotImplemented"
-    yield f"return {_tuple('self', compared)} {sign} {_tuple('other', compared)}"
+    yield f"return {_write_tuple('self', compared_fields)} {sign} {_write_tuple('other', compared_fields)}"
 
 
-def _digest(cls: type, known: dict[str, Any]) -> Iterable[str]:
+def _write_hash(cls: type, namespace: dict[str, Any]) -> Iterable[str]:
     fields = dataclasses.fields(cls)
     yield "def __hash__(self):"
-    yield f"return hash({_tuple('self', [each for each in fields if (each.compare if each.hash is None else each.hash)])})"
+    yield f"return hash({_write_tuple('self', [field for field in fields if (field.compare if field.hash is None else field.hash)])})"
 
 
-def _tuple(of: str, fields: Iterable[Field[Any]]) -> str:
-    return f"({''.join(f'{of}.{field.name}, ' for field in fields)})"
+def _write_tuple(owner: str, fields: Iterable[Field[Any]]) -> str:
+    return f"({''.join(f'{owner}.{field.name}, ' for field in fields)})"
 
 
 @recursive_repr()
-def _shown(self: Any) -> str:
-    shown = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+def _represent(self: Any) -> str:
+    parts = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(parts)})"
 
 
 def _refuse_to_set(self: Any, name: str, value: object) -> NoReturn:

@@ -38,7 +38,7 @@ class GroupKind(NamedTuple):
         return cls(group, kind)
 
 
-_kind = lru_cache(maxsize=4096)(GroupKind)
+_cached_group_kind = lru_cache(maxsize=4096)(GroupKind)
 """There are few, and they are asked for once and again for each object."""
 
 
@@ -52,7 +52,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def group_kind(self) -> GroupKind:
-        return _kind(self.group, self.kind)
+        return _cached_group_kind(self.group, self.kind)
 
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -66,7 +66,7 @@ class ObjectKey(NamedTuple):
         return cls(*GroupKind.parse(kind), namespace, name) if kind and name else None
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> ObjectKey:
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> ObjectKey:
         """The key of a manifest or live object; a missing namespace is the empty text."""
         metadata = manifest["metadata"]
         group, kind = group_kind(manifest)
@@ -76,7 +76,7 @@ class ObjectKey(NamedTuple):
 def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
     """Group and kind of a manifest; the group of `v1` is the empty text."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
-    return _kind(group, manifest["kind"])
+    return _cached_group_kind(group, manifest["kind"])
 
 
 def version_of(manifest: Mapping[str, Any]) -> str:
@@ -103,9 +103,9 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Are two JSON values the same, so that their digests are? To Python 1 and true are equal, also within what holds them."""
-    return one is other or (one == other and (one.__class__ is str or digest(one) == digest(other)))
+    return left is right or (left == right and (left.__class__ is str or digest(left) == digest(right)))
 
 
 def source_parent(source: str) -> ObjectKey:

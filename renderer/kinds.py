@@ -14,7 +14,7 @@ OWN_GROUP = "levelgate.dev"
 OWN_API_VERSION = f"{OWN_GROUP}/v1alpha1"
 WINDOW = "PropagationWindow"
 POLICY = "PropagationPolicy"
-RULES = frozenset({WINDOW, POLICY})
+RULE_KINDS = frozenset({WINDOW, POLICY})
 """Kinds of `OWN_GROUP` in which people write when and how changes move; they are read from Git and exist in no cluster."""
 
 _CLUSTER_SCOPED = {
@@ -44,14 +44,14 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
     """Which kinds these CRDs define, True where the kind is namespaced. CRDs without names or scope are passed over."""
-    found: dict[GroupKind, bool] = {}
+    scopes: dict[GroupKind, bool] = {}
     for crd in crds:
         match crd.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind)}, "scope": "Cluster"}:
-                found[GroupKind(group, kind)] = False
+                scopes[GroupKind(group, kind)] = False
             case {"group": str(group), "names": {"kind": str(kind)}}:
-                found[GroupKind(group, kind)] = True
-    return found
+                scopes[GroupKind(group, kind)] = True
+    return scopes
 
 
 def defined_kind(crd: Manifest) -> GroupKind:
@@ -59,9 +59,9 @@ def defined_kind(crd: Manifest) -> GroupKind:
     return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
-def is_namespaced(kind: GroupKind, known: Mapping[GroupKind, bool]) -> bool:
+def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
     """True for namespaced kinds: as `known` says (discovery, CRDs), else as Kubernetes' own kinds are, else namespaced."""
-    return known.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
+    return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
 
 def is_built_in(kind: GroupKind) -> bool:

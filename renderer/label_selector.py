@@ -41,20 +41,22 @@ class Selection(NamedTuple):
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Is an object of its kind one of those, with these labels in this namespace?"""
-        return self.namespace in {None, namespace} and all(_is_met(one, labels) for one in self.requirements)
+        return self.namespace in {None, namespace} and all(
+            _is_met(requirement, labels) for requirement in self.requirements
+        )
 
     def __str__(self) -> str:
-        where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.group_kind} objects{where} with {self.labels or 'any labels'}"
+        namespace_text = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.group_kind} objects{namespace_text} with {self.labels or 'any labels'}"
 
     @classmethod
-    def of(cls, reference: Manifest) -> Selection:
+    def from_reference(cls, reference: Manifest) -> Selection:
         """What a rendered reference selects. Raises SelectorError."""
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):
             raise SelectorError("metadata.namespace must be a text; leave it out to select in all namespaces")
-        requirements = sorted(_requirements(metadata["selector"] or {}))
+        requirements = sorted(_parse_requirements(metadata["selector"] or {}))
         return cls(group_kind(reference), namespace, ",".join(requirements))
 
 
@@ -74,27 +76,31 @@ def _is_met(requirement: str, labels: Mapping[str, str]) -> bool:
     return (key in labels) is not bool(absent)
 
 
-def _requirements(selector: Any) -> Iterator[str]:
+def _parse_requirements(selector: Any) -> Iterator[str]:
     if not isinstance(selector, Mapping):
         raise SelectorError("metadata.selector must be a mapping with matchLabels or matchExpressions")
     for key, value in _mapping(selector, "matchLabels").items():
-        yield f"{_key(key)}={_value(key, value)}"
+        yield f"{_check_key(key)}={_check_value(key, value)}"
     expressions = selector.get("matchExpressions") or ()
     for expression in expressions if isinstance(expressions, list | tuple) else (expressions,):
         if not isinstance(expression, Mapping):
             raise SelectorError("metadata.selector.matchExpressions must be a list of key, operator and values")
-        yield _requirement(expression)
+        yield _format_requirement(expression)
 
 
 def _mapping(selector: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    found = selector.get(field) or {}
-    if not isinstance(found, Mapping):
+    value = selector.get(field) or {}
+    if not isinstance(value, Mapping):
         raise SelectorError(f"metadata.selector.{field} must be a mapping from labels to their values")
-    return found
+    return value
 
 
-def _requirement(expression: Mapping[str, Any]) -> str:
-    key, operator, values = _key(expression.get("key")), expression.get("operator"), expression.get("values") or []
+def _format_requirement(expression: Mapping[str, Any]) -> str:
+    key, operator, values = (
+        _check_key(expression.get("key")),
+        expression.get("operator"),
+        expression.get("values") or [],
+    )
     match operator:
         case "Exists" | "DoesNotExist":
             if values:
@@ -103,17 +109,17 @@ def _requirement(expression: Mapping[str, Any]) -> str:
         case "In" | "NotIn":
             if not isinstance(values, list) or not values:
                 raise SelectorError(f"the label {key}: {operator} needs a list of values")
-            return f"{key} {OPERATORS[operator]} ({','.join(sorted(_value(key, value) for value in values))})"
+            return f"{key} {OPERATORS[operator]} ({','.join(sorted(_check_value(key, value) for value in values))})"
     raise SelectorError(f"the label {key}: operator {operator!r} is none of {', '.join(OPERATORS)}")
 
 
-def _key(key: Any) -> str:
+def _check_key(key: Any) -> str:
     if isinstance(key, str) and _KEY.fullmatch(key):
         return key
     raise SelectorError(f"{key!r} is not the name of a label")
 
 
-def _value(key: Any, value: Any) -> str:
+def _check_value(key: Any, value: Any) -> str:
     if isinstance(value, str) and _VALUE.fullmatch(value):
         return value
     raise SelectorError(f"{value!r} cannot be the value of the label {key}; a label is a text of at most 63 characters")

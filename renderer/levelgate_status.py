@@ -27,11 +27,11 @@ class LevelgateStatus:
     synced: str = ""
 
     @classmethod
-    def of(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
+    def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
         """None: an instance that is not there, of which nothing is told."""
-        return cls.read((instance or {}).get("status"))
+        return cls.from_status((instance or {}).get("status"))
 
     @classmethod
-    def read(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
-        told = (status or {}).get("levelgate") or {}
-        return cls(**{name: told[name] for name in cls.__slots__ if told.get(name)})
+    def from_status(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
+        stored_fields = (status or {}).get("levelgate") or {}
+        return cls(**{name: stored_fields[name] for name in cls.__slots__ if stored_fields.get(name)})

@@ -10,7 +10,7 @@ from renderer import well_known
 from renderer.identity import Manifest, digest, group_kind
 from renderer.kinds import SECRET
 
-_SERVERS_OWN = frozenset(
+_SERVER_FIELDS = frozenset(
     "creationTimestamp deletionTimestamp deletionGracePeriodSeconds resourceVersion uid selfLink generation managedFields".split()
 )
 
@@ -28,20 +28,20 @@ def render_hash(manifest: Manifest) -> str:
     return digest(manifest)
 
 
-def carries(live: Mapping[str, Any], manifest: Manifest, rendered: str = "") -> bool:
+def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: str = "") -> bool:
     """Was this live object last written from this manifest, whose hash is `rendered`? Of a Secret the values themselves are compared, since its hash
     leaves them out.
     """
     annotations = live["metadata"].get("annotations") or {}
-    if annotations.get(well_known.HASH) != (rendered or render_hash(manifest)):
+    if annotations.get(well_known.HASH) != (rendered_hash or render_hash(manifest)):
         return False
     if manifest["kind"] != "Secret":
         return True
-    wanted, stored = without_nulls(manifest).get("data") or {}, live.get("data") or {}
-    return all(_bytes(stored.get(name)) == _bytes(value) for name, value in wanted.items())
+    desired_data, live_data = without_nulls(manifest).get("data") or {}, live.get("data") or {}
+    return all(_decode_base64(live_data.get(name)) == _decode_base64(value) for name, value in desired_data.items())
 
 
-def _bytes(encoded: str | None) -> bytes | None:
+def _decode_base64(encoded: str | None) -> bytes | None:
     """Two texts of base64 may differ (by line breaks) and mean the same."""
     try:
         return None if encoded is None else base64.b64decode(encoded)
@@ -49,11 +49,11 @@ def _bytes(encoded: str | None) -> bytes | None:
         return None
 
 
-def without_servers_own(manifest: Manifest) -> Manifest:
+def without_server_fields(manifest: Manifest) -> Manifest:
     """What of a manifest is content: no status and none of the fields that only the server writes. What tools print has them, and a server that is
     given them keeps none, so they would be missed for ever.
     """
-    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVERS_OWN}
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def listed(names: Iterable[object], *, most: int = 5, separator: str = ", ") -> str:
+def join_names(names: Iterable[object], *, limit: int = 5, separator: str = ", ") -> str:
     """`a, b and 3 more`."""
     texts = list(map(str, names))
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return separator.join(texts[:most]) + more
+    more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
+    return separator.join(texts[:limit]) + more
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

@@ -11,39 +11,39 @@ _PATTERN: Final = re.compile(
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LONGEST: Final = 100
+_MAX_TEXT_CHARACTERS: Final = 100
 
 
-def nanos(text: str) -> int | None:
+def parse_nanos(text: str) -> int | None:
     """In billionths, the finest that Kubernetes keeps: finer ones round away from zero. None for what is no quantity."""
-    found = _PATTERN.fullmatch(text) if len(text) <= _LONGEST else None
-    if found is None:
+    parsed = _PATTERN.fullmatch(text) if len(text) <= _MAX_TEXT_CHARACTERS else None
+    if parsed is None:
         return None
-    whole, fraction = found["whole"], found["fraction"] or ""
+    whole, fraction = parsed["whole"], parsed["fraction"] or ""
     if not whole and not fraction:
         return None
-    suffix, power = found["suffix"] or "", int(found["power"] or 0)
+    suffix, power = parsed["suffix"] or "", int(parsed["power"] or 0)
     numerator = int(whole + fraction or "0") * (1 << _BINARY.get(suffix, 0)) * _BILLION
     shift = _DECIMAL.get(suffix, 0) + power - len(fraction)
     scaled: int = numerator * 10**shift if shift >= 0 else -(-numerator // 10**-shift)
-    return -scaled if found["sign"] == "-" else scaled
+    return -scaled if parsed["sign"] == "-" else scaled
 
 
-def canonical(text: str) -> str | None:
+def canonicalize(text: str) -> str | None:
     """As the API server writes it: no fraction, the largest suffix, of the family that the text has (`0.5` is `500m`,
     `1024Mi` is `1Gi`). None for what is no quantity.
     """
-    amount = nanos(text)
+    amount = parse_nanos(text)
     if not amount:
         return amount if amount is None else "0"
     if text.endswith("i") and abs(amount) >= 1024 * _BILLION and amount % _BILLION == 0:
-        return _written(amount // _BILLION, 1024, {power // 10: suffix for suffix, power in _BINARY.items()})
+        return _format_amount(amount // _BILLION, 1024, {power // 10: suffix for suffix, power in _BINARY.items()})
     if re.search(r"[eE][+-]?[0-9]", text):
-        return _written(amount, 1000, {step: f"e{3 * step - 9}" for step in range(12) if step != 3})
-    return _written(amount, 1000, {(power + 9) // 3: suffix for suffix, power in _DECIMAL.items()})
+        return _format_amount(amount, 1000, {step: f"e{3 * step - 9}" for step in range(12) if step != 3})
+    return _format_amount(amount, 1000, {(power + 9) // 3: suffix for suffix, power in _DECIMAL.items()})
 
 
-def _written(amount: int, base: int, suffixes: dict[int, str]) -> str:
+def _format_amount(amount: int, base: int, suffixes: dict[int, str]) -> str:
     """`suffixes` by the power of the base that they stand for."""
     step = 0
     while amount % base == 0 and step < max(suffixes):

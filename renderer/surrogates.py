@@ -8,13 +8,13 @@ from typing import Any, Final
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
-def mended(value: Any) -> Any:
+def mend_surrogates(value: Any) -> Any:
     """A JSON value; halves of surrogate pairs in it are what Go's encoding/json makes of them: their character where they are a pair, else U+FFFD."""
     match value:
         case str() if _HALF.search(value):
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case dict():
-            return {mended(name): mended(item) for name, item in value.items()}
+            return {mend_surrogates(name): mend_surrogates(item) for name, item in value.items()}
         case list():
-            return [mended(item) for item in value]
+            return [mend_surrogates(item) for item in value]
     return value

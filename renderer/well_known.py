@@ -29,21 +29,21 @@ DELETION_POLICY = "levelgate.dev/deletion-policy"
 REPLACE = "levelgate.dev/replace"
 CONFLICTS = "levelgate.dev/conflicts"
 AGGREGATE = "levelgate.dev/aggregate-to"
-APPROVED = "levelgate.dev/approved-commit"
+APPROVED_COMMIT = "levelgate.dev/approved-commit"
 HOLD = "levelgate.dev/hold"
 HOLD_UNTIL = "levelgate.dev/hold-until"
 SUSPEND = "levelgate.dev/suspend"
 SUSPEND_UNTIL = "levelgate.dev/suspend-until"
-GLASS_REASON = "levelgate.dev/break-glass-reason"
-GLASS_UNTIL = "levelgate.dev/break-glass-until"
-GLASS_SCOPE = "levelgate.dev/break-glass-scope"
-GLASS_BY = "levelgate.dev/break-glass-by"
+BREAK_GLASS_REASON = "levelgate.dev/break-glass-reason"
+BREAK_GLASS_UNTIL = "levelgate.dev/break-glass-until"
+BREAK_GLASS_SCOPE = "levelgate.dev/break-glass-scope"
+BREAK_GLASS_BY = "levelgate.dev/break-glass-by"
 PIN = "levelgate.dev/pin"
 PIN_UNTIL = "levelgate.dev/pin-until"
 PIN_REASON = "levelgate.dev/pin-reason"
 PIN_BY = "levelgate.dev/pin-by"
 PRIORITY = "levelgate.dev/priority"
-SYNC = "levelgate.dev/sync-requested-at"
+SYNC_REQUESTED_AT = "levelgate.dev/sync-requested-at"
 HALT = "levelgate.dev/halt"
 RESUME = "levelgate.dev/resume"
 APPROVE = "levelgate.dev/approve"
@@ -80,7 +80,7 @@ WRITTEN_BY_PEOPLE = frozenset(
         "suspend suspend-until halt break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
-OF_DEFINITIONS = (PRUNE, SUSPEND, SUSPEND_UNTIL, GLASS_REASON, GLASS_UNTIL)
+INHERITED_BY_CRDS = (PRUNE, SUSPEND, SUSPEND_UNTIL, BREAK_GLASS_REASON, BREAK_GLASS_UNTIL)
 """What is handed on from a definition to its CRD."""
 
 _VALUES = {
@@ -91,14 +91,14 @@ _VALUES = {
     REPLACE: ("allowed",),
     CONFLICTS: ("force", "report"),
     DELETION_POLICY: ("delete", "orphan"),
-    GLASS_SCOPE: ("windows",),
+    BREAK_GLASS_SCOPE: ("windows",),
 }
 """Where another word would silently mean nothing."""
 
 _FORMS = {
-    **dict.fromkeys((HOLD, SUSPEND, HALT, GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
+    **dict.fromkeys((HOLD, SUSPEND, HALT, BREAK_GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
     **dict.fromkeys(
-        (HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL),
+        (HOLD_UNTIL, SUSPEND_UNTIL, BREAK_GLASS_UNTIL),
         (
             re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)"),
             "must be a time with its zone, such as 2026-11-23T08:00:00Z",
@@ -108,29 +108,29 @@ _FORMS = {
 }
 
 
-def refused(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """Keys that Git must not carry, and words that they do not know, as (path, message); empty when the metadata is fine."""
     metadata = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
-    said = annotations if isinstance(annotations, dict) else {}
+    given = annotations if isinstance(annotations, dict) else {}
     misplaced = [
         (f"metadata.annotations[{key}]", f"passes no window without {other}")
-        for key, other in ((GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON))
-        if key in said and other not in said
+        for key, other in ((BREAK_GLASS_REASON, BREAK_GLASS_UNTIL), (BREAK_GLASS_UNTIL, BREAK_GLASS_REASON))
+        if key in given and other not in given
     ]
-    if HALT in said and manifest.get("kind") != "ResourceGraphDefinition":
-        why = f"stops the rollout of a definition; one instance is kept where it is by {HOLD}"
-        misplaced.append((f"metadata.annotations[{HALT}]", why))
+    if HALT in given and manifest.get("kind") != "ResourceGraphDefinition":
+        message = f"stops the rollout of a definition; one instance is kept where it is by {HOLD}"
+        misplaced.append((f"metadata.annotations[{HALT}]", message))
     return misplaced + [
         (f"metadata.{place}[{key}]", reason)
         for place in ("labels", "annotations")
         if isinstance(metadata.get(place), dict)
         for key, value in metadata[place].items()
-        if (reason := _why_refused(key) or _why_meaningless(key, value))
+        if (reason := _describe_refusal(key) or _describe_bad_value(key, value))
     ]
 
 
-def _why_refused(key: str) -> str:
+def _describe_refusal(key: str) -> str:
     prefix = key.partition("/")[0]
     if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
         return f"keys of {prefix}/ are written by the program alone; remove it from Git"
@@ -139,7 +139,7 @@ def _why_refused(key: str) -> str:
     return ""
 
 
-def _why_meaningless(key: str, value: object) -> str:
+def _describe_bad_value(key: str, value: object) -> str:
     words = _VALUES.get(key, ())
     if words and value not in words:
         return f"must be {' or '.join(words)}"

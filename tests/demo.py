@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
-from gitops.cli import INTERRUPTED
+from gitops.cli import EXIT_INTERRUPTED
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.waiting import eventually
 from tests.scenarios.platform import Repository
@@ -72,7 +72,7 @@ def main() -> int:
             show(Path(name))
     except KeyboardInterrupt:
         print("\nInterrupted. The daemon is stopped, the directory is removed.", file=sys.stderr)
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1

@@ -13,7 +13,7 @@ from tests import demo
 
 def test_the_sample_repository_renders_without_a_problem() -> None:
     """Offline: definitions that build on one another, a node that waits for data, one that is left out, four levels."""
-    bundle = render([source_config.catalog_of(locations.read(str(demo.SAMPLE)))])
+    bundle = render([source_config.load_catalog(locations.read_location(str(demo.SAMPLE)))])
     assert bundle.problems == ()
     nodes = [node for rendered in bundle.sets for node in rendered.nodes]
     assert [node.error for node in nodes if node.error] == []

@@ -22,7 +22,7 @@ STEPS = (
     "gitops.decisions",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
-AMBIGUOUS = frozenset({"Stage", "StatusCause"})
+AMBIGUOUS = frozenset({"StatusCause"})
 """Names of classes that several modules define. The list may only shrink."""
 
 

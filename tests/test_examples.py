@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from gitops.config.schema import FORM
+from gitops.config.schema import CONFIG_SCHEMA
 from renderer import documents
 from renderer.identity import OWN_NAMESPACE
 from tests.gitops.windows.test_reader import CALENDAR
@@ -92,7 +92,7 @@ def merged(whole: Any, part: Any, *, by: str = "") -> Any:
 
 def completed(part: Any) -> Any:
     """The object that an example shows a part of, in place of the one of that kind."""
-    fields = FORM["properties"]
+    fields = CONFIG_SCHEMA["properties"]
     pod: dict[str, Any] = {"template": {"spec": {"template": {"spec": part}}}}
     match part:
         case {"apiVersion": _}:

@@ -14,25 +14,25 @@ from typing import Any
 import orjson
 
 from applier.applyset import kro
-from applier.cluster import CONTENT, PARENT, Object
-from applier.state.managed_fields import apply_entry, ownership
+from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
+from applier.state.managed_fields import apply_entry, compare_ownership
 from applier.state.observed import annotation, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
-HANDS = ("kubectl", "before-first-apply")
+HUMAN_MANAGER_PREFIXES = ("kubectl", "before-first-apply")
 """Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
 
-_SET_KEYS = ("kubectl-applyset", kro.PARENTS)
+_APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
 """Field managers of ApplySet keys on parents (KEP-3659): no content, though a prefix may say so."""
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class AdoptPolicy(StrEnum):
-    NEVER = "Never"
+    NO_ADOPTION = "Never"
     IF_EQUAL = "IfEqual"
     IF_UNOWNED = "IfUnowned"
 
@@ -45,14 +45,14 @@ class Tool:
     objects for itself: no content, and so no difference.
     """
 
-    managers: tuple[str, ...]
-    marks: tuple[str, ...]
-    stop: str = ""
-    records: tuple[str, ...] = ()
+    manager_prefixes: tuple[str, ...]
+    marker_keys: tuple[str, ...]
+    stop_advice: str = ""
+    record_paths: tuple[str, ...] = ()
 
 
 TOOLS: Mapping[str, Tool] = {
-    "kubectl": Tool(HANDS, ()),
+    "kubectl": Tool(HUMAN_MANAGER_PREFIXES, ()),
     "flux": Tool(
         ("kustomize-controller", "helm-controller"),
         ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"),
@@ -72,8 +72,8 @@ TOOLS: Mapping[str, Tool] = {
         (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{well_known.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(
-        (kro.MEMBERS,),
-        (kro.OWNED,),
+        (kro.MEMBER_MANAGER,),
+        (kro.OWNED_LABEL,),
         "stop it",
         (
             ".metadata.labels.kro.run/",
@@ -82,8 +82,8 @@ TOOLS: Mapping[str, Tool] = {
         ),
     ),
 }
-_SET = f".metadata.labels.{well_known.PART_OF}"
-_KEPT = "f:kro.run/"
+_PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
+_KEPT_LABEL_PREFIX = "f:kro.run/"
 """Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
 
 
@@ -94,9 +94,9 @@ class Adoption:
     `kro` says what shows that kro runs: as long as it does, nothing of its own is taken.
     """
 
-    policy: AdoptPolicy = AdoptPolicy.NEVER
+    policy: AdoptPolicy = AdoptPolicy.NO_ADOPTION
     tools: frozenset[str] = frozenset()
-    kro: str = ""
+    running_kro: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
@@ -110,57 +110,64 @@ class Adoption:
         return cls(AdoptPolicy(policy), tools)
 
     @property
-    def heirs_of(self) -> tuple[str, ...]:
+    def inherited_tools(self) -> tuple[str, ...]:
         """Tools whose sets are taken with everything in them, as their ids are ours (KEP-3659)."""
-        takes = self.policy is not AdoptPolicy.NEVER and kro.TOOL in self.tools and not self.kro
-        return (kro.TOOL,) if takes else ()
+        takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
+        return (kro.TOOL,) if takes_over_kro else ()
 
-    def takes(self, live: Object) -> tuple[str, ...]:
+    def forced_manager_prefixes(self, live: Object) -> tuple[str, ...]:
         """Field managers, by prefix, whose claims on an adopted object are overruled. kro writes CRDs under no name of its own."""
-        return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.managers
+        return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.manager_prefixes
 
     @property
-    def managers(self) -> tuple[str, ...]:
+    def manager_prefixes(self) -> tuple[str, ...]:
         """Field managers, by prefix, whose fields become ours."""
-        return (*HANDS, *(manager for name in sorted(self.tools) for manager in TOOLS[name].managers))
+        return (
+            *HUMAN_MANAGER_PREFIXES,
+            *(manager for name in sorted(self.tools) for manager in TOOLS[name].manager_prefixes),
+        )
 
     def refusal(self, live: Object) -> str:
         """Why this object, which is in no set, may not be adopted; empty when it may."""
-        key, tool = ObjectKey.of(live), _tool_of(live)
+        key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
                 return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
-        if self.policy is AdoptPolicy.NEVER and tool:
-            way = f"{TOOLS[tool].stop} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
-            return f"{key} exists and is managed by {tool}; take it out of Git, or {way}"
-        if self.policy is AdoptPolicy.NEVER:
+        if self.policy is AdoptPolicy.NO_ADOPTION and tool:
+            advice = f"{TOOLS[tool].stop_advice} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
+            return f"{key} exists and is managed by {tool}; take it out of Git, or {advice}"
+        if self.policy is AdoptPolicy.NO_ADOPTION:
             return f"{key} exists and is not managed by Levelgate; adopt it (`adopt` of the source, or --adopt), or take it out of Git"
-        if tool == kro.TOOL and self.kro:
-            return f"{key} is managed by kro, which runs: {self.kro}; stop it before its objects are taken over"
+        if tool == kro.TOOL and self.running_kro:
+            return f"{key} is managed by kro, which runs: {self.running_kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:
-            return f"{key} is managed by {tool}; {TOOLS[tool].stop} and name it: --adopt {self.policy}:{tool}"
+            return f"{key} is managed by {tool}; {TOOLS[tool].stop_advice} and name it: --adopt {self.policy}:{tool}"
         return ""
 
 
-NEVER = Adoption()
+NO_ADOPTION = Adoption()
 """The default: what exists and is not ours stays as it is."""
 
 
-def _tool_of(live: Object) -> str:
+def _managing_tool(live: Object) -> str:
     """The tool whose mark the object carries, else the one that wrote it (Argo CD may mark by a label of anybody's, Helm marks no CRDs of a chart);
     empty if there is none.
     """
     entries = live["metadata"].get("managedFields") or ()
-    marked = (
-        name for name, tool in TOOLS.items() if any(label(live, mark) or annotation(live, mark) for mark in tool.marks)
+    marked_tools = (
+        name
+        for name, tool in TOOLS.items()
+        if any(label(live, mark) or annotation(live, mark) for mark in tool.marker_keys)
     )
-    wrote = (
-        name for name, tool in TOOLS.items() if tool.stop and any(_is_of(entry, tool.managers) for entry in entries)
+    writing_tools = (
+        name
+        for name, tool in TOOLS.items()
+        if tool.stop_advice and any(_is_managed_by(entry, tool.manager_prefixes) for entry in entries)
     )
-    return next(chain(marked, wrote), "")
+    return next(chain(marked_tools, writing_tools), "")
 
 
-def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
+def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     """The managed fields with what these managers applied as ours; None where they applied nothing.
 
     Applied is what an Apply entry owns, and an Update entry that wrote the last applied configuration. Other updates own defaults as well, so what
@@ -168,55 +175,80 @@ def migrated(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     and all else belongs to nobody until it is applied. Those of controllers and of `kubectl edit` stay.
     """
     entries: list[Object] = live["metadata"].get("managedFields") or []
-    taken = [entry for entry in applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]]
+    applied_entries = [
+        entry for entry in entries_applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]
+    ]
     if _is_crd_of_kro(live):
         return [entry for entry in entries if entry.get("subresource")] or [{}]
-    tools = tuple(name for name in managers if name not in HANDS)
-    left = [entry for entry in entries if entry not in taken and _is_of(entry, tools) and _recorded(entry)]
-    if not taken and not left:
+    tool_prefixes = tuple(name for name in managers if name not in HUMAN_MANAGER_PREFIXES)
+    recording_entries = [
+        entry
+        for entry in entries
+        if entry not in applied_entries and _is_managed_by(entry, tool_prefixes) and _tool_record_fields(entry)
+    ]
+    if not applied_entries and not recording_entries:
         return None
-    own = apply_entry(live, CONTENT)
-    ours = {**(own or [*taken, *left][0]), "manager": CONTENT, "operation": "Apply"}
+    our_entry = apply_entry(live, CONTENT_MANAGER)
+    new_entry = {
+        **(our_entry or [*applied_entries, *recording_entries][0]),
+        "manager": CONTENT_MANAGER,
+        "operation": "Apply",
+    }
     fields: Object = {}
-    for part in (*((entry.get("fieldsV1") or {}) for entry in (own, *taken) if entry), *map(_recorded, left)):
-        _unite(fields, part)
+    for part in (
+        *((entry.get("fieldsV1") or {}) for entry in (our_entry, *applied_entries) if entry),
+        *map(_tool_record_fields, recording_entries),
+    ):
+        _merge_fields(fields, part)
     labels = fields.get("f:metadata", {}).get("f:labels", {})
-    for name in [name for name in labels if name.startswith(_KEPT)]:
+    for name in [name for name in labels if name.startswith(_KEPT_LABEL_PREFIX)]:
         del labels[name]
-    rest = [entry for entry in entries if entry not in (*taken, *left) and entry is not own]
-    return [{**ours, "fieldsV1": fields}, *rest]
+    other_entries = [
+        entry for entry in entries if entry not in (*applied_entries, *recording_entries) and entry is not our_entry
+    ]
+    return [{**new_entry, "fieldsV1": fields}, *other_entries]
 
 
-def inherited(parent: Object) -> Object:
+def parent_takeover_patch(parent: Object) -> Object:
     """The merge patch that makes the ApplySet keys which kro applied to exactly this instance ours, and drops its finalizer.
 
     Labels stay and belong to nobody. The keys keep their values, so the set is kro's until they are applied over.
     """
     metadata = parent["metadata"]
     entries = metadata.get("managedFields") or []
-    theirs = [entry for entry in entries if entry["manager"] in {kro.PARENTS, kro.LABELLER}]
+    kro_entries = [entry for entry in entries if entry["manager"] in {kro.PARENT_KEYS_MANAGER, kro.LABEL_MANAGER}]
     fields: Object = {}
-    for entry in (apply_entry(parent, PARENT) or {}, *(one for one in theirs if one["manager"] == kro.PARENTS)):
-        _unite(fields, entry.get("fieldsV1") or {})
-    rest = [entry for entry in entries if entry not in theirs and entry != apply_entry(parent, PARENT)]
-    ours = {"manager": PARENT, "operation": "Apply", "apiVersion": parent["apiVersion"], "fieldsType": "FieldsV1"}
+    for entry in (
+        apply_entry(parent, PARENT_MANAGER) or {},
+        *(kro_entry for kro_entry in kro_entries if kro_entry["manager"] == kro.PARENT_KEYS_MANAGER),
+    ):
+        _merge_fields(fields, entry.get("fieldsV1") or {})
+    other_entries = [
+        entry for entry in entries if entry not in kro_entries and entry != apply_entry(parent, PARENT_MANAGER)
+    ]
+    our_entry = {
+        "manager": PARENT_MANAGER,
+        "operation": "Apply",
+        "apiVersion": parent["apiVersion"],
+        "fieldsType": "FieldsV1",
+    }
     return {
         "metadata": {
             "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"],
             "finalizers": [name for name in metadata.get("finalizers") or () if name != kro.FINALIZER],
-            "managedFields": [*([{**ours, "fieldsV1": fields}] if fields else []), *rest] or [{}],
+            "managedFields": [*([{**our_entry, "fieldsV1": fields}] if fields else []), *other_entries] or [{}],
         }
     }
 
 
-def differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
+def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
-    changed = _differing(_comparable(live), _comparable(applied))
-    return tuple(sorted({*changed, *unsaid(live, manifest, managers)}))
+    changed_paths = _differing_paths(_comparable_content(live), _comparable_content(applied))
+    return tuple(sorted({*changed_paths, *undeclared_fields(live, manifest, managers)}))
 
 
-def unsaid(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
+def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Fields that these managers applied and Git does not say: adopting removes them, which no dry run shows. What tools record for themselves, and
     whose set it was, is none of them.
     """
@@ -225,52 +257,56 @@ def unsaid(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[s
         name: metadata.get(name) or {} for name in ("labels", "annotations")
     }  # else all of them would be one field
     manifest = {**manifest, "metadata": {**metadata, **texts}}
-    found = [*_unsaid(orjson.loads(annotation(live, LAST_APPLIED) or "{}"), manifest)]
-    for entry in applied_by(live, managers):
+    paths = [*_undeclared_paths(orjson.loads(annotation(live, LAST_APPLIED_ANNOTATION) or "{}"), manifest)]
+    for entry in entries_applied_by(live, managers):
         if entry.get("operation") == "Apply":
-            theirs = ownership(live, manifest, entry["manager"])
-            found += theirs.surplus if theirs else ()
-    records = (_SET, *(path for tool in TOOLS.values() for path in tool.records))
-    return tuple(sorted({path for path in found if not path.startswith(records)}))
+            field_ownership = compare_ownership(live, manifest, entry["manager"])
+            paths += field_ownership.surplus if field_ownership else ()
+    ignored_prefixes = (_PART_OF_PATH, *(path for tool in TOOLS.values() for path in tool.record_paths))
+    return tuple(sorted({path for path in paths if not path.startswith(ignored_prefixes)}))
 
 
-def applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
+def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
     """The managed fields that these managers, named by prefix, applied to the object itself, client-side or server-side."""
-    return [entry for entry in live["metadata"].get("managedFields") or () if _is_applied(entry, managers)]
+    return [entry for entry in live["metadata"].get("managedFields") or () if _is_applied_by(entry, managers)]
 
 
 def _is_crd_of_kro(live: Object) -> bool:
-    return ObjectKey.of(live).group_kind == CRD and bool(label(live, kro.OWNED))
+    return ObjectKey.from_manifest(live).group_kind == CRD and bool(label(live, kro.OWNED_LABEL))
 
 
-def _is_of(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
+def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
     """Of the object itself, by one of these managers."""
     manager = str(entry.get("manager"))
-    return not entry.get("subresource") and manager.startswith(managers) and manager not in _SET_KEYS
+    return not entry.get("subresource") and manager.startswith(managers) and manager not in _APPLYSET_KEY_MANAGERS
 
 
-def _is_applied(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
+def _is_applied_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
     annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
-    return _is_of(entry, managers) and (entry.get("operation") == "Apply" or f"f:{LAST_APPLIED}" in annotations)
+    return _is_managed_by(entry, managers) and (
+        entry.get("operation") == "Apply" or f"f:{LAST_APPLIED_ANNOTATION}" in annotations
+    )
 
 
-def _recorded(entry: Mapping[str, Any]) -> Object:
+def _tool_record_fields(entry: Mapping[str, Any]) -> Object:
     """The part of an entry that is a tool's record of itself; what of kro stays is none."""
-    paths = tuple(path for tool in TOOLS.values() for path in tool.records)
-    found: Object = {}
-    for place in ("labels", "annotations"):
-        for name in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get(f"f:{place}", {}):
-            if f".metadata.{place}.{name.removeprefix('f:')}".startswith(paths) and not name.startswith(_KEPT):
-                _unite(found, {"f:metadata": {f"f:{place}": {name: {}}}})
-    return found
+    paths = tuple(path for tool in TOOLS.values() for path in tool.record_paths)
+    fields: Object = {}
+    for section in ("labels", "annotations"):
+        for name in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get(f"f:{section}", {}):
+            if f".metadata.{section}.{name.removeprefix('f:')}".startswith(paths) and not name.startswith(
+                _KEPT_LABEL_PREFIX
+            ):
+                _merge_fields(fields, {"f:metadata": {f"f:{section}": {name: {}}}})
+    return fields
 
 
-def _unite(fields: Object, more: Mapping[str, Any]) -> None:
-    for name, below in more.items():
-        _unite(fields.setdefault(name, {}), below)
+def _merge_fields(fields: Object, addition: Mapping[str, Any]) -> None:
+    for name, children in addition.items():
+        _merge_fields(fields.setdefault(name, {}), children)
 
 
-def _comparable(obj: Object) -> Object:
+def _comparable_content(obj: Object) -> Object:
     """Content, labels and annotations, without what we record ourselves and what the server keeps."""
     metadata = {
         name: {
@@ -284,29 +320,29 @@ def _comparable(obj: Object) -> Object:
     return {**content, "metadata": metadata}
 
 
-def _differing(left: Any, right: Any, path: str = "") -> Iterator[str]:
+def _differing_paths(left: Any, right: Any, path: str = "") -> Iterator[str]:
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted({*left, *right}):
-            yield from _differing(left.get(name), right.get(name), f"{path}.{name}")
+            yield from _differing_paths(left.get(name), right.get(name), f"{path}.{name}")
     elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         for index, pair in enumerate(zip(left, right, strict=True)):
-            yield from _differing(*pair, f"{path}[{index}]")
+            yield from _differing_paths(*pair, f"{path}[{index}]")
     elif left != right:
         yield path
 
 
-def _unsaid(said: Any, manifest: Any, path: str = "") -> Iterator[str]:
+def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:
     """What was said there and is not said here, leaving values aside."""
-    if isinstance(said, dict) and isinstance(manifest, dict):
-        for name, value in said.items():
+    if isinstance(applied, dict) and isinstance(manifest, dict):
+        for name, value in applied.items():
             if value not in (None, {}, []) and path + name != "status":
                 if manifest.get(name) is None:
                     yield f"{path}.{name}"
                 else:
-                    yield from _unsaid(value, manifest[name], f"{path}.{name}")
-    elif isinstance(said, list) and isinstance(manifest, list):
-        if len(said) != len(manifest):
+                    yield from _undeclared_paths(value, manifest[name], f"{path}.{name}")
+    elif isinstance(applied, list) and isinstance(manifest, list):
+        if len(applied) != len(manifest):
             yield path
             return
-        for index, pair in enumerate(zip(said, manifest, strict=True)):
-            yield from _unsaid(*pair, f"{path}[{index}]")
+        for index, pair in enumerate(zip(applied, manifest, strict=True)):
+            yield from _undeclared_paths(*pair, f"{path}[{index}]")

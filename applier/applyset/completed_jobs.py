@@ -17,18 +17,18 @@ from applier.state.observed import Observed, annotation, is_terminating, label, 
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, key_hash
-from renderer.manifest_hash import carries
+from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, RenderedNode
 
 JOB: Final = GroupKind("batch", "Job")
 
-EARLY: Final = timedelta(minutes=1)
+TTL_TOLERANCE: Final = timedelta(minutes=1)
 """A completed Job that is missed so long before its TTL ends was deleted by somebody, who wants it to run again. Clocks may differ by less."""
 
-MOST: Final = 2000
+MAX_COMPLETIONS: Final = 2000
 """Completions that one parent records; of about 45 bytes each, where all annotations of an object together may have 262,144."""
 
-_DIGITS: Final = 16
+_HASH_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,79 +40,87 @@ class Completion:
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
         """Is it this very Job that has completed, so that it is not missed now?"""
-        return self.hash == node.hash[:_DIGITS] and not (now and now + EARLY < self.until)
+        return self.hash == node.hash[:_HASH_DIGITS] and not (now and now + TTL_TOLERANCE < self.until)
 
 
 def completions(parent: Object | None) -> Mapping[str, Completion]:
     """Those that a parent records, by the hash of the Job's key. What somebody else wrote there counts for nothing."""
-    return _read(annotation(parent, well_known.COMPLETED)) if parent else {}
+    return _parse_completions(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
 def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
     """Has this Job completed, and is it gone or going since?"""
     if node.group_kind != JOB or node.key is None or (live is not None and not is_terminating(live)):
         return False
-    found = completions(parent).get(key_hash(node.key))
-    return found is not None and found.covers(node, now)
+    completion = completions(parent).get(key_hash(node.key))
+    return completion is not None and completion.covers(node, now)
 
 
-def record(rendered: RenderedApplySet, observed: Observed, *, is_part: bool) -> str:
+def completion_record(rendered: RenderedApplySet, observed: Observed, *, is_partial: bool) -> str:
     """What the parent of this set has to record now. Of a set of which only a part is known, what it records of the rest stays, and so does all of
     it while some Job cannot be rendered.
     """
     parent = observed.objects.get(rendered.parent)
-    before = completions(parent)
+    recorded = completions(parent)
     nodes = (*rendered.nodes, *(rendered.applied_rendering.nodes if rendered.applied_rendering else ()))
     jobs = [node for node in nodes if node.group_kind == JOB and not node.external]
-    if not jobs and not before:
+    if not jobs and not recorded:
         return ""
     decided: dict[str, Completion | None] = {}
     for node in jobs:
         if node.key and node.writable:
             name = key_hash(node.key)
-            decided[name] = decided.get(name) or _of(node, node.key, observed, before.get(name), rendered.id)
-    rest = before if is_part or any(not (node.key and node.writable) for node in jobs) else {}
-    found = {name: one for name, one in {**rest, **decided}.items() if one}
-    kept = sorted(found, key=lambda name: (name not in before, name))[:MOST]
-    return ",".join(f"{name}:{found[name].hash}:{int(found[name].until.timestamp())}" for name in sorted(kept))
+            decided[name] = decided.get(name) or _completion_of(
+                node, node.key, observed, recorded.get(name), rendered.id
+            )
+    unchanged = recorded if is_partial or any(not (node.key and node.writable) for node in jobs) else {}
+    entries = {name: completion for name, completion in {**unchanged, **decided}.items() if completion}
+    kept_names = sorted(entries, key=lambda name: (name not in recorded, name))[:MAX_COMPLETIONS]
+    return ",".join(
+        f"{name}:{entries[name].hash}:{int(entries[name].until.timestamp())}" for name in sorted(kept_names)
+    )
 
 
-def _of(
-    node: RenderedNode, key: ObjectKey, observed: Observed, before: Completion | None, set_id: str
+def _completion_of(
+    node: RenderedNode, key: ObjectKey, observed: Observed, recorded: Completion | None, set_id: str
 ) -> Completion | None:
     live = observed.objects.get(key)
     if live is None:
-        return before if before and before.covers(node, observed.now) else None
+        return recorded if recorded and recorded.covers(node, observed.now) else None
     if (
         label(live, well_known.PART_OF) != set_id
-        or not carries(live, node.manifest, node.hash)
+        or not is_written_from(live, node.manifest, node.hash)
         or node.ready.verdict is False
     ):
         return None
     ttl = (live.get("spec") or {}).get("ttlSecondsAfterFinished")
-    ended = next(_ends(live), None)
-    if not isinstance(ttl, int) or ended is None:
+    completed_at = next(_completion_times(live), None)
+    if not isinstance(ttl, int) or completed_at is None:
         return None
-    return Completion(node.hash[:_DIGITS], ended + timedelta(seconds=ttl))
+    return Completion(node.hash[:_HASH_DIGITS], completed_at + timedelta(seconds=ttl))
 
 
-def _ends(job: Object) -> Iterator[datetime]:
+def _completion_times(job: Object) -> Iterator[datetime]:
     """When it completed, as the TTL counts it."""
     conditions: Iterable[Mapping[str, str]] = (job.get("status") or {}).get("conditions") or ()
-    for one in conditions:
-        if one.get("type") == "Complete" and one.get("status") == "True" and (at := one.get("lastTransitionTime")):
-            yield datetime.fromisoformat(at)
+    for condition in conditions:
+        if (
+            condition.get("type") == "Complete"
+            and condition.get("status") == "True"
+            and (transition_time := condition.get("lastTransitionTime"))
+        ):
+            yield datetime.fromisoformat(transition_time)
 
 
 @lru_cache(maxsize=1024)
-def _read(text: str) -> Mapping[str, Completion]:
-    found: dict[str, Completion] = {}
+def _parse_completions(text: str) -> Mapping[str, Completion]:
+    parsed: dict[str, Completion] = {}
     for entry in filter(None, text.split(",")):
         match entry.split(":"):
-            case [name, intent, until] if (seconds := number(until)) is not None and seconds < _END:
-                found[name] = Completion(intent, datetime.fromtimestamp(seconds, UTC))
-    return found
+            case [name, intent, until] if (seconds := number(until)) is not None and seconds < _MAX_TIMESTAMP_SECONDS:
+                parsed[name] = Completion(intent, datetime.fromtimestamp(seconds, UTC))
+    return parsed
 
 
-_END: Final = 253_402_300_800
+_MAX_TIMESTAMP_SECONDS: Final = 253_402_300_800
 """Seconds of the first year that Python's datetime does not know."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from applier.applyset import kro
-from applier.cluster import PARENT, Object
+from applier.cluster import PARENT_MANAGER, Object
 from applier.errors import ApplierError
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, label, number
@@ -67,17 +67,17 @@ def is_intact(parent: Object) -> bool:
     """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
     if "managedFields" not in parent["metadata"]:
         return True
-    fields = (apply_entry(parent, PARENT) or {}).get("fieldsV1", {}).get("f:metadata", {})
+    fields = (apply_entry(parent, PARENT_MANAGER) or {}).get("fieldsV1", {}).get("f:metadata", {})
     owned = {*fields.get("f:labels", {}), *fields.get("f:annotations", {})}
     return owned >= {f"f:{name}" for name in (well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES)}
 
 
-def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
+def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
     """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
 
     Raises ForeignSet when the parent is not ours or its keys do not verify.
     """
-    key = ObjectKey.of(parent)
+    key = ObjectKey.from_manifest(parent)
     if not label(parent, well_known.PARENT_ID):
         return Scope()
     if label(parent, well_known.PARENT_ID) != applyset_id(key):
@@ -85,9 +85,11 @@ def read_scope(parent: Object, *, heirs_of: Collection[str] = ()) -> Scope:
             f"{key}: the label {well_known.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
         )
     tool = tool_of(parent)
-    if tool not in {TOOL, *heirs_of}:
-        raise ForeignSet(f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_handing_over(tool)}")
-    return _scope(annotation(parent, well_known.GROUP_KINDS), annotation(parent, well_known.NAMESPACES))
+    if tool not in {TOOL, *inherited_tools}:
+        raise ForeignSet(
+            f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_takeover_advice(tool)}"
+        )
+    return _parse_scope(annotation(parent, well_known.GROUP_KINDS), annotation(parent, well_known.NAMESPACES))
 
 
 def parent_body(
@@ -97,7 +99,7 @@ def parent_body(
     *,
     version: str,
     uid: str = "",
-    finalizer: bool = False,
+    with_finalizer: bool = False,
     resource_version: str = "",
     target: int = 0,
     epoch: int = 0,
@@ -129,22 +131,22 @@ def parent_body(
         metadata["uid"] = uid
     if resource_version:
         metadata["resourceVersion"] = resource_version
-    if finalizer:
+    if with_finalizer:
         metadata["finalizers"] = [well_known.FINALIZER]
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
 
 
-def _handing_over(tool: str) -> str:
+def _takeover_advice(tool: str) -> str:
     if tool == kro.TOOL:
         return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
     return f"to hand it over set the annotation {well_known.TOOLING} to {TOOL}/v0"
 
 
 @lru_cache(maxsize=1024)
-def _scope(kinds: str, namespaces: str) -> Scope:
+def _parse_scope(kinds: str, namespaces: str) -> Scope:
     """Instances of one definition say the same, in every round of every pass."""
-    return Scope(frozenset(map(GroupKind.parse, _listed(kinds))), frozenset(_listed(namespaces)))
+    return Scope(frozenset(map(GroupKind.parse, _split_list(kinds))), frozenset(_split_list(namespaces)))
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return text.split(",") if text else []

@@ -13,39 +13,45 @@ from applier.errors import KindNotServed
 from renderer.identity import GroupKind, ObjectKey
 
 TOOL = "kro"
-OWNED = "kro.run/owned"
+OWNED_LABEL = "kro.run/owned"
 FINALIZER = "kro.run/finalizer"
-MEMBERS, PARENTS, LABELLER = "kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller"
+MEMBER_MANAGER, PARENT_KEYS_MANAGER, LABEL_MANAGER = "kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller"
 """Field managers: content of members; ApplySet keys of instances; labels and the finalizer of instances."""
 
-LEASE = "6f0f64a5.kro.run"
+LEASE_NAME = "6f0f64a5.kro.run"
 """Name of the Lease by which its controllers elect a leader, in whichever namespace they run."""
 
-DEFINITION = GroupKind("kro.run", "ResourceGraphDefinition")
+DEFINITION_KIND = GroupKind("kro.run", "ResourceGraphDefinition")
 """What kro makes kinds of, where it runs. Ours come from Git and are never in the cluster."""
 
-_LEASE, _DEPLOYMENT = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
-_SELECTOR = "app.kubernetes.io/name=kro"
+_LEASE_KIND, _DEPLOYMENT_KIND = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
+_DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
-async def running(cluster: Reader, now: datetime) -> str:
+async def describe_running(cluster: Reader, now: datetime) -> str:
     """What shows that kro runs here, for people; empty where nothing does. Raises ClusterError."""
-    leases, deployments = await asyncio.gather(_listed(cluster, _LEASE), _listed(cluster, _DEPLOYMENT, _SELECTOR))
-    held = [f"{ObjectKey.of(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)]
-    wanted = [f"{ObjectKey.of(obj)} has replicas" for obj in deployments if _has_replicas(obj)]
-    return ", ".join([*wanted, *held])
+    leases, deployments = await asyncio.gather(
+        _list_if_served(cluster, _LEASE_KIND), _list_if_served(cluster, _DEPLOYMENT_KIND, _DEPLOYMENT_SELECTOR)
+    )
+    lease_evidence = [
+        f"{ObjectKey.from_manifest(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)
+    ]
+    deployment_evidence = [f"{ObjectKey.from_manifest(obj)} has replicas" for obj in deployments if _has_replicas(obj)]
+    return ", ".join([*deployment_evidence, *lease_evidence])
 
 
-async def definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
+async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
     """Its definitions in this cluster, with the kinds that they make. Raises ClusterError."""
-    found = {}
-    for one in await _listed(cluster, DEFINITION):
-        schema = (one.get("spec") or {}).get("schema") or {}
-        found[ObjectKey.of(one)] = GroupKind(schema.get("group") or DEFINITION.group, schema.get("kind") or "")
-    return found
+    kinds = {}
+    for definition in await _list_if_served(cluster, DEFINITION_KIND):
+        schema = (definition.get("spec") or {}).get("schema") or {}
+        kinds[ObjectKey.from_manifest(definition)] = GroupKind(
+            schema.get("group") or DEFINITION_KIND.group, schema.get("kind") or ""
+        )
+    return kinds
 
 
-async def _listed(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:
+async def _list_if_served(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:
     try:
         return await cluster.list(kind, selector=selector)
     except KindNotServed:
@@ -59,10 +65,10 @@ def _holder(lease: Object) -> str:
 def _is_held(lease: Object, now: datetime) -> bool:
     """A Lease counts from its last renewal for as long as it says (Kubernetes, "Leases")."""
     spec = lease.get("spec") or {}
-    if lease["metadata"]["name"] != LEASE or not _holder(lease) or not spec.get("renewTime"):
+    if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):
         return False
-    lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
-    return datetime.fromisoformat(spec["renewTime"]) + lasts > now
+    duration = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
+    return datetime.fromisoformat(spec["renewTime"]) + duration > now
 
 
 def _has_replicas(deployment: Object) -> bool:

@@ -10,20 +10,20 @@ from collections.abc import Iterable
 
 import orjson
 
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label, number
 from applier.status.model import HealthView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, key_hash
-from renderer.manifest_hash import carries, without_nulls
+from renderer.manifest_hash import is_written_from, without_nulls
 from renderer.render.model import RenderedApplySet, RenderedNode
 
-DROPPED = "~"
+DROPPED_SUFFIX = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
 
-RECORD = (
+RECORD_ANNOTATIONS = (
     well_known.LEVEL,
     well_known.DEPS,
     well_known.SELF,
@@ -51,39 +51,43 @@ class Member:
     uid: str
     resource_version: str
     level: int | None
-    deps: frozenset[str]
-    dropped: frozenset[str]
-    node: str
-    file: str
+    dependencies: frozenset[str]
+    dropped_dependencies: frozenset[str]
+    node_id: str
+    source_file: str
     has_record: bool
-    terminating: bool
+    is_terminating: bool
 
     @classmethod
-    def of(cls, obj: Object) -> Member:
+    def from_object(cls, obj: Object) -> Member:
         metadata = obj["metadata"]
-        deps = [dep for dep in annotation(obj, well_known.DEPS).split(",") if dep]
+        recorded = [dependency for dependency in annotation(obj, well_known.DEPS).split(",") if dependency]
         return cls(
-            key=ObjectKey.of(obj),
+            key=ObjectKey.from_manifest(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             level=number(annotation(obj, well_known.LEVEL)),
-            deps=frozenset(dep.removesuffix(DROPPED) for dep in deps),
-            dropped=frozenset(dep.removesuffix(DROPPED) for dep in deps if dep.endswith(DROPPED)),
-            node=annotation(obj, well_known.NODE_ID),
-            file=annotation(obj, well_known.SOURCE_FILE),
+            dependencies=frozenset(dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded),
+            dropped_dependencies=frozenset(
+                dependency.removesuffix(DROPPED_SUFFIX)
+                for dependency in recorded
+                if dependency.endswith(DROPPED_SUFFIX)
+            ),
+            node_id=annotation(obj, well_known.NODE_ID),
+            source_file=annotation(obj, well_known.SOURCE_FILE),
             has_record=bool(annotation(obj, well_known.SELF)),
-            terminating=is_terminating(obj),
+            is_terminating=is_terminating(obj),
         )
 
 
-def body(
+def member_body(
     rendered: RenderedApplySet,
     node: RenderedNode,
     *,
-    deps: Iterable[str],
+    dependencies: Iterable[str],
     live: Object | None,
     parent_uid: str,
-    revision: str,
+    commit: str,
 ) -> Object:
     """The full intent of one member: its manifest, the membership label and its record, in one request.
 
@@ -96,7 +100,7 @@ def body(
         well_known.NODE: node.id,
         well_known.NODE_ID: node.id,
         well_known.LEVEL: str(node.level),
-        well_known.DEPS: ",".join(sorted(deps)),
+        well_known.DEPS: ",".join(sorted(dependencies)),
         well_known.SELF: key_hash(node.key),
         well_known.HASH: node.hash,
     }
@@ -111,59 +115,65 @@ def body(
         record[well_known.PARENT_UID] = parent_uid
     if node.origin.file:
         record[well_known.FILE] = str(node.origin)
-    if revision:
-        record[well_known.COMMIT] = short(revision)
-    marked = {
+    if commit:
+        record[well_known.COMMIT] = short_commit(commit)
+    metadata_with_record = {
         **metadata,
         "labels": {**(metadata.get("labels") or {}), well_known.PART_OF: rendered.id},
         "annotations": {**(metadata.get("annotations") or {}), **record},
     }
     if live is not None:
-        marked["uid"] = live["metadata"]["uid"]
-    return {**manifest, "metadata": marked}
+        metadata_with_record["uid"] = live["metadata"]["uid"]
+    return {**manifest, "metadata": metadata_with_record}
 
 
-def short(revision: str) -> str:
+def short_commit(commit: str) -> str:
     """A commit as members record it."""
-    return revision[:12]
+    return commit[:12]
 
 
-def altered(obj: Object, rendered: RenderedApplySet, node: RenderedNode, deps: Iterable[str]) -> str:
+def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode, dependencies: Iterable[str]) -> str:
     """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
     if label(obj, well_known.PART_OF) != rendered.id:
         return f"its label {well_known.PART_OF}"
-    recorded = {well_known.HASH: node.hash, well_known.DEPS: ",".join(sorted(deps))}
+    recorded = {well_known.HASH: node.hash, well_known.DEPS: ",".join(sorted(dependencies))}
     if rendered.is_source:
         recorded[well_known.SOURCE_FILE] = node.origin.file
     for name, text in recorded.items():
         if annotation(obj, name) != text:
             return f"its annotation {name}"
-    return "" if carries(obj, node.manifest, node.hash) else "its data"
+    return "" if is_written_from(obj, node.manifest, node.hash) else "its data"
 
 
-def recorded_deps(live: Object | None, wanted: Iterable[str], *, healthy: bool) -> list[str]:
+def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
     """What to record as dependencies: those wanted, and those dropped since, marked, until the member is healthy (S0-14)."""
-    wanted = set(wanted)
-    if live is None or healthy:
-        return sorted(wanted)
-    before = {dep.removesuffix(DROPPED) for dep in annotation(live, well_known.DEPS).split(",") if dep}
-    return sorted(wanted | {f"{dep}{DROPPED}" for dep in before - wanted})
+    required = set(required)
+    if live is None or is_healthy:
+        return sorted(required)
+    recorded = {
+        dependency.removesuffix(DROPPED_SUFFIX)
+        for dependency in annotation(live, well_known.DEPS).split(",")
+        if dependency
+    }
+    return sorted(required | {f"{dependency}{DROPPED_SUFFIX}" for dependency in recorded - required})
 
 
-def departure(obj: Object) -> str:
+def describe_deletion(obj: Object) -> str:
     """What to tell of an object that is going away: since when (RFC 3339), which finalizers it waits for, and who set them; of a Namespace what is
     left in it.
 
     The owner of a finalizer is not recorded anywhere; who wrote it is the likely one.
     """
     metadata = obj["metadata"]
-    names = ", ".join(_with_author(name, obj) for name in metadata.get("finalizers") or ())
-    left = HealthView(obj, None).remaining
-    waits = f" and waits for {names}" if names else ""
-    return f"is being deleted since {metadata['deletionTimestamp']}{waits}" + (f": {left}" if left else "")
+    finalizers = ", ".join(_describe_finalizer(name, obj) for name in metadata.get("finalizers") or ())
+    remaining = HealthView(obj, None).deletion_obstacles
+    finalizer_text = f" and waits for {finalizers}" if finalizers else ""
+    return f"is being deleted since {metadata['deletionTimestamp']}{finalizer_text}" + (
+        f": {remaining}" if remaining else ""
+    )
 
 
-def _with_author(finalizer: str, obj: Object) -> str:
+def _describe_finalizer(finalizer: str, obj: Object) -> str:
     field = f"v:{orjson.dumps(finalizer).decode()}"
     for entry in obj["metadata"].get("managedFields") or ():
         if field in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:finalizers", {}):
@@ -171,9 +181,9 @@ def _with_author(finalizer: str, obj: Object) -> str:
     return finalizer
 
 
-def is_proven(obj: Object) -> bool:
+def is_membership_proven(obj: Object) -> bool:
     """Did we write this object's membership ourselves? Anybody may add a label; only our apply owns it (KEP-3659, "Security")."""
-    entry = apply_entry(obj, CONTENT)
+    entry = apply_entry(obj, CONTENT_MANAGER)
     if entry is None or f"f:{well_known.PART_OF}" not in entry.get("fieldsV1", {}).get("f:metadata", {}).get(
         "f:labels", {}
     ):

@@ -15,9 +15,9 @@ from functools import partial
 from itertools import chain
 
 from applier.applyset import inventory, member
-from applier.applyset.adoption import inherited
+from applier.applyset.adoption import parent_takeover_patch
 from applier.applyset.inventory import Scope
-from applier.cluster import PARENT, Cluster, Reader
+from applier.cluster import PARENT_MANAGER, Cluster, Reader
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
 from applier.execute.member_writer import MemberWriter
 from applier.execute.pending_writes import PendingAction, WriteBatch
@@ -27,14 +27,14 @@ from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.read import observe
 from applier.read.contents import contents_of
-from applier.state.managed_fields import Lost
+from applier.state.managed_fields import LostField
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import Manifest, ObjectKey
 from renderer.secret_redaction import SecretRedactor
 
-MOST_CONFLICTS = 3
+MAX_DELETE_CONFLICTS = 3
 """So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
 
 
@@ -54,40 +54,48 @@ class Executor:
     """
 
     cluster: Cluster
-    reads: Reader
+    reader: Reader
     version: str
-    revisions: Mapping[str, str]
+    commits: Mapping[str, str]
     batch: WriteBatch
     epoch: int = 0
     users: Mapping[str, str] = field(default_factory=dict)
-    conflicts: Counter[str] = field(default_factory=Counter)
-    comparisons: ComparisonCache = field(default_factory=ComparisonCache)
+    delete_conflicts: Counter[str] = field(default_factory=Counter)
+    comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
         """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink. It is over
         when all have answered, or when no answer has come for a while.
         """
-        discreet = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
+        redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
-        def act(one: ApplySetPlan, key: ObjectKey, do: _Do) -> PendingAction:
-            return PendingAction(key, partial(self._done, discreet, do))
+        def act(applyset_plan: ApplySetPlan, key: ObjectKey, run: _RunAction) -> PendingAction:
+            return PendingAction(key, partial(self._run_redacted, redactor, run))
 
-        acts = [act(one, one.rendered.parent, partial(self._cover, one)) for one in plan.sets if one.superset]
-        due = (act(one, key, do) for one in plan.sets for key, do in self._acts(one, observed))
-        return await self._merged(observed, await self.batch.take(acts or due))
+        parent_actions = [
+            act(set_plan, set_plan.rendered.parent, partial(self._widen_scope, set_plan))
+            for set_plan in plan.sets
+            if set_plan.superset_scope
+        ]
+        member_actions = (
+            act(set_plan, key, run_action)
+            for set_plan in plan.sets
+            for key, run_action in self._member_actions(set_plan, observed)
+        )
+        return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
     async def await_pending(self, observed: Observed) -> RoundOutcome | None:
         """Nothing more is allowed now: the next answers of what is still open; None where there are none to wait for."""
-        answers = await self.batch.rest()
-        return await self._merged(observed, answers) if answers else None
+        answers = await self.batch.collect_remaining()
+        return await self._merge_answers(observed, answers) if answers else None
 
     @property
     def _writer(self) -> MemberWriter:
-        return MemberWriter(self.cluster, self.revisions, self.users)
+        return MemberWriter(self.cluster, self.commits, self.users)
 
-    async def _done(self, discreet: SecretRedactor, do: _Do) -> Answer:
-        obj, result = await do()
-        return obj, replace(result, error=result.error.put(discreet)) if result.error else result
+    async def _run_redacted(self, redactor: SecretRedactor, run: _RunAction) -> Answer:
+        obj, result = await run()
+        return obj, replace(result, error=result.error.with_rewritten_text(redactor)) if result.error else result
 
     def _result(
         self,
@@ -96,7 +104,7 @@ class Executor:
         action: str,
         level: int | None = None,
         node: str = "",
-        lost: tuple[Lost, ...] = (),
+        lost_fields: tuple[LostField, ...] = (),
     ) -> Result:
         """What is told where it succeeds."""
         source = plan.rendered.source
@@ -106,173 +114,194 @@ class Executor:
             action,
             level,
             node,
-            lost=lost,
+            lost_fields=lost_fields,
             source=source,
-            revision=self.revisions.get(source, ""),
+            commit=self.commits.get(source, ""),
         )
 
-    async def _merged(self, observed: Observed, answers: Sequence[Answer]) -> RoundOutcome:
+    async def _merge_answers(self, observed: Observed, answers: Sequence[Answer]) -> RoundOutcome:
         results = tuple(result for _, result in answers)
         observed = observed.with_objects(obj for obj, _ in answers if obj is not None)
         failures = {result.key: result.error for result in results if result.error is not None}
         stale = {key for key, error in failures.items() if isinstance(error, StaleWrite | UnknownOutcome | NotFound)}
-        settled = {result.key for result in results} - failures.keys()
-        observed = observed.succeeded(settled).with_failures(failures).forget(stale)
-        if touched := {result.key.group_kind for result in results if result.action in _REMOVALS}:
-            observed = await observe.relist(self.reads, observed, touched)
-        return RoundOutcome(observed.with_failures(self.batch.underway.unanswered), results)
+        succeeded = {result.key for result in results} - failures.keys()
+        observed = observed.succeeded(succeeded).with_failures(failures).forget(stale)
+        if removed_kinds := {result.key.group_kind for result in results if result.action in _REMOVALS}:
+            observed = await observe.relist(self.reader, observed, removed_kinds)
+        return RoundOutcome(observed.with_failures(self.batch.pending_writes.unanswered_writes), results)
 
-    def _acts(self, plan: ApplySetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _Do]]:
-        for node in plan.writes:
-            assert node.node.key is not None
-            replaces = node.verb is NodeAction.REPLACE
+    def _member_actions(self, plan: ApplySetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _RunAction]]:
+        for node_plan in plan.writes:
+            assert node_plan.node.key is not None
+            is_replacement = node_plan.verb is NodeAction.REPLACE
             yield (
-                node.node.key,
-                partial(self._replace, plan, node, observed) if replaces else partial(self._write, plan, node),
+                node_plan.node.key,
+                partial(self._replace, plan, node_plan, observed)
+                if is_replacement
+                else partial(self._write, plan, node_plan),
             )
-        for orphan in plan.orphans:
-            if orphan.allowed and orphan.fate is PruneOutcome.DELETE:
-                yield orphan.member.key, partial(self._delete, plan, orphan, observed)
-            elif orphan.allowed and orphan.fate is PruneOutcome.RELEASE:
-                yield orphan.member.key, partial(self._release, plan, orphan)
+        for candidate in plan.prune_candidates:
+            if candidate.allowed and candidate.outcome is PruneOutcome.DELETE:
+                yield candidate.member.key, partial(self._delete, plan, candidate, observed)
+            elif candidate.allowed and candidate.outcome is PruneOutcome.RELEASE:
+                yield candidate.member.key, partial(self._release, plan, candidate)
         parent = plan.rendered.parent
         if plan.detach:
-            yield parent, partial(self._let_go, plan, action="finalizer removed")
-        if plan.finish:
-            yield parent, partial(self._finish, plan)
-        if plan.exact is not None:
-            yield parent, partial(self._shrink, plan, plan.exact)
+            yield parent, partial(self._remove_finalizer, plan, action="finalizer removed")
+        if plan.finish_deletion:
+            yield parent, partial(self._finish_deletion, plan)
+        if plan.exact_scope is not None:
+            yield parent, partial(self._narrow_scope, plan, plan.exact_scope)
 
-    async def _cover(self, plan: ApplySetPlan) -> Answer:
-        assert plan.superset is not None
+    async def _widen_scope(self, plan: ApplySetPlan) -> Answer:
+        assert plan.superset_scope is not None
         if plan.parent is None or inventory.tool_of(plan.parent) in {"", inventory.TOOL}:
-            return await self._parent(plan, plan.superset, action="covered")
+            return await self._write_parent(plan, plan.superset_scope, action="covered")
         key = plan.rendered.parent
-        first = await self.batch.attempt(
+        takeover_answer = await self.batch.attempt(
             self._result(plan, key, "taken over"),
-            partial(self.cluster.merge, key, inherited(plan.parent), manager=PARENT),
+            partial(self.cluster.merge, key, parent_takeover_patch(plan.parent), manager=PARENT_MANAGER),
         )
-        return first if first[1].error else await self._parent(plan, plan.superset, action="taken over")
+        return (
+            takeover_answer
+            if takeover_answer[1].error
+            else await self._write_parent(plan, plan.superset_scope, action="taken over")
+        )
 
-    async def _shrink(self, plan: ApplySetPlan, exact: Scope) -> Answer:
+    async def _narrow_scope(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
-        if hindered := await self._left_of(plan, exact):
-            return hindered
-        return await self._parent(plan, exact, action="shrunk")
+        if kept_answer := await self._find_remaining(plan, exact_scope):
+            return kept_answer
+        return await self._write_parent(plan, exact_scope, action="shrunk")
 
-    async def _left_of(self, plan: ApplySetPlan, exact: Scope) -> Answer | None:
+    async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
         """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
-        kept = self._result(plan, plan.rendered.parent, "kept")
-        for kind in sorted(plan.current.kinds - exact.kinds):
+        kept_result = self._result(plan, plan.rendered.parent, "kept")
+        for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
             try:
-                left = await self.reads.list(
+                remaining = await self.reader.list(
                     kind, selector=f"{well_known.PART_OF}={plan.rendered.id}", metadata_only=True
                 )
             except KindNotServed:
                 continue
             except ClusterError as error:
-                return None, replace(kept, error=error)
-            if left:
-                return None, replace(kept, error=StaleWrite(f"members of {kind} appeared"))
+                return None, replace(kept_result, error=error)
+            if remaining:
+                return None, replace(kept_result, error=StaleWrite(f"members of {kind} appeared"))
         return None
 
-    async def _parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
+    async def _write_parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
-        begins = inventory.epoch_of(plan.parent) != self.epoch
+        is_first_of_epoch = inventory.epoch_of(plan.parent) != self.epoch
         body = inventory.parent_body(
             key,
             plan.parent["apiVersion"] if plan.parent else "v1",
             scope,
             version=self.version,
             uid=live.get("uid", ""),
-            resource_version=live.get("resourceVersion", "") if begins else "",
-            finalizer=not plan.rendered.is_source,
-            target=plan.target,
+            resource_version=live.get("resourceVersion", "") if is_first_of_epoch else "",
+            with_finalizer=not plan.rendered.is_source,
+            target=plan.target_revision,
             epoch=self.epoch,
-            completed=plan.completed,
+            completed=plan.completion_record,
         )
         return await self.batch.attempt(
-            self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT, force=True)
+            self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT_MANAGER, force=True)
         )
 
-    async def _write(self, plan: ApplySetPlan, node: NodePlan) -> Answer:
-        assert node.node.key is not None
-        result = self._result(plan, node.node.key, _DONE[node.verb], node.node.level, node.node.id, node.lost_fields)
-        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node))
+    async def _write(self, plan: ApplySetPlan, node_plan: NodePlan) -> Answer:
+        assert node_plan.node.key is not None
+        result = self._result(
+            plan,
+            node_plan.node.key,
+            _RESULT_ACTIONS[node_plan.verb],
+            node_plan.node.level,
+            node_plan.node.id,
+            node_plan.lost_fields,
+        )
+        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node_plan))
         if stored is not None:
-            self.comparisons.written(plan.rendered, node, stored)
+            self.comparison_cache.written(plan.rendered, node_plan, stored)
         return stored, result
 
-    async def _replace(self, plan: ApplySetPlan, node: NodePlan, observed: Observed) -> Answer:
+    async def _replace(self, plan: ApplySetPlan, node_plan: NodePlan, observed: Observed) -> Answer:
         """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
-        assert node.node.key is not None
-        assert node.live is not None
-        key, metadata = node.node.key, node.live["metadata"]
-        result = self._result(plan, key, "deleted to be replaced", node.node.level, node.node.id)
+        assert node_plan.node.key is not None
+        assert node_plan.live is not None
+        key, metadata = node_plan.node.key, node_plan.live["metadata"]
+        result = self._result(plan, key, "deleted to be replaced", node_plan.node.level, node_plan.node.id)
         return await self.batch.attempt(
             result, partial(self._remove, plan, key, metadata["uid"], metadata["resourceVersion"], observed)
         )
 
-    async def _delete(self, plan: ApplySetPlan, orphan: PruneCandidate, observed: Observed) -> Answer:
-        gone = orphan.member
-        result = self._result(plan, gone.key, "deleted", gone.level, gone.node)
+    async def _delete(self, plan: ApplySetPlan, candidate: PruneCandidate, observed: Observed) -> Answer:
+        pruned = candidate.member
+        result = self._result(plan, pruned.key, "deleted", pruned.level, pruned.node_id)
         return await self.batch.attempt(
-            result, partial(self._remove, plan, gone.key, gone.uid, gone.resource_version, observed)
+            result, partial(self._remove, plan, pruned.key, pruned.uid, pruned.resource_version, observed)
         )
 
     async def _remove(
         self, plan: ApplySetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed
     ) -> None:
-        if found := await contents_of(self.reads, key, observed):
-            raise Invalid(f"not deleted: it still holds {found}")
-        version = resource_version if self.conflicts[uid] < MOST_CONFLICTS else None
+        if remaining := await contents_of(self.reader, key, observed):
+            raise Invalid(f"not deleted: it still holds {remaining}")
+        required_version = resource_version if self.delete_conflicts[uid] < MAX_DELETE_CONFLICTS else None
         try:
-            await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=version)
+            await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=required_version)
         except StaleWrite:
-            self.conflicts[uid] += 1
+            self.delete_conflicts[uid] += 1
             raise
-        del self.conflicts[uid]
+        del self.delete_conflicts[uid]
 
-    async def _release(self, plan: ApplySetPlan, orphan: PruneCandidate) -> Answer:
+    async def _release(self, plan: ApplySetPlan, candidate: PruneCandidate) -> Answer:
         """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
-        key = orphan.member.key
+        key = candidate.member.key
         body = {
             "metadata": {
-                "uid": orphan.member.uid,
+                "uid": candidate.member.uid,
                 "labels": {well_known.PART_OF: None},
-                "annotations": dict.fromkeys(member.RECORD),
+                "annotations": dict.fromkeys(member.RECORD_ANNOTATIONS),
             }
         }
-        result = self._result(plan, key, "released", orphan.member.level, orphan.member.node)
-        return await self.batch.attempt(result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT))
+        result = self._result(plan, key, "released", candidate.member.level, candidate.member.node_id)
+        return await self.batch.attempt(
+            result, partial(self._writer.cluster_of(plan).merge, key, body, manager=PARENT_MANAGER)
+        )
 
-    async def _finish(self, plan: ApplySetPlan) -> Answer:
+    async def _finish_deletion(self, plan: ApplySetPlan) -> Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""
-        if hindered := await self._left_of(plan, Scope()):
-            return hindered
-        return await self._let_go(plan, action="finalizer removed")
+        if kept_answer := await self._find_remaining(plan, Scope()):
+            return kept_answer
+        return await self._remove_finalizer(plan, action="finalizer removed")
 
-    async def _let_go(self, plan: ApplySetPlan, *, action: str) -> Answer:
+    async def _remove_finalizer(self, plan: ApplySetPlan, *, action: str) -> Answer:
         assert plan.parent is not None
         metadata = plan.parent["metadata"]
-        kept = [name for name in metadata["finalizers"] if name != well_known.FINALIZER]
+        finalizers = [name for name in metadata["finalizers"] if name != well_known.FINALIZER]
         body = {
-            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "finalizers": kept}
+            "metadata": {
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+                "finalizers": finalizers,
+            }
         }
         key = plan.rendered.parent
         answer = await self.batch.attempt(
-            self._result(plan, key, action), partial(self.cluster.merge, key, body, manager=PARENT)
+            self._result(plan, key, action), partial(self.cluster.merge, key, body, manager=PARENT_MANAGER)
         )
         return (None, answer[1])
 
 
 def _manifests(plan: Plan) -> Iterator[Manifest]:
-    return (node.node.manifest for one in plan.sets for node in one.nodes if node.node.writable)
+    return (
+        node_plan.node.manifest for set_plan in plan.sets for node_plan in set_plan.nodes if node_plan.node.writable
+    )
 
 
-_Do = Callable[[], Awaitable[Answer]]
+_RunAction = Callable[[], Awaitable[Answer]]
 
-_DONE = {
+_RESULT_ACTIONS = {
     NodeAction.CREATE: "created",
     NodeAction.ADOPT: "adopted",
     NodeAction.UPDATE: "updated",

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from applier.backoff import waits
+from applier.backoff import is_waiting
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
-from applier.state.managed_fields import Lost
+from applier.state.managed_fields import LostField
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-PATIENCE = 3
+MAX_IMMEDIATE_REPAIRS = 3
 """Repairs of the same fields in a row that follow at once."""
 
-FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=1), timedelta(minutes=30)
+FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
 """How long the next repair waits: doubled after each."""
 
-QUIET = timedelta(minutes=10)
+QUIET_PERIOD = timedelta(minutes=10)
 """A repair that was needed so long after the last one, or after twice its wait, is no more of the same fight."""
 
 
@@ -29,25 +29,25 @@ QUIET = timedelta(minutes=10)
 class _Fight:
     """The last of `times` repairs in a row; no fields where the object itself had been deleted."""
 
-    fields: tuple[Lost, ...]
-    times: int
-    last: datetime
+    lost_fields: tuple[LostField, ...]
+    repairs: int
+    last_repair: datetime
 
     @property
     def wait(self) -> timedelta:
-        over = self.times - PATIENCE
-        return timedelta() if over < 0 else min(FIRST_WAIT * 2 ** min(over, 10), LONGEST_WAIT)
+        excess = self.repairs - MAX_IMMEDIATE_REPAIRS
+        return timedelta() if excess < 0 else min(FIRST_REPAIR_WAIT * 2 ** min(excess, 10), MAX_REPAIR_WAIT)
 
     def is_over(self, now: datetime) -> bool:
-        return now - self.last >= max(QUIET, 2 * self.wait)
+        return now - self.last_repair >= max(QUIET_PERIOD, 2 * self.wait)
 
-    def goes_on(self, fields: Iterable[Lost]) -> bool:
-        paths = {lost.path for lost in fields}
-        return bool(paths & {lost.path for lost in self.fields}) or not (paths or self.fields)
+    def is_continued_by(self, lost_fields: Iterable[LostField]) -> bool:
+        paths = {lost.path for lost in lost_fields}
+        return bool(paths & {lost.path for lost in self.lost_fields}) or not (paths or self.lost_fields)
 
     def __str__(self) -> str:
-        said = "; ".join(map(str, self.fields[:3])) or "it is deleted by somebody else"
-        return f"{said}, again and again: put right {self.times} times, from now on rarely; stop the other, or leave it out of Git"
+        changes_text = "; ".join(map(str, self.lost_fields[:3])) or "it is deleted by somebody else"
+        return f"{changes_text}, again and again: put right {self.repairs} times, from now on rarely; stop the other, or leave it out of Git"
 
 
 class Fights:
@@ -56,32 +56,36 @@ class Fights:
     """
 
     def __init__(self) -> None:
-        self._few: dict[ObjectKey, _Fight] = {}  # in the order of their last repairs
-        self._held: dict[ObjectKey, _Fight] = {}
+        self._unthrottled_fights: dict[ObjectKey, _Fight] = {}  # in the order of their last repairs
+        self._throttled_fights: dict[ObjectKey, _Fight] = {}
 
     def record(self, results: Iterable[Result], now: datetime) -> None:
         """Remember what was repaired in one round. What we delete ourselves is nobody's doing."""
-        self._forget(now)
+        self._forget_finished(now)
         for result in results:
             if result.error is None and result.action in {"healed", "created"}:
-                before = self._few.pop(result.key, None) or self._held.pop(result.key, None)
-                times = before.times + 1 if before and before.goes_on(result.lost) else 1
-                fight = _Fight(result.lost, times, now)
-                (self._held if fight.wait else self._few)[result.key] = fight
+                previous = self._unthrottled_fights.pop(result.key, None) or self._throttled_fights.pop(
+                    result.key, None
+                )
+                repairs = previous.repairs + 1 if previous and previous.is_continued_by(result.lost_fields) else 1
+                fight = _Fight(result.lost_fields, repairs, now)
+                (self._throttled_fights if fight.wait else self._unthrottled_fights)[result.key] = fight
             elif result.error is None and result.action.startswith("deleted"):
-                self._few.pop(result.key, None)
-                self._held.pop(result.key, None)
+                self._unthrottled_fights.pop(result.key, None)
+                self._throttled_fights.pop(result.key, None)
 
     def throttled(self, now: datetime) -> Mapping[ObjectKey, Cause]:
         """Objects whose next repair has to wait, until when, and what is told of them."""
         return {
-            key: Cause(Reason.CONFLICT, str(fight), at=key, until=fight.last + fight.wait)
-            for key, fight in self._held.items()
-            if waits(fight.last + fight.wait, fight.wait, now)
+            key: Cause(Reason.CONFLICT, str(fight), object_key=key, until=fight.last_repair + fight.wait)
+            for key, fight in self._throttled_fights.items()
+            if is_waiting(fight.last_repair + fight.wait, fight.wait, now)
         }
 
-    def _forget(self, now: datetime) -> None:
+    def _forget_finished(self, now: datetime) -> None:
         """Those that are over."""
-        while self._few and self._few[first := next(iter(self._few))].is_over(now):
-            del self._few[first]
-        self._held = {key: fight for key, fight in self._held.items() if not fight.is_over(now)}
+        while self._unthrottled_fights and self._unthrottled_fights[
+            first := next(iter(self._unthrottled_fights))
+        ].is_over(now):
+            del self._unthrottled_fights[first]
+        self._throttled_fights = {key: fight for key, fight in self._throttled_fights.items() if not fight.is_over(now)}

@@ -13,21 +13,21 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from applier.backoff import waits
+from applier.backoff import is_waiting
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
 from applier.execute.results import Result
 from applier.plan.model import Plan
-from applier.plan.refused import Place, RefusedWrite, essence
+from applier.plan.refused import RefusedWrite, RefusedWriteKey, refusal_relevant_state
 from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
-FIRST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
+FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
 """How long the next try waits: doubled after each, and up to half of it taken off by chance."""
 
-RULES: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
-LIMITS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
+POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
+LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
 """Kinds of objects that decide which writes are accepted."""
 
 
@@ -35,12 +35,12 @@ LIMITS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "L
 class _Refusal:
     """The last of `times` in a row."""
 
-    refused: RefusedWrite
-    times: int
-    until: datetime
+    refused_write: RefusedWrite
+    tries: int
+    retry_at: datetime
 
-    def stands(self, now: datetime) -> bool:
-        return waits(self.until, LONGEST_WAIT, now)
+    def is_active(self, now: datetime) -> bool:
+        return is_waiting(self.retry_at, MAX_RETRY_WAIT, now)
 
 
 @dataclass
@@ -49,73 +49,86 @@ class Refusals:
     nothing changes; nothing: each pass tries everything.
     """
 
-    first_wait: timedelta = FIRST_WAIT
-    chance: Callable[[], float] = random.random
-    _known: dict[Place, _Refusal] = field(default_factory=dict)
-    _rules: Mapping[ObjectKey, tuple[str, int | str]] | None = None
+    first_retry_wait: timedelta = FIRST_RETRY_WAIT
+    random_fraction: Callable[[], float] = random.random
+    _refusals: dict[RefusedWriteKey, _Refusal] = field(default_factory=dict)
+    _policy_versions: Mapping[ObjectKey, tuple[str, int | str]] | None = None
 
-    def active(self, now: datetime) -> Mapping[Place, RefusedWrite]:
+    def active(self, now: datetime) -> Mapping[RefusedWriteKey, RefusedWrite]:
         """What is not to be sent now, unless something has changed of it."""
-        return {place: one.refused for place, one in self._known.items() if one.stands(now)}
+        return {
+            write_key: refusal.refused_write for write_key, refusal in self._refusals.items() if refusal.is_active(now)
+        }
 
-    def due(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
+    def retry_times(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
         """When what was refused is to be tried again although nothing has changed: by the parent of the set, by object."""
-        found: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
-        for (parent, key), one in self._known.items():
-            if one.stands(now):
-                found.setdefault(parent, {})[key] = one.until
-        return found
+        times_by_parent: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
+        for (parent, key), refusal in self._refusals.items():
+            if refusal.is_active(now):
+                times_by_parent.setdefault(parent, {})[key] = refusal.retry_at
+        return times_by_parent
 
     def record(self, plan: Plan, observed: Observed, results: Sequence[Result], now: datetime) -> None:
         """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let others pass."""
-        self._known = {place: one for place, one in self._known.items() if now < one.until + LONGEST_WAIT}
+        self._refusals = {
+            write_key: refusal
+            for write_key, refusal in self._refusals.items()
+            if now < refusal.retry_at + MAX_RETRY_WAIT
+        }
         for result in results:
-            self.heard(result)
-        refused = [(result, error) for result in results if (error := result.error) and _is_refusal(error)]
-        intents = dict(_intents(plan, {result.set for result, _ in refused}))
-        for result, error in refused:
-            place = result.set, result.key
-            if place in intents:  # else it is the answer to an earlier plan
+            self.record_result(result)
+        refused_results = [(result, error) for result in results if (error := result.error) and _is_refusal(error)]
+        intents = dict(_intents(plan, {result.set for result, _ in refused_results}))
+        for result, error in refused_results:
+            write_key = result.set, result.key
+            if write_key in intents:  # else it is the answer to an earlier plan
                 live = observed.objects.get(result.key)
-                self._refused(place, RefusedWrite(error, intents[place], essence(live)), now)
+                self._record_refusal(
+                    write_key, RefusedWrite(error, intents[write_key], refusal_relevant_state(live)), now
+                )
 
-    def _refused(self, place: Place, refused: RefusedWrite, now: datetime) -> None:
-        before = self._known.get(place)
-        is_again = before is not None and (before.refused.intent, before.refused.live) == (refused.intent, refused.live)
-        times = before.times + 1 if before and is_again else 1
-        wait = min(self.first_wait * 2 ** min(times - 1, 12), LONGEST_WAIT)
-        self._known[place] = _Refusal(refused, times, now + wait * (1 - self.chance() / 2))
+    def _record_refusal(self, write_key: RefusedWriteKey, refused_write: RefusedWrite, now: datetime) -> None:
+        previous = self._refusals.get(write_key)
+        is_repeated = previous is not None and (previous.refused_write.intent, previous.refused_write.live) == (
+            refused_write.intent,
+            refused_write.live,
+        )
+        tries = previous.tries + 1 if previous and is_repeated else 1
+        wait = min(self.first_retry_wait * 2 ** min(tries - 1, 12), MAX_RETRY_WAIT)
+        self._refusals[write_key] = _Refusal(refused_write, tries, now + wait * (1 - self.random_fraction() / 2))
 
     def forget_if_changed(self, observed: Observed) -> None:
         """Forget everything where what decides on writes has changed since it was looked at last, as far as a whole pass sees that."""
-        if self._known:
-            rules = {
+        if self._refusals:
+            policy_versions = {
                 key: (obj["metadata"]["uid"], obj["metadata"].get("generation") or obj["metadata"]["resourceVersion"])
                 for key, obj in observed.objects.items()
-                if key.group in RULES or key.group_kind in LIMITS
+                if key.group in POLICY_GROUPS or key.group_kind in LIMIT_KINDS
             }
-            if self._rules not in (None, rules):
+            if self._policy_versions not in (None, policy_versions):
                 self.forget()
-            self._rules = rules
+            self._policy_versions = policy_versions
         else:
-            self._rules = None
+            self._policy_versions = None
 
     def forget(self) -> None:
         """Everything may be tried at once."""
-        self._known.clear()
+        self._refusals.clear()
 
-    def heard(self, result: Result) -> None:
+    def record_result(self, result: Result) -> None:
         """Of an action that was carried out."""
         if result.error is not None:
             return
-        self._known.pop((result.set, result.key), None)
+        self._refusals.pop((result.set, result.key), None)
         if result.is_bookkeeping:
             return
-        if result.key.group in RULES or result.key.group_kind in LIMITS:
+        if result.key.group in POLICY_GROUPS or result.key.group_kind in LIMIT_KINDS:
             self.forget()
         elif result.action.startswith("deleted"):  # what it used of a quota is free
-            for place in [place for place in self._known if place[1].namespace == result.key.namespace]:
-                del self._known[place]
+            for write_key in [
+                write_key for write_key in self._refusals if write_key[1].namespace == result.key.namespace
+            ]:
+                del self._refusals[write_key]
 
 
 def _is_refusal(error: ClusterError) -> bool:
@@ -125,11 +138,15 @@ def _is_refusal(error: ClusterError) -> bool:
     )
 
 
-def _intents(plan: Plan, parents: Collection[ObjectKey]) -> Iterator[tuple[Place, Any]]:
+def _intents(plan: Plan, parents: Collection[ObjectKey]) -> Iterator[tuple[RefusedWriteKey, Any]]:
     """What a plan wants to bring about of each object of these sets: a manifest, for what it deletes None."""
-    for one in plan.sets:
-        parent = one.rendered.parent
+    for set_plan in plan.sets:
+        parent = set_plan.rendered.parent
         if parent in parents:
-            yield from (((parent, orphan.member.key), None) for orphan in one.orphans)
-            yield from (((parent, node.node.key), node.node.manifest) for node in one.writes if node.node.key)
-            yield (parent, parent), one.due_for_parent
+            yield from (((parent, candidate.member.key), None) for candidate in set_plan.prune_candidates)
+            yield from (
+                ((parent, node_plan.node.key), node_plan.node.manifest)
+                for node_plan in set_plan.writes
+                if node_plan.node.key
+            )
+            yield (parent, parent), set_plan.parent_intent

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from applier.state.managed_fields import Lost
+from applier.state.managed_fields import LostField
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -23,19 +23,19 @@ class Result:
     level: int | None = None
     node: str = ""
     error: ClusterError | None = None
-    lost: tuple[Lost, ...] = ()
+    lost_fields: tuple[LostField, ...] = ()
     source: str = field(default="", compare=False)
-    revision: str = field(default="", compare=False)
+    commit: str = field(default="", compare=False)
 
     @property
-    def is_concluding(self) -> bool:
+    def is_report(self) -> bool:
         """It says how the pass has ended."""
         return self.action in {"status", "stored", "dropped"}
 
     @property
     def is_bookkeeping(self) -> bool:
         """Nothing that anybody deployed was touched."""
-        return self.is_concluding or self.action in {"covered", "shrunk", "kept", "recorded"}
+        return self.is_report or self.action in {"covered", "shrunk", "kept", "recorded"}
 
 
 Answer = tuple[Object | None, Result]

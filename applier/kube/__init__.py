@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
 
-__all__ = ["connect", "load"]
+__all__ = ["connect", "preload"]
 
 
-def load() -> None:
+def preload() -> None:
     """Import the most of what `connect` needs. In a thread, that takes a third less from whoever imports something else meanwhile: aiohttp reads the
     certificates of the system, twice, without the lock of the interpreter.
     """
@@ -33,7 +33,7 @@ async def connect(
     concurrency: int = 16,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: Callable[[], float] = random.random,
-    patience: float = inf,
+    unreachable_seconds: float = inf,
 ) -> KubeCluster:
     """The cluster that kubectl would choose, without a request to it yet.
 
@@ -45,7 +45,9 @@ async def connect(
     """
     from applier.kube.cluster import KubeCluster
     from applier.kube.http_transport import HttpTransport
-    from applier.kube.kubeconfig import choose
+    from applier.kube.kubeconfig import choose_source
 
-    transport = await HttpTransport.open(choose(kubeconfig, context))
-    return KubeCluster(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)
+    transport = await HttpTransport.open(choose_source(kubeconfig, context))
+    return KubeCluster(
+        transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
+    )

@@ -29,13 +29,13 @@ from applier.kube.flow_control import RequestSlots, ServerLoad
 from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Transport
 from renderer.frozen import dataclass
 
-FIRST_WAIT, LONGEST_WAIT, BUDGET = 0.5, 8.0, 30.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
 """Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a
 request is given up.
 """
 
-_READ_AGAIN = frozenset({500, 502, 503, 504})
-_CONVERSION = re.compile(rb"conversion webhook for [^:]* failed")
+_RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
+_CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
 """Not a matter of seconds, and behind a 429 or a 500 as of a server that is busy."""
 
 
@@ -49,17 +49,17 @@ class ApiRequest:
     verb: str
     method: str
     path: str
-    about: str
-    secret: bool = False
+    description: str
+    is_secret: bool = False
     accept: str = "application/json"
     content_type: str = "application/json"
     body: bytes | None = field(default=None, repr=False)
     etag: str = ""
-    budget: float = BUDGET
+    retry_budget_seconds: float = RETRY_BUDGET_SECONDS
     begins_watch: bool = False
 
     @property
-    def write(self) -> bool:
+    def is_write(self) -> bool:
         return self.method != "GET"
 
     @property
@@ -79,10 +79,10 @@ class _Refusal:
     """
 
     error: ClusterError
-    again: bool
-    cost: float = 0.0
-    wait: float | None = None
-    reached: bool = True
+    is_retryable: bool
+    cost_seconds: float = 0.0
+    wait_seconds: float | None = None
+    is_server_reached: bool = True
 
 
 class Client:
@@ -97,121 +97,127 @@ class Client:
         concurrency: int,
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
-        patience: float = inf,
+        unreachable_seconds: float = inf,
     ) -> None:
         self.transport = transport
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
-        self._sleep, self._rng, self._patience = sleep, rng, patience
+        self._sleep, self._rng, self._patience = sleep, rng, unreachable_seconds
         self._user: dict[str, str] = {}
-        self._insists = True
-        self._check: Callable[[], None] = lambda: None
-        self._load = ServerLoad(concurrency)
+        self._retries_writes = True
+        self._check_write: Callable[[], None] = lambda: None
+        self._server_load = ServerLoad(concurrency)
         self._clock = _ServerClock()
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
-        self._slots = RequestSlots(concurrency, self._load)
-        self._list_slots = RequestSlots(max(2, concurrency // 4), self._load)
+        self._slots = RequestSlots(concurrency, self._server_load)
+        self._list_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
         # Watches of kinds that do not answer begin again and again, and must not keep lists waiting.
-        self._watch_slots = RequestSlots(max(2, concurrency // 4), self._load)
+        self._watch_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
 
     @property
     def server_time(self) -> datetime | None:
         return self._clock.now
 
-    def impersonating(self, user: str) -> Client:
+    def with_user(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
-        found = copy(self)
-        found._user = {"Impersonate-User": user}
-        return found
+        client = copy(self)
+        client._user = {"Impersonate-User": user}
+        return client
 
-    def at_once(self) -> Client:
+    def without_retries(self) -> Client:
         """It tries writes once, and shares slots, counts and the transport with this one."""
-        found = copy(self)
-        found._insists = False
-        return found
+        client = copy(self)
+        client._retries_writes = False
+        return client
 
-    def guarded(self, check: Callable[[], None]) -> Client:
+    def with_write_check(self, check: Callable[[], None]) -> Client:
         """It calls `check` before each try of a write, after the one of this client, whose slots, counts and transport it shares."""
-        found, earlier = copy(self), self._check
+        client, previous_check = copy(self), self._check_write
 
         def both() -> None:
-            earlier()
+            previous_check()
             check()
 
-        found._check = both
-        return found
+        client._check_write = both
+        return client
 
-    async def ask(self, call: ApiRequest) -> HttpAnswer:
+    async def request(self, call: ApiRequest) -> HttpAnswer:
         """The answer, 2xx or 304. Raises ClusterError.
 
         What is refused for now waits without a slot, since it may be a matter of one object. Where nobody is served it keeps it: fewer in flight is
         what an overloaded server asks for. Then each waits for its next try until all others had theirs, so the seconds for which nobody is served
         count as those of each.
         """
-        self._load.begun()
+        self._server_load.begin_request()
         try:
-            return await self._insisting(call)
+            return await self._request_with_retries(call)
         finally:
-            self._load.ended()
+            self._server_load.end_request()
 
-    async def _insisting(self, call: ApiRequest) -> HttpAnswer:
-        spent = 0.0
+    async def _request_with_retries(self, call: ApiRequest) -> HttpAnswer:
+        spent_seconds = 0.0
         slots = self._watch_slots if call.begins_watch else self._list_slots if call.verb == "list" else self._slots
         for attempt in count():
             slot = await slots.take()
             try:
                 outcome = await self._try(call)
                 if isinstance(outcome, HttpAnswer):
-                    self._load.served()
+                    self._server_load.record_success()
                     return outcome
-                wait = self._wait(attempt, outcome.wait)
-                spent += outcome.cost + wait
-                budget = call.budget if outcome.reached else min(call.budget, self._patience)
-                is_last = not outcome.again or max(spent, self._load.silence) > budget
-                if not outcome.again and outcome.error.status:
-                    self._load.served()
-                keeps = self._load.refused() if outcome.again else 0
-                if keeps and not is_last:
-                    await self._sleep(min(LONGEST_WAIT, max(wait, FIRST_WAIT * 2.0 ** min(keeps, 8))))
+                wait_seconds = self._retry_wait(attempt, outcome.wait_seconds)
+                spent_seconds += outcome.cost_seconds + wait_seconds
+                budget = (
+                    call.retry_budget_seconds
+                    if outcome.is_server_reached
+                    else min(call.retry_budget_seconds, self._patience)
+                )
+                is_last = not outcome.is_retryable or max(spent_seconds, self._server_load.refused_seconds) > budget
+                if not outcome.is_retryable and outcome.error.status:
+                    self._server_load.record_success()
+                refused_rounds = self._server_load.record_refusal() if outcome.is_retryable else 0
+                if refused_rounds and not is_last:
+                    await self._sleep(
+                        min(MAX_RETRY_SECONDS, max(wait_seconds, FIRST_RETRY_SECONDS * 2.0 ** min(refused_rounds, 8)))
+                    )
             finally:
-                slot.end()
-            if is_last or (call.write and not self._insists):
+                slot.release()
+            if is_last or (call.is_write and not self._retries_writes):
                 try:
                     raise outcome.error
                 finally:
                     del outcome  # or the error keeps this frame, and the frame the error
-            if not keeps:
-                await self._sleep(wait)
+            if not refused_rounds:
+                await self._sleep(wait_seconds)
         raise AssertionError("unreachable")
 
-    async def document(self, call: ApiRequest) -> dict[str, Any]:
+    async def request_json(self, call: ApiRequest) -> dict[str, Any]:
         """The JSON object that answers. Raises ClusterError, also where something between here and the server answers otherwise."""
-        return json_object(call, await self.ask(call))
+        return parse_json_object(call, await self.request(call))
 
     @asynccontextmanager
-    async def lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
         self.requests[call.verb] += 1
         try:
             async with self.transport.stream(call.path, headers=call.headers | self._user, silence=silence) as answer:
                 self.answers[call.verb, answer.status] += 1
                 if answer.status >= 400:
-                    raise _refused(call, HttpAnswer(answer.status, answer.headers, answer.body)).error
-                yield _lines(answer.parts)
+                    raise _refusal_of(call, HttpAnswer(answer.status, answer.headers, answer.body)).error
+                yield _split_lines(answer.parts)
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
-            raise Unavailable(f"{call.about}: cannot connect: {error}") from None
+            raise Unavailable(f"{call.description}: cannot connect: {error}") from None
         except BrokenError as error:
-            raise Unavailable(f"{call.about}: broken off: {error}") from None
+            raise Unavailable(f"{call.description}: broken off: {error}") from None
 
-    def _wait(self, attempt: int, asked: float | None) -> float:
-        backoff = min(LONGEST_WAIT, FIRST_WAIT * 2.0**attempt)
-        return backoff * (0.5 + self._rng() / 2) if asked is None else asked + backoff * self._rng()
+    def _retry_wait(self, attempt: int, retry_after: float | None) -> float:
+        backoff = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0**attempt)
+        return backoff * (0.5 + self._rng() / 2) if retry_after is None else retry_after + backoff * self._rng()
 
     async def _try(self, call: ApiRequest) -> HttpAnswer | _Refusal:
-        if call.write:
-            self._check()
+        if call.is_write:
+            self._check_write()
         self.requests[call.verb] += 1
         try:
             answer = await self.transport.send(
@@ -219,15 +225,21 @@ class Client:
             )
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
-            text = f"{call.about}: cannot connect: {error}"
-            return _Refusal(Unavailable(text, again=not error.final), again=not error.final, reached=False)
+            text = f"{call.description}: cannot connect: {error}"
+            return _Refusal(
+                Unavailable(text, is_transient=not error.is_final),
+                is_retryable=not error.is_final,
+                is_server_reached=False,
+            )
         except BrokenError as error:
             self.answers[call.verb, 0] += 1
-            text = f"{call.about}: no complete answer: {error}"
-            return _Refusal(UnknownOutcome(text) if call.write else Unavailable(text), not call.write, error.seconds)
+            text = f"{call.description}: no complete answer: {error}"
+            return _Refusal(
+                UnknownOutcome(text) if call.is_write else Unavailable(text), not call.is_write, error.seconds
+            )
         self.answers[call.verb, answer.status] += 1
-        self._clock.heard(answer.headers.get("Date", ""))
-        return answer if answer.status < 400 else _refused(call, answer)
+        self._clock.update(answer.headers.get("Date", ""))
+        return answer if answer.status < 400 else _refusal_of(call, answer)
 
 
 @dataclass(slots=True)
@@ -235,56 +247,61 @@ class _ServerClock:
     """The server's clock, by the Date of its last answer (RFC 9110 6.6.1), which came at this second of the event loop."""
 
     date: str = ""
-    at: float = 0.0
+    received_at: float = 0.0
 
-    def heard(self, date: str) -> None:
+    def update(self, date: str) -> None:
         if date:
-            self.date, self.at = date, asyncio.get_running_loop().time()
+            self.date, self.received_at = date, asyncio.get_running_loop().time()
 
     @property
     def now(self) -> datetime | None:
         try:
-            told = parsedate_to_datetime(self.date)
+            server_date = parsedate_to_datetime(self.date)
         except ValueError:
             return None
-        return told + timedelta(seconds=asyncio.get_running_loop().time() - self.at)
+        return server_date + timedelta(seconds=asyncio.get_running_loop().time() - self.received_at)
 
 
-async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Whole lines, without their ends; one that is not whole when the body ends is dropped."""
-    rest = b""
+    remainder = b""
     async for part in parts:
-        *lines, rest = (rest + part).split(b"\n")
+        *lines, remainder = (remainder + part).split(b"\n")
         for line in lines:
             if line:
                 yield line
 
 
-def json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
+def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
     """The JSON object of an answer. Raises Unavailable, for a write UnknownOutcome, when it is none."""
     try:
-        found = orjson.loads(answer.body)
+        document = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        found = None
-    if isinstance(found, dict):
-        return found
-    text = f"{call.about}: the answer (HTTP {answer.status}) is no JSON object: what stands between here and the API server changed it"
-    raise (UnknownOutcome if call.write else Unavailable)(text, status=answer.status)
+        document = None
+    if isinstance(document, dict):
+        return document
+    text = f"{call.description}: the answer (HTTP {answer.status}) is no JSON object: what stands between here and the API server changed it"
+    raise (UnknownOutcome if call.is_write else Unavailable)(text, status=answer.status)
 
 
-def _refused(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
-    wait = _seconds(answer.headers.get("Retry-After"))
+def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
+    wait_seconds = _parse_retry_after(answer.headers.get("Retry-After"))
     error = translate(
-        answer.status, answer.body, about=call.about, write=call.write, secret=call.secret, retry_after=wait
+        answer.status,
+        answer.body,
+        description=call.description,
+        is_write=call.is_write,
+        is_secret=call.is_secret,
+        retry_after=wait_seconds,
     )
-    again = answer.status in (429, 503) or (not call.write and answer.status in _READ_AGAIN)
-    again = again and not _CONVERSION.search(answer.body)
+    is_retryable = answer.status in (429, 503) or (not call.is_write and answer.status in _RETRIED_READ_STATUSES)
+    is_retryable = is_retryable and not _CONVERSION_WEBHOOK_FAILURE.search(answer.body)
     if isinstance(error, Unavailable):
-        error.again = again
-    return _Refusal(error, again, wait=wait)
+        error.is_transient = is_retryable
+    return _Refusal(error, is_retryable, wait_seconds=wait_seconds)
 
 
-def _seconds(header: str | None) -> float | None:
+def _parse_retry_after(header: str | None) -> float | None:
     """Retry-After as the API server sends it: whole seconds. A date (RFC 9110 10.2.3) is ignored, our own backoff
     serves.
     """

@@ -23,22 +23,22 @@ import orjson
 from applier.cluster import ClusterName, Discovery, Object, Resource, ResourceAttributes, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import ApiRequest, Client
-from applier.kube.discovery import DiscoveryCache, served
+from applier.kube.discovery import DiscoveryCache, require_resource
 from applier.kube.transport_port import Transport
-from applier.kube.watch import changes
+from applier.kube.watch import follow_changes
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 T = TypeVar("T")
 
-PAGE = 500
+PAGE_SIZE = 500
 """Objects per page of a list."""
 
-_RESTARTS = 3
-_GONE = 410
+_MAX_LIST_RESTARTS = 3
+_GONE_STATUS = 410
 _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
-_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
-_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
+_METADATA_ACCEPT = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+_METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
 """Not every aggregated API server can show metadata alone; then more of the object comes."""
 
 
@@ -54,11 +54,13 @@ class KubeCluster:
         concurrency: int,
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
-        patience: float = inf,
+        unreachable_seconds: float = inf,
     ) -> None:
         self.name = ClusterName(transport.name)
         self.namespace = transport.namespace
-        self._client = Client(transport, concurrency=concurrency, sleep=sleep, rng=rng, patience=patience)
+        self._client = Client(
+            transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
+        )
         self._discovery = DiscoveryCache(self._client)
         self._rng = rng
         self._versions: Mapping[GroupKind, str] = {}
@@ -75,71 +77,74 @@ class KubeCluster:
     def server_time(self) -> datetime | None:
         return self._client.server_time
 
-    def impersonating(self, user: str) -> KubeCluster:
-        found = copy(self)
-        found._client = self._client.impersonating(user)
-        return found
+    def with_user(self, user: str) -> KubeCluster:
+        cluster = copy(self)
+        cluster._client = self._client.with_user(user)
+        return cluster
 
-    def showing(self, versions: Mapping[GroupKind, str]) -> KubeCluster:
-        found = copy(self)
-        found._versions = versions
-        return found
+    def with_versions(self, versions: Mapping[GroupKind, str]) -> KubeCluster:
+        cluster = copy(self)
+        cluster._versions = versions
+        return cluster
 
-    def at_once(self) -> KubeCluster:
-        found = copy(self)
-        found._client = self._client.at_once()
-        return found
+    def without_retries(self) -> KubeCluster:
+        cluster = copy(self)
+        cluster._client = self._client.without_retries()
+        return cluster
 
-    def guarded(self, check: Callable[[], None]) -> KubeCluster:
-        found = copy(self)
-        found._client = self._client.guarded(check)
-        return found
+    def with_write_check(self, check: Callable[[], None]) -> KubeCluster:
+        cluster = copy(self)
+        cluster._client = self._client.with_write_check(check)
+        return cluster
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
-        return await (self._discovery.refresh() if refresh else self._discovery.current())
+        return await (self._discovery.refresh() if refresh else self._discovery.get_current())
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         async def ask(preferred: Resource) -> Object | None:
-            resource, accept = self._read_as(preferred), _METADATA if metadata_only else _JSON
-            call = _call("get", "GET", _object_path(resource, key), about=key, accept=accept)
+            resource, accept = self._in_read_version(preferred), _METADATA_ACCEPT if metadata_only else _JSON
+            call = _api_request("get", "GET", _object_path(resource, key), subject=key, accept=accept)
             try:
-                answer = await self._client.document(call)
+                answer = await self._client.request_json(call)
             except NotFound:
                 return None
-            return _named(answer, resource)
+            return _set_type(answer, resource)
 
-        return await self._served(key.group_kind, ask)
+        return await self._request_served(key.group_kind, ask)
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]:
         async def ask(preferred: Resource) -> builtins.list[Object]:
-            resource = self._read_as(preferred)
+            resource = self._in_read_version(preferred)
             path = _collection_path(resource, namespace)
-            accept = _METADATA_LIST if metadata_only else _JSON
+            accept = _METADATA_LIST_ACCEPT if metadata_only else _JSON
             # The PartialObjectMetadata of a page, and the items of a typed list, do not say what they are.
-            return [_named(item, resource) for item in await self._pages(path, kind, selector=selector, accept=accept)]
+            return [
+                _set_type(item, resource) for item in await self._pages(path, kind, selector=selector, accept=accept)
+            ]
 
-        return await self._served(kind, ask)
+        return await self._request_served(kind, ask)
 
     async def _pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
         """All items; from the start again when the server no longer has the state that the first page showed (410)."""
-        for _ in range(_RESTARTS):
+        for _ in range(_MAX_LIST_RESTARTS):
             try:
                 return await self._read_pages(path, kind, selector=selector, accept=accept)
             except ClusterError as error:
-                if error.status != _GONE:
+                if error.status != _GONE_STATUS:
                     raise
         raise Unavailable(
-            f"list {kind}: it changed faster than its pages could be read, {_RESTARTS} times", status=_GONE
+            f"list {kind}: it changed faster than its pages could be read, {_MAX_LIST_RESTARTS} times",
+            status=_GONE_STATUS,
         )
 
     async def _read_pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
         items: builtins.list[Object] = []
-        query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": selector} if selector else {})
+        query: dict[str, str] = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector else {})
         while True:
-            page = await self._client.document(
-                _call("list", "GET", f"{path}?{urlencode(query)}", about=kind, accept=accept)
+            page = await self._client.request_json(
+                _api_request("list", "GET", f"{path}?{urlencode(query)}", subject=kind, accept=accept)
             )
             items += page.get("items") or []
             query["continue"] = (page.get("metadata") or {}).get("continue") or ""
@@ -149,40 +154,40 @@ class KubeCluster:
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        key = ObjectKey.of(manifest)
-        query, body = _apply_query(manager, force=force, dry_run=dry_run), _encoded(manifest, key)
+        key = ObjectKey.from_manifest(manifest)
+        query, body = _apply_query(manager, force=force, dry_run=dry_run), _encode(manifest, key)
 
         async def ask(resource: Resource) -> Object:
             # The path must name the version of the body, which need not be the one that the server prefers.
             path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
             path = f"{path}?{query}"
-            call = _call("apply", "PATCH", path, about=key, body=body, content_type=_APPLY_PATCH)
-            return await self._client.document(call)
+            call = _api_request("apply", "PATCH", path, subject=key, body=body, content_type=_APPLY_PATCH)
+            return await self._client.request_json(call)
 
         try:
-            return await self._served(group_kind(manifest), ask)
+            return await self._request_served(group_kind(manifest), ask)
         except KindNotServed:
-            other = (await self._discovery.current()).resources.get(group_kind(manifest))
-            if other is None or other.api_version == manifest["apiVersion"]:
+            served_resource = (await self._discovery.get_current()).resources.get(group_kind(manifest))
+            if served_resource is None or served_resource.api_version == manifest["apiVersion"]:
                 raise
             raise KindNotServed(
-                f"apply {key}: the server serves {other.api_version} and not {manifest['apiVersion']}: write that as its apiVersion",
+                f"apply {key}: the server serves {served_resource.api_version} and not {manifest['apiVersion']}: write that as its apiVersion",
                 status=404,
             ) from None
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
         query = {"fieldManager": manager, "fieldValidation": "Strict"}
-        body = _encoded(patch, key)
+        body = _encode(patch, key)
 
         async def ask(resource: Resource) -> Object | None:
             path = f"{_object_path(resource, key)}?{urlencode(query)}"
-            call = _call("merge", "PATCH", path, about=key, body=body, content_type=_MERGE_PATCH)
+            call = _api_request("merge", "PATCH", path, subject=key, body=body, content_type=_MERGE_PATCH)
             try:
-                return await self._client.document(call)
+                return await self._client.request_json(call)
             except NotFound:
                 return None
 
-        return await self._served(key.group_kind, ask)
+        return await self._request_served(key.group_kind, ask)
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
@@ -196,39 +201,52 @@ class KubeCluster:
         }
 
         async def ask(resource: Resource) -> None:
-            call = _call("delete", "DELETE", _object_path(resource, key), about=key, body=orjson.dumps(options))
+            call = _api_request(
+                "delete", "DELETE", _object_path(resource, key), subject=key, body=orjson.dumps(options)
+            )
             try:
-                await self._client.ask(call)
+                await self._client.request(call)
             except NotFound:
                 return  # absent is what was wanted
 
-        await self._served(key.group_kind, ask)
+        await self._request_served(key.group_kind, ask)
 
     @asynccontextmanager
     async def watch(self, subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        resource = await self._discovery.resource(subject.kind)
+        resource = await self._discovery.get_resource(subject.kind)
         path = _collection_path(resource, subject.namespace)
         query = {"labelSelector": subject.selector} if subject.selector else {}
         query |= {"fieldSelector": f"metadata.name={subject.name}"} if subject.name else {}
-        first = urlencode({**query, "limit": "1"})
-        call = _call("list", "GET", f"{path}?{first}", about=subject.kind, accept=_METADATA_LIST)
-        listed = await self._client.document(replace(call, begins_watch=True))
+        first_page_query = urlencode({**query, "limit": "1"})
+        call = _api_request(
+            "list", "GET", f"{path}?{first_page_query}", subject=subject.kind, accept=_METADATA_LIST_ACCEPT
+        )
+        first_page = await self._client.request_json(replace(call, begins_watch=True))
 
         def call_from(since: str, seconds: int) -> ApiRequest:
-            moving = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since, "timeoutSeconds": seconds}
-            return _call(
-                "watch", "GET", f"{path}?{urlencode({**query, **moving})}", about=subject.kind, accept=_METADATA
+            watch_query = {
+                "watch": "1",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": since,
+                "timeoutSeconds": seconds,
+            }
+            return _api_request(
+                "watch",
+                "GET",
+                f"{path}?{urlencode({**query, **watch_query})}",
+                subject=subject.kind,
+                accept=_METADATA_ACCEPT,
             )
 
         async with aclosing(
-            changes(self._client, call_from, listed["metadata"]["resourceVersion"], rng=self._rng)
-        ) as found:
-            yield (WatchEvent(_named(one.object, resource), one.deleted) async for one in found)
+            follow_changes(self._client, call_from, first_page["metadata"]["resourceVersion"], rng=self._rng)
+        ) as events:
+            yield (WatchEvent(_set_type(event.object, resource), event.deleted) async for event in events)
 
     async def version(self) -> str:
         """The Kubernetes version that the server says of itself: `v1.36.4`. Raises ClusterError."""
-        found = await self._client.document(ApiRequest("get", "GET", "/version", "the version of the server"))
-        return str(found.get("gitVersion", ""))
+        info = await self._client.request_json(ApiRequest("get", "GET", "/version", "the version of the server"))
+        return str(info.get("gitVersion", ""))
 
     async def may(self, permission: ResourceAttributes) -> bool:
         """Does the server allow us this (SelfSubjectAccessReview)? Raises ClusterError."""
@@ -239,38 +257,38 @@ class KubeCluster:
         }
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         call = ApiRequest("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
-        return (await self._client.document(call)).get("status", {}).get("allowed") is True
+        return (await self._client.request_json(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
         """Who we are by the server's word (SelfSubjectReview), such as `ada` or `system:anonymous`. Raises ClusterError."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         call = ApiRequest("review", "POST", path, "who we are", body=orjson.dumps(review))
-        info = (await self._client.document(call)).get("status", {}).get("userInfo") or {}
+        info = (await self._client.request_json(call)).get("status", {}).get("userInfo") or {}
         return str(info.get("username", ""))
 
     async def close(self) -> None:
         await self._client.transport.close()
 
-    def _read_as(self, resource: Resource) -> Resource:
+    def _in_read_version(self, resource: Resource) -> Resource:
         """The kind in the version in which it is read."""
         version = self._versions.get(resource.group_kind)
-        return replace(resource, version=version) if version in resource.others else resource
+        return replace(resource, version=version) if version in resource.other_versions else resource
 
-    async def _served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        resource = await self._discovery.resource(kind)
+    async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
+        resource = await self._discovery.get_resource(kind)
         try:
             return await ask(resource)
         except KindNotServed:
-            return await ask(served(await self._discovery.refresh(), kind))
+            return await ask(require_resource(await self._discovery.refresh(), kind))
 
 
-def _call(
+def _api_request(
     verb: str,
     method: str,
     path: str,
     *,
-    about: ObjectKey | GroupKind,
+    subject: ObjectKey | GroupKind,
     accept: str = _JSON,
     content_type: str = _JSON,
     body: bytes | None = None,
@@ -279,8 +297,8 @@ def _call(
         verb,
         method,
         path,
-        f"{verb} {about}",
-        secret=(about.group, about.kind) == ("", "Secret"),
+        f"{verb} {subject}",
+        is_secret=(subject.group, subject.kind) == ("", "Secret"),
         accept=accept,
         content_type=content_type,
         body=body,
@@ -296,8 +314,8 @@ def _apply_query(manager: str, *, force: bool, dry_run: bool) -> str:
 def _collection_path(resource: Resource, namespace: str | None, *, api_version: str = "") -> str:
     version = api_version or resource.api_version
     prefix = f"/apis/{version}" if resource.group else f"/api/{version}"
-    place = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
-    return f"{prefix}{place}/{resource.plural}"
+    namespace_part = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
+    return f"{prefix}{namespace_part}/{resource.plural}"
 
 
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
@@ -308,12 +326,12 @@ def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", s
     return f"{path}/{subresource}" if subresource else path
 
 
-def _named(item: Object, resource: Resource) -> Object:
+def _set_type(item: Object, resource: Resource) -> Object:
     item["apiVersion"], item["kind"] = resource.api_version, resource.kind
     return item
 
 
-def _encoded(manifest: Mapping[str, Any], key: ObjectKey) -> bytes:
+def _encode(manifest: Mapping[str, Any], key: ObjectKey) -> bytes:
     try:
         return orjson.dumps(manifest)
     except TypeError:  # orjson's message may quote the value

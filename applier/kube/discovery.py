@@ -13,7 +13,7 @@ from typing import Any
 
 from applier.cluster import Discovery, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.kube.client import ApiRequest, Client, json_object
+from applier.kube.client import ApiRequest, Client, parse_json_object
 from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
@@ -29,74 +29,75 @@ class DiscoveryCache:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: Discovery | None = None
+        self._discovery: Discovery | None = None
         self._pages: dict[str, tuple[str, Document]] = {}
-        self._asking = asyncio.Lock()
-        self._started = 0
+        self._lock = asyncio.Lock()
+        self._request_count = 0
 
-    async def current(self) -> Discovery:
+    async def get_current(self) -> Discovery:
         """The last answer; those who want the first share it."""
-        return self._known or await self._after(-1)
+        return self._discovery or await self._newer_than(-1)
 
     async def refresh(self) -> Discovery:
         """An answer that was asked for after this call; those who call at once share one."""
-        return await self._after(self._started)
+        return await self._newer_than(self._request_count)
 
-    async def _after(self, seen: int) -> Discovery:
+    async def _newer_than(self, request_count: int) -> Discovery:
         """An answer later than as many as were asked for."""
-        async with self._asking:
-            if self._known is None or self._started == seen:
-                self._started += 1
-                self._known = await self._ask()
-            return self._known
+        async with self._lock:
+            if self._discovery is None or self._request_count == request_count:
+                self._request_count += 1
+                self._discovery = await self._fetch()
+            return self._discovery
 
-    async def resource(self, kind: GroupKind) -> Resource:
+    async def get_resource(self, kind: GroupKind) -> Resource:
         """How a kind is served; asks anew if it was not served so far. Raises KindNotServed, or Unavailable where
         that is not known.
         """
-        found = (await self.current()).resources.get(kind)
-        return found or served(await self.refresh(), kind)
+        resource = (await self.get_current()).resources.get(kind)
+        return resource or require_resource(await self.refresh(), kind)
 
-    async def _ask(self) -> Discovery:
-        return merged([aggregated(await self._page(root)) for root in _ROOTS])
+    async def _fetch(self) -> Discovery:
+        return merge_discoveries([parse_aggregated(await self._fetch_document(root)) for root in _ROOTS])
 
-    async def _page(self, path: str) -> Document:
-        etag, kept = self._pages.get(path, ("", {}))
+    async def _fetch_document(self, path: str) -> Document:
+        etag, cached_document = self._pages.get(path, ("", {}))
         call = ApiRequest("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag)
-        answer = await self._client.ask(call)
+        answer = await self._client.request(call)
         if answer.status == 304:
-            return kept
-        found = json_object(call, answer)
-        if found.get("kind") != _AGGREGATED:
+            return cached_document
+        document = parse_json_object(call, answer)
+        if document.get("kind") != _AGGREGATED:
             raise ClusterError(
-                f"{call.about}: the server answers without aggregated discovery: Levelgate needs Kubernetes 1.30 or later; upgrade the cluster, "
+                f"{call.description}: the server answers without aggregated discovery: "
+                "Levelgate needs Kubernetes 1.30 or later; upgrade the cluster, "
                 "or let a proxy before it pass on the header Accept",
                 status=answer.status,
             )
-        self._pages[path] = (answer.headers.get("ETag", ""), found)
-        return found
+        self._pages[path] = (answer.headers.get("ETag", ""), document)
+        return document
 
 
-def served(discovery: Discovery, kind: GroupKind) -> Resource:
+def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
     """Raises KindNotServed; Unavailable if the kind's group could not be asked."""
-    found = discovery.resources.get(kind)
-    if found:
-        return found
-    if kind.group in discovery.stale:
+    resource = discovery.resources.get(kind)
+    if resource:
+        return resource
+    if kind.group in discovery.stale_groups:
         raise Unavailable(f"{kind}: the API server of group {kind.group} does not answer: see its APIService")
     raise KindNotServed(
         f"{kind}: the cluster does not serve this kind: is its CustomResourceDefinition installed?", status=404
     )
 
 
-def merged(parts: Iterable[Discovery]) -> Discovery:
+def merge_discoveries(parts: Iterable[Discovery]) -> Discovery:
     """One answer of several, the first to name a kind wins."""
-    known = list(parts)
-    resources = _preferred(resource for part in known for resource in part.resources.values())
-    return Discovery(resources, frozenset().union(*(part.stale for part in known)))
+    discoveries = list(parts)
+    resources = _preferred_resources(resource for part in discoveries for resource in part.resources.values())
+    return Discovery(resources, frozenset().union(*(part.stale_groups for part in discoveries)))
 
 
-def aggregated(document: Document) -> Discovery:
+def parse_aggregated(document: Document) -> Discovery:
     """From an `APIGroupDiscoveryList` (apidiscovery.k8s.io/v2)."""
     groups: list[Document] = document.get("items") or []
     stale = frozenset(
@@ -104,7 +105,7 @@ def aggregated(document: Document) -> Discovery:
         for group in groups
         if any(version.get("freshness") == "Stale" for version in group.get("versions") or [])
     )
-    return Discovery(_preferred(_aggregated_resources(groups)), stale)
+    return Discovery(_preferred_resources(_aggregated_resources(groups)), stale)
 
 
 def _group_name(group: Document) -> str:
@@ -128,16 +129,18 @@ def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
                     )
 
 
-def _preferred(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
+def _preferred_resources(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
     """Per kind the first, which is the one of the version that the server prefers, with the versions of the others."""
-    table: dict[GroupKind, list[Resource]] = {}
+    resources_by_kind: dict[GroupKind, list[Resource]] = {}
     for resource in resources:
-        table.setdefault(resource.group_kind, []).append(resource)
-    return {kind: _in_one(found) for kind, found in table.items()}
+        resources_by_kind.setdefault(resource.group_kind, []).append(resource)
+    return {kind: _merge_versions(served_versions) for kind, served_versions in resources_by_kind.items()}
 
 
-def _in_one(found: list[Resource]) -> Resource:
-    preferred, *_ = found
-    versions = dict.fromkeys(version for one in found for version in (one.version, *one.others))
+def _merge_versions(resources: list[Resource]) -> Resource:
+    preferred, *_ = resources
+    versions = dict.fromkeys(
+        version for resource in resources for version in (resource.version, *resource.other_versions)
+    )
     del versions[preferred.version]
-    return replace(preferred, others=tuple(versions)) if versions else preferred
+    return replace(preferred, other_versions=tuple(versions)) if versions else preferred

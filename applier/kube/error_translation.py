@@ -30,8 +30,8 @@ from applier.errors import (
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE
 
-_FIELD_CONFLICT, _TERMINATING = "FieldManagerConflict", "NamespaceTerminating"
-_AUTHORS_FAULT = re.compile(
+_FIELD_CONFLICT, _NAMESPACE_TERMINATING = "FieldManagerConflict", "NamespaceTerminating"
+_INVALID_BODY = re.compile(
     r"failed to (?:create typed (?:patch|live) object \([^)]*\)"
     r"|convert new object \([^)]*\) to proper version: unable to convert unstructured object to [^:]*)"
     r": (?P<fault>.*)",
@@ -42,17 +42,17 @@ _AUTHORS_FAULT = re.compile(
 _TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
 """How etcd (1.5 MiB of an object, managed fields included) and the way to it (2 MiB) word what will never fit; the server passes it on as 500."""
 
-_FIXED = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
+_IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
 """How the validations of Kubernetes' kinds word a field that stays as it was created; there is no reason code for it.
 """
 
-_RBAC = re.compile(
+_RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*"| at the cluster scope)?'
 )
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
 _NO_NAMESPACE = re.compile(r'namespaces "([\w.-]+)" not found')
-_TYPED = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
-_HARMLESS = (
+_TYPE_ERROR = re.compile(r"(?:^|\s)(\.[^\s:]+: (?:expected [a-z]+|field not declared in schema|duplicate entries))")
+_SAFE_PHRASES = (
     _TOO_LARGE,
     re.compile(r"illegal base64 data at input byte \d+"),
     re.compile(r"field is immutable(?: when `immutable` is set)?"),
@@ -60,7 +60,7 @@ _HARMLESS = (
     re.compile(r'admission webhook "[^"]*" (?:denied the request|does not support dry run)'),
     re.compile(r'failed calling webhook "[^"]*"'),
     re.compile(r"exceeded quota: [\w.-]+"),
-    _RBAC,
+    _RBAC_REFUSAL,
     re.compile(r"the (\w+) in the precondition \([\w-]*\) does not match the \1 in record \([\w-]*\)"),
     re.compile(r"Precondition failed: (\w+) in precondition: [\w-]+, \1 in object meta: [\w-]*"),
     re.compile(r"the object has been modified"),
@@ -74,9 +74,9 @@ def translate(
     status: int,
     body: bytes,
     *,
-    about: str,
-    write: bool,
-    secret: bool = False,
+    description: str,
+    is_write: bool,
+    is_secret: bool = False,
     retry_after: float | None = None,
 ) -> ClusterError:
     """The error for an answer of `status` 4xx or 5xx with this `body` (a `Status` object, or text of something in
@@ -87,81 +87,89 @@ def translate(
     """
     document = _status_object(body)
     reason = str(document.get("reason") or "") if document else ""
-    causes = _causes(document, secret=secret)
-    kind = _classify(status, document, write=write)
-    told = _reduced(document, causes, reason or kind.__name__) if secret else _told(document, body, status)
-    text = "; ".join(filter(None, (f"{about}: {told}", _advice(kind, _message(document)))))
-    if kind is Unavailable:
+    causes = _causes(document, is_secret=is_secret)
+    error_class = _classify(status, document, is_write=is_write)
+    refusal_text = (
+        _describe_secret_refusal(document, causes, reason or error_class.__name__)
+        if is_secret
+        else _describe_refusal(document, body, status)
+    )
+    text = "; ".join(filter(None, (f"{description}: {refusal_text}", _advice(error_class, _message(document)))))
+    if error_class is Unavailable:
         return Unavailable(text, status=status, reason=reason, retry_after=retry_after)
-    return kind(text, status=status, reason=reason, causes=causes)
+    return error_class(text, status=status, reason=reason, causes=causes)
 
 
-def _advice(kind: type[ClusterError], message: str) -> str:
+def _advice(error_class: type[ClusterError], message: str) -> str:
     """What to do about it, where the server does not say; empty where it does."""
-    if kind is Denied and (refused := _RBAC.search(message)):
-        return _grant(refused["user"])
-    if missing := _NO_NAMESPACE.search(message):
-        return f"write Namespace {missing[1]} into Git, where it comes before all that is in it, or make it by hand"
-    if kind is NamespaceTerminating and (going := re.search(r"in namespace (\S+) because", message)):
-        return f"what keeps it: `kubectl describe namespace {going[1]}`"
+    if error_class is Denied and (rbac_refusal := _RBAC_REFUSAL.search(message)):
+        return _grant_advice(rbac_refusal["user"])
+    if missing_namespace := _NO_NAMESPACE.search(message):
+        return f"write Namespace {missing_namespace[1]} into Git, where it comes before all that is in it, or make it by hand"
+    if error_class is NamespaceTerminating and (
+        terminating_namespace := re.search(r"in namespace (\S+) because", message)
+    ):
+        return f"what keeps it: `kubectl describe namespace {terminating_namespace[1]}`"
     if _WEBHOOK_SILENT.search(message):
         return "repair what it calls, or delete its configuration: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
     return ""
 
 
-def _grant(user: str) -> str:
+def _grant_advice(user: str) -> str:
     """How whom RBAC has refused gets the right: our own service account has all ClusterRoles with a label."""
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
-        gathered = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
-        return f"{gathered}; `levelgate generate clusterrole` makes those of definitions"
+        advice = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
+        return f"{advice}; `levelgate generate clusterrole` makes those of definitions"
     return f"bind a role that allows it to {user}; `levelgate generate clusterrole` tells what definitions need"
 
 
-def _classify(status: int, document: Mapping[str, Any] | None, *, write: bool) -> type[ClusterError]:
+def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool) -> type[ClusterError]:
     match status:
         case 404:
-            return _absent(document)
+            return _classify_not_found(document)
         case 409:
             return FieldConflict if _has_cause(document, _FIELD_CONFLICT) else StaleWrite
         case 422:
-            return StaleWrite if _only_wrong_uid(document) else Immutable if _only_fixed(document) else Invalid
+            return (
+                StaleWrite if _is_wrong_uid_only(document) else Immutable if _is_immutable_only(document) else Invalid
+            )
         case 400 | 405 | 406 | 413 | 415:
             return Invalid
         case 401:
             return Denied
         case 403:
-            return NamespaceTerminating if _has_cause(document, _TERMINATING) else Denied
+            return NamespaceTerminating if _has_cause(document, _NAMESPACE_TERMINATING) else Denied
         case 429 | 503:
             return Unavailable
         case _ if status >= 500:
-            return _server_fault(_message(document), write=write)
+            return _classify_server_fault(_message(document), is_write=is_write)
         case _:
             return ClusterError
 
 
-def _absent(document: Mapping[str, Any] | None) -> type[ClusterError]:
+def _classify_not_found(document: Mapping[str, Any] | None) -> type[ClusterError]:
     """An unknown path is answered in plain text or by a Status that names no object; a missing object or namespace by
     its name.
     """
     return NotFound if document and _details(document).get("name") else KindNotServed
 
 
-def _only_wrong_uid(document: Mapping[str, Any] | None) -> bool:
+def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:
     fields = {cause.get("field") for cause in _details(document).get("causes") or []}
     return fields == {"metadata.uid"}
 
 
-def _only_fixed(document: Mapping[str, Any] | None) -> bool:
+def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
     """Whether nothing but fields that cannot change stands in the way; then the object would do if it were new."""
     causes = _details(document).get("causes") or []
-    return bool(causes) and all(_FIXED.search(cause.get("message") or "") for cause in causes)
+    return bool(causes) and all(_IMMUTABLE_FIELD.search(cause.get("message") or "") for cause in causes)
 
 
-def _server_fault(message: str, *, write: bool) -> type[ClusterError]:
-    if _AUTHORS_FAULT.search(message) or _TOO_LARGE.search(message):
+def _classify_server_fault(message: str, *, is_write: bool) -> type[ClusterError]:
+    if _INVALID_BODY.search(message) or _TOO_LARGE.search(message):
         return Invalid
     # Admission comes before storage: nothing was written when a webhook did not answer.
-    if not write or _WEBHOOK_SILENT.search(message):
+    if not is_write or _WEBHOOK_SILENT.search(message):
         return Unavailable
     return UnknownOutcome
 
@@ -186,44 +194,48 @@ def _has_cause(document: Mapping[str, Any] | None, reason: str) -> bool:
     return any(cause.get("reason") == reason for cause in _details(document).get("causes") or [])
 
 
-def _causes(document: Mapping[str, Any] | None, *, secret: bool) -> tuple[StatusCause, ...]:
+def _causes(document: Mapping[str, Any] | None, *, is_secret: bool) -> tuple[StatusCause, ...]:
     return tuple(
         StatusCause(
             reason=cause.get("reason") or "",
             field=cause.get("field") or "",
-            message=_harmless(cause.get("message") or "") if secret else cause.get("message") or "",
+            message=_safe_phrases(cause.get("message") or "") if is_secret else cause.get("message") or "",
         )
         for cause in _details(document).get("causes") or []
     )
 
 
-def _told(document: Mapping[str, Any] | None, body: bytes, status: int) -> str:
+def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: int) -> str:
     if document is None:
-        return _plain(body, status)
+        return _describe_plain_text(body, status)
     message = _message(document)
-    fault = _AUTHORS_FAULT.search(message)
-    return _once(fault["fault"]) if fault else message or f"status {status}"
+    fault = _INVALID_BODY.search(message)
+    return _unique_lines(fault["fault"]) if fault else message or f"status {status}"
 
 
-def _plain(body: bytes, status: int) -> str:
+def _describe_plain_text(body: bytes, status: int) -> str:
     """An answer that is no Status comes from the mux or from a proxy; a short first line of text is worth quoting."""
     line = body[:200].decode(errors="replace").strip().partition("\n")[0]
     return f"status {status}" if not line or line.startswith(("<", "{")) else f"status {status}: {line}"
 
 
-def _reduced(document: Mapping[str, Any] | None, causes: tuple[StatusCause, ...], word: str) -> str:
+def _describe_secret_refusal(document: Mapping[str, Any] | None, causes: tuple[StatusCause, ...], reason: str) -> str:
     """What may be said of a refusal about a Secret: the reason, field paths, harmless phrases."""
     fields = dict.fromkeys(cause.field for cause in causes if cause.field)
-    return ": ".join(part for part in (word, ", ".join(fields), _harmless(_message(document))) if part)
+    return ": ".join(part for part in (reason, ", ".join(fields), _safe_phrases(_message(document))) if part)
 
 
-def _harmless(message: str) -> str:
-    found = [(hit.start(), hit.group(1)) for hit in _TYPED.finditer(message)]
-    found += [(hit.start(), hit.group()) for pattern in _HARMLESS for hit in pattern.finditer(message)]
-    return "; ".join(dict.fromkeys(text for _, text in sorted(found)))
+def _safe_phrases(message: str) -> str:
+    phrases = [(occurrence.start(), occurrence.group(1)) for occurrence in _TYPE_ERROR.finditer(message)]
+    phrases += [
+        (occurrence.start(), occurrence.group())
+        for pattern in _SAFE_PHRASES
+        for occurrence in pattern.finditer(message)
+    ]
+    return "; ".join(dict.fromkeys(text for _, text in sorted(phrases)))
 
 
-def _once(fault: str) -> str:
+def _unique_lines(fault: str) -> str:
     """The server repeats a fault per version that it tried; one line each is enough."""
     lines = dict.fromkeys(line.strip() for line in fault.splitlines() if line.strip() and line.strip() != "errors:")
     return "; ".join(lines)

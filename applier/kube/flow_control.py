@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from renderer.frozen import dataclass
 
-SLOW = 1.0
+SLOW_AFTER_SECONDS = 1.0
 """Seconds after which a request that is not answered, while others are, gives its slot away."""
 
 
@@ -17,33 +17,33 @@ class ServerLoad:
     that are waited for, and `refused_since` the second of the event loop since which all were refused while there were any.
     """
 
-    most: int
+    max_requests: int
     answers: int = 0
     refusals: int = 0
-    asking: int = 0
+    waiting_requests: int = 0
     refused_since: float | None = None
 
-    def served(self) -> None:
+    def record_success(self) -> None:
         self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None
 
-    def refused(self) -> int:
+    def record_refusal(self) -> int:
         """One more. How often by now as many as there are slots were refused, one after the other."""
         self.refusals += 1
         if self.refused_since is None:
             self.refused_since = asyncio.get_running_loop().time()
-        return self.refusals // (self.most + 1)
+        return self.refusals // (self.max_requests + 1)
 
     @property
-    def silence(self) -> float:
+    def refused_seconds(self) -> float:
         """Seconds for which nobody has been served who asked."""
         return 0.0 if self.refused_since is None else asyncio.get_running_loop().time() - self.refused_since
 
-    def begun(self) -> None:
-        self.asking += 1
+    def begin_request(self) -> None:
+        self.waiting_requests += 1
 
-    def ended(self) -> None:
-        self.asking -= 1
-        if not self.asking:
+    def end_request(self) -> None:
+        self.waiting_requests -= 1
+        if not self.waiting_requests:
             self.refused_since = None
 
 
@@ -53,9 +53,9 @@ class RequestSlots:
     `_taken` are the slots that are not lent to others, by age: one timer, for the oldest, does for all.
     """
 
-    def __init__(self, most: int, load: ServerLoad) -> None:
-        self.free, self.load = asyncio.Semaphore(most), load
-        self.lendable = 3 * most
+    def __init__(self, max_requests: int, load: ServerLoad) -> None:
+        self.free, self.load = asyncio.Semaphore(max_requests), load
+        self.lendable = 3 * max_requests
         self._taken: dict[Slot, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -63,11 +63,11 @@ class RequestSlots:
         """One, to be ended by who has taken it."""
         await self.free.acquire()
         slot = Slot(self)
-        self._look_after(slot)
-        self._wait()
+        self._track(slot)
+        self._schedule_check()
         return slot
 
-    def end(self, slot: Slot) -> None:
+    def release(self, slot: Slot) -> None:
         if slot not in self._taken:
             self.lendable += 1
             return
@@ -77,25 +77,27 @@ class RequestSlots:
             self._timer.cancel()
             self._timer = None
 
-    def _look_after(self, slot: Slot) -> None:
-        slot.since, slot.answers = asyncio.get_running_loop().time(), self.load.answers
+    def _track(self, slot: Slot) -> None:
+        slot.taken_at, slot.answers = asyncio.get_running_loop().time(), self.load.answers
         self._taken[slot] = None
 
-    def _wait(self) -> None:
+    def _schedule_check(self) -> None:
         if self._timer is None and self._taken:
             oldest = next(iter(self._taken))
-            self._timer = asyncio.get_running_loop().call_at(oldest.since + SLOW, self._look)
+            self._timer = asyncio.get_running_loop().call_at(
+                oldest.taken_at + SLOW_AFTER_SECONDS, self._lend_slow_slots
+            )
 
-    def _look(self) -> None:
+    def _lend_slow_slots(self) -> None:
         now, self._timer = asyncio.get_running_loop().time(), None
-        for slot in list(takewhile(lambda slot: slot.since + SLOW <= now, self._taken)):
+        for slot in list(takewhile(lambda slot: slot.taken_at + SLOW_AFTER_SECONDS <= now, self._taken)):
             del self._taken[slot]
             if slot.answers == self.load.answers or not self.lendable:
-                self._look_after(slot)
+                self._track(slot)
             else:
                 self.lendable -= 1
                 self.free.release()
-        self._wait()
+        self._schedule_check()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,8 +105,8 @@ class Slot:
     """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
 
     slots: RequestSlots
-    since: float = 0.0
+    taken_at: float = 0.0
     answers: int = 0
 
-    def end(self) -> None:
-        self.slots.end(self)
+    def release(self) -> None:
+        self.slots.release(self)

@@ -17,12 +17,14 @@ import aiohttp
 from yarl import URL
 
 from applier.kube.kubeconfig import Endpoint, KubeconfigSource
-from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Streamed
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, StreamedAnswer
 
-CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS = 5.0, 30.0, 300.0
+CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, TOTAL_TIMEOUT_SECONDS = 5.0, 30.0, 300.0
 
-_OF_READS = aiohttp.ClientTimeout(TOTAL_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
-_OF_WRITES = aiohttp.ClientTimeout(READ_SECONDS, sock_connect=CONNECT_SECONDS)
+_READ_TIMEOUT = aiohttp.ClientTimeout(
+    TOTAL_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
+)
+_WRITE_TIMEOUT = aiohttp.ClientTimeout(READ_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS)
 """The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would."""
 
 
@@ -32,7 +34,7 @@ class HttpTransport:
     def __init__(self, source: KubeconfigSource, endpoint: Endpoint) -> None:
         self._source = source
         self._retired: list[aiohttp.ClientSession] = []
-        self._renewing = asyncio.Lock()
+        self._renewal_lock = asyncio.Lock()
         self._epoch = 0
         self._use(endpoint)
 
@@ -43,7 +45,7 @@ class HttpTransport:
 
     def _use(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._session = _session(endpoint)
+        self._create_session = _create_session(endpoint)
         configuration = endpoint.configuration
         options = {"proxy": configuration.proxy, "server_hostname": configuration.tls_server_name}
         self._options = {name: value for name, value in options.items() if value}
@@ -66,44 +68,44 @@ class HttpTransport:
         """
         epoch = self._epoch
         try:
-            answer = await self._once(method, path, headers=headers, body=body)
+            answer = await self._send_once(method, path, headers=headers, body=body)
         except NotSentError as error:
-            if not error.final:
+            if not error.is_final:
                 raise
         else:
             if answer.status != 401:
                 return answer
         await self._renew(epoch)
-        return await self._once(method, path, headers=headers, body=body)
+        return await self._send_once(method, path, headers=headers, body=body)
 
-    async def _once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
-        timeout = _OF_READS if method == "GET" else _OF_WRITES
+    async def _send_once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
+        timeout = _READ_TIMEOUT if method == "GET" else _WRITE_TIMEOUT
         try:
             async with await self._request(method, path, headers, data=body, timeout=timeout) as response:
                 try:
                     return HttpAnswer(response.status, response.headers, await response.read())
                 finally:
-                    cut(response)
+                    abort_connection(response)
         except (aiohttp.ClientError, OSError) as error:
-            raise _failure(error, READ_SECONDS) from None
+            raise _translate_failure(error, READ_TIMEOUT_SECONDS) from None
 
     @asynccontextmanager
-    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
+    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:
         """One GET whose answer goes on; a 401 renews the credentials for the next one."""
         epoch = self._epoch
-        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence)
         try:
             async with await self._request("GET", path, headers, timeout=timeout) as response:
                 try:
-                    refuses = response.status >= 400
-                    body = await response.read() if refuses else b""
+                    is_refusal = response.status >= 400
+                    body = await response.read() if is_refusal else b""
                     if response.status == 401:
                         await self._renew(epoch)
-                    yield Streamed(response.status, response.headers, body, response.content.iter_any())
+                    yield StreamedAnswer(response.status, response.headers, body, response.content.iter_any())
                 finally:
-                    cut(response)
+                    abort_connection(response)
         except (aiohttp.ClientError, OSError) as error:
-            raise _failure(error, silence) from None
+            raise _translate_failure(error, silence) from None
 
     async def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
@@ -111,9 +113,11 @@ class HttpTransport:
         """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
-        own = {} if "Impersonate-User" in headers else self._endpoint.headers
-        merged = {**headers, **own, **await self._authorization()}
-        return self._session.request(method, url, headers=merged, allow_redirects=False, **self._options, **options)
+        endpoint_headers = {} if "Impersonate-User" in headers else self._endpoint.headers
+        all_headers = {**headers, **endpoint_headers, **await self._authorization()}
+        return self._create_session.request(
+            method, url, headers=all_headers, allow_redirects=False, **self._options, **options
+        )
 
     async def _authorization(self) -> dict[str, str]:
         # Asks the configuration each time: in a pod it reads the token file again once a minute.
@@ -122,19 +126,19 @@ class HttpTransport:
 
     async def _renew(self, epoch: int) -> None:
         """Read the configuration again, once for all requests that were refused with the same credentials."""
-        async with self._renewing:
+        async with self._renewal_lock:
             if self._epoch != epoch:
                 return
-            self._retired.append(self._session)  # other requests may still be using it
+            self._retired.append(self._create_session)  # other requests may still be using it
             self._use(await self._source.load())
             self._epoch += 1
 
     async def close(self) -> None:
-        for session in (*self._retired, self._session):
+        for session in (*self._retired, self._create_session):
             await session.close()
 
 
-def cut(response: aiohttp.ClientResponse) -> None:
+def abort_connection(response: aiohttp.ClientResponse) -> None:
     """End an answer that is not read to its end, such as a watch, with its connection: a farewell over TLS waits for the server, and asyncio
     leaves the socket open where the loop ends first.
     """
@@ -142,7 +146,7 @@ def cut(response: aiohttp.ClientResponse) -> None:
         response.connection.transport.abort()
 
 
-def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
+def _create_session(endpoint: Endpoint) -> aiohttp.ClientSession:
     endpoint.configuration.client_session_kwargs = {
         "trust_env": False,
         "cookie_jar": aiohttp.DummyCookieJar(),
@@ -152,25 +156,25 @@ def _session(endpoint: Endpoint) -> aiohttp.ClientSession:
     return session
 
 
-def _failure(error: Exception, silence: float) -> NotSentError | BrokenError:
+def _translate_failure(error: Exception, silence: float) -> NotSentError | BrokenError:
     """What went wrong until the body was read; `silence`: so many seconds without a byte are too long."""
     match error:
         case aiohttp.ClientSSLError():
-            return NotSentError(_words(error), final=True)
+            return NotSentError(_error_text(error), is_final=True)
         case aiohttp.ConnectionTimeoutError():
-            return NotSentError(f"no connection within {CONNECT_SECONDS:g} s")
+            return NotSentError(f"no connection within {CONNECT_TIMEOUT_SECONDS:g} s")
         case aiohttp.ClientConnectorError():
-            return NotSentError(f"{error.host}:{error.port}: {_reason(error.os_error)}")
+            return NotSentError(f"{error.host}:{error.port}: {_describe_os_error(error.os_error)}")
         case TimeoutError():
             return BrokenError(f"no answer within {silence:g} s", seconds=silence)
         case _:
-            return BrokenError(_words(error))
+            return BrokenError(_error_text(error))
 
 
-def _reason(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     """`Connection refused`; names that are not found have numbers of their own."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -43,31 +43,33 @@ class KubeconfigSource(Protocol):
         """Read everything anew. Raises ConfigurationError."""
 
 
-def choose(kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ) -> KubeconfigSource:
+def choose_source(
+    kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ
+) -> KubeconfigSource:
     """The source that kubectl would take. Raises ConfigurationError, naming what was looked at, if there is none."""
-    candidates = _candidates(kubeconfig, environ)
-    present = tuple(path for path in candidates if path.is_file())
-    if present:
-        return Kubeconfig(present, context)
+    candidates = _candidate_paths(kubeconfig, environ)
+    existing = tuple(path for path in candidates if path.is_file())
+    if existing:
+        return Kubeconfig(existing, context)
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return InCluster()
-    raise ConfigurationError(_nothing(candidates, context=context, explicit=kubeconfig is not None))
+    raise ConfigurationError(_describe_missing(candidates, context=context, is_explicit=kubeconfig is not None))
 
 
-def _candidates(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
+def _candidate_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
     if kubeconfig is not None:
         return [Path(kubeconfig).expanduser()]
-    listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return listed or [Path("~/.kube/config").expanduser()]
+    environment_paths = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return environment_paths or [Path("~/.kube/config").expanduser()]
 
 
-def _nothing(candidates: Iterable[Path], *, context: str | None, explicit: bool) -> str:
+def _describe_missing(candidates: Iterable[Path], *, context: str | None, is_explicit: bool) -> str:
     files = ", ".join(map(str, candidates))
-    if explicit:
+    if is_explicit:
         return f"kubeconfig {files} does not exist: give the path of an existing file"
-    wanted = f"context {context!r}" if context else "a cluster"
+    subject = f"context {context!r}" if context else "a cluster"
     return (
-        f"no configuration for {wanted}: {files} does not exist, and this is not a pod "
+        f"no configuration for {subject}: {files} does not exist, and this is not a pod "
         "(KUBERNETES_SERVICE_HOST is not set): give --kubeconfig, set KUBECONFIG, or try it with --sandbox"
     )
 
@@ -77,7 +79,7 @@ class InCluster:
     """The service account of the pod that this runs in."""
 
     async def load(self) -> Endpoint:
-        package.prepare()
+        package.allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
 
@@ -90,7 +92,7 @@ class InCluster:
                 "mount its token (automountServiceAccountToken), or give --kubeconfig"
             ) from None
         configuration.proxy = proxy_of(configuration.host)
-        return Endpoint(IN_CLUSTER, configuration, _client(IN_CLUSTER, configuration))
+        return Endpoint(IN_CLUSTER, configuration, _create_client(IN_CLUSTER, configuration))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +110,50 @@ class Kubeconfig:
         except ConfigurationError:
             raise
         except Exception as error:  # the loader lets errors of YAML, files and plugins through
-            raise ConfigurationError(f"{self._files} cannot be used: {_harmless(error)}") from None
+            raise ConfigurationError(f"{self._files} cannot be used: {_redact_error(error)}") from None
 
     async def _load(self) -> Endpoint:
-        package.prepare()
+        package.allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger, _cleanup_temp_files
 
         merger = KubeConfigMerger(os.pathsep.join(map(str, self.paths)))
         documents: list[dict[str, Any]] = list(merger.config_files.values())
-        name = self._chosen(documents)
+        name = self._context_name(documents)
         configuration = Configuration()
         loader = KubeConfigLoader(merger.config, active_context=name, config_base_path=None)
         try:
             await loader.load_and_set(configuration)
-            client = _client(name, configuration)
+            client = _create_client(name, configuration)
         finally:  # without an await since they were made, so they are this call's alone
             _cleanup_temp_files()
-        user = _user(documents, name)
+        user = _find_user(documents, name)
         _check_plugin(user, configuration=configuration, context=name)
         configuration.proxy = configuration.proxy or proxy_of(configuration.host)
-        namespace = _entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
-        return Endpoint(name, configuration, client, _impersonation(user), namespace)
+        namespace = _find_entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
+        return Endpoint(name, configuration, client, _impersonation_headers(user), namespace)
 
     @property
     def _files(self) -> str:
         return "kubeconfig " + ", ".join(map(str, self.paths))
 
-    def _chosen(self, documents: list[dict[str, Any]]) -> str:
+    def _context_name(self, documents: list[dict[str, Any]]) -> str:
         # The package's merger takes the last current-context; kubectl takes the first.
         name = self.context or next((d["current-context"] for d in documents if d.get("current-context")), None)
-        known = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
-        choice = f"choose one with --context; there are: {', '.join(known)}" if known else "it has no contexts"
+        context_names = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
+        advice = (
+            f"choose one with --context; there are: {', '.join(context_names)}"
+            if context_names
+            else "it has no contexts"
+        )
         if not name:
-            raise ConfigurationError(f"{self._files} sets no current-context: {choice}")
-        if name not in known:
-            raise ConfigurationError(f"{self._files} has no context {name!r}: {choice}")
+            raise ConfigurationError(f"{self._files} sets no current-context: {advice}")
+        if name not in context_names:
+            raise ConfigurationError(f"{self._files} has no context {name!r}: {advice}")
         return str(name)
 
 
-def _client(context: str, configuration: Any) -> Any:
+def _create_client(context: str, configuration: Any) -> Any:
     """Reads the files with certificates and keys. Raises ConfigurationError."""
     from kubernetes.aio.client.rest import RESTClientObject
 
@@ -158,13 +164,13 @@ def _client(context: str, configuration: Any) -> Any:
         raise ConfigurationError(f"context {context}: its certificates cannot be used: {error}") from None
 
 
-def _user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
+def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
     """The user's entry of a context; empty if there is none."""
-    name = _entry(documents, "contexts", context).get("context", {}).get("user")
-    return _entry(documents, "users", name).get("user") or {}
+    name = _find_entry(documents, "contexts", context).get("context", {}).get("user")
+    return _find_entry(documents, "users", name).get("user") or {}
 
 
-def _entry(documents: list[dict[str, Any]], section: str, name: Any) -> Mapping[str, Any]:
+def _find_entry(documents: list[dict[str, Any]], section: str, name: Any) -> Mapping[str, Any]:
     entries = (entry for document in documents for entry in document.get(section) or [])
     return next((entry for entry in entries if entry.get("name") == name), {})
 
@@ -180,7 +186,7 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
         )
 
 
-def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
+def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
     """`as` of a kubeconfig user, which the package leaves out: without it requests would be sent with more rights
     than asked for.
     """
@@ -192,7 +198,7 @@ def _impersonation(user: Mapping[str, Any]) -> Mapping[str, str]:
     return {name: str(value) for name, value in headers.items() if value}
 
 
-def _harmless(error: Exception) -> str:
+def _redact_error(error: Exception) -> str:
     """An error of the loader without the entries that it quotes (they hold tokens)."""
     text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

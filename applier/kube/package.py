@@ -10,7 +10,7 @@ from typing import Any
 _CLIENT = "kubernetes.aio.client"
 
 
-def prepare() -> None:
+def allow_partial_import() -> None:
     """Let parts of `kubernetes.aio` be imported by themselves.
 
     The package's own first lines import its second client, for threads, with all that this needs (requests, oauthlib, websocket), and then some:

@@ -15,9 +15,9 @@ from renderer.frozen import dataclass
 class NotSentError(Exception):
     """No connection, so no request. `final`: trying again cannot help (the server's certificate is not trusted)."""
 
-    def __init__(self, message: str, *, final: bool = False) -> None:
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
-        self.final = final
+        self.is_final = is_final
 
 
 class BrokenError(Exception):
@@ -37,7 +37,7 @@ class HttpAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class StreamedAnswer:
     """An answer that goes on: `parts` of its body as they come, lines cut anywhere. One that refuses has its whole `body` instead."""
 
     status: int
@@ -62,7 +62,9 @@ class Transport(Protocol):
     ) -> HttpAnswer:
         """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
 
-    def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AbstractAsyncContextManager[Streamed]:
+    def stream(
+        self, path: str, *, headers: Mapping[str, str], silence: float
+    ) -> AbstractAsyncContextManager[StreamedAnswer]:
         """One GET. Raises as `send`; reading raises BrokenError, also after so many seconds of `silence`."""
 
     async def close(self) -> None:

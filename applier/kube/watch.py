@@ -16,40 +16,44 @@ from applier.errors import Unavailable
 from applier.kube.client import ApiRequest, Client
 from applier.kube.error_translation import translate
 
-SILENCE: Final = 150.0
+WATCH_SILENCE_SECONDS: Final = 150.0
 """Seconds without a word, bookmarks included, after which a watch counts as dead; servers send a bookmark about once a minute."""
 
-SHORTEST, LONGEST = 240, 480
+MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 240, 480
 """Seconds after which the server is asked to end a watch, so that it is not kept by a server that others have left."""
 
 
-async def changes(
-    client: Client, call_from: Callable[[str, int], ApiRequest], since: str, *, rng: Callable[[], float]
+async def follow_changes(
+    client: Client, make_request: Callable[[str, int], ApiRequest], resource_version: str, *, rng: Callable[[], float]
 ) -> AsyncGenerator[WatchEvent, None]:
     """What happens after version `since`; `call_from` makes the request for a version and a number of seconds. Raises ClusterError."""
     while True:
-        call = call_from(since, round(SHORTEST + (LONGEST - SHORTEST) * rng()))
-        heard = False
-        async with client.lines(call, silence=SILENCE) as lines:
+        call = make_request(
+            resource_version, round(MIN_WATCH_SECONDS + (MAX_WATCH_SECONDS - MIN_WATCH_SECONDS) * rng())
+        )
+        has_events = False
+        async with client.stream_lines(call, silence=WATCH_SILENCE_SECONDS) as lines:
             async for line in lines:
-                event, heard = _event(call, line), True
+                event, has_events = _parse_event(call, line), True
                 obj = event["object"]
-                since = obj["metadata"]["resourceVersion"]
+                resource_version = obj["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     yield WatchEvent(obj, deleted=event["type"] == "DELETED")
-        if not heard:
-            raise Unavailable(f"{call.about}: it ended without a word")
+        if not has_events:
+            raise Unavailable(f"{call.description}: it ended without a word")
 
 
-def _event(call: ApiRequest, line: bytes) -> dict[str, Any]:
+def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
     try:
         event = orjson.loads(line)
         if event["type"] == "ERROR":
             status = event["object"]
             code = int(status.get("code") or 500)
-            raise translate(code, orjson.dumps(status), about=call.about, write=False, secret=call.secret)
+            raise translate(
+                code, orjson.dumps(status), description=call.description, is_write=False, is_secret=call.is_secret
+            )
         event["object"]["metadata"]["resourceVersion"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise Unavailable(f"{call.about}: this is no event: {error}") from None
-    found: dict[str, Any] = event
-    return found
+        raise Unavailable(f"{call.description}: this is no event: {error}") from None
+    parsed_event: dict[str, Any] = event
+    return parsed_event

@@ -10,17 +10,17 @@ from dataclasses import field
 from typing import NamedTuple
 
 from applier.applyset import member
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from applier.plan.plan_cache import PlanCache, SetPlanInputs
-from applier.state.managed_fields import Lost, ownership, owns
+from applier.state.managed_fields import LostField, compare_ownership, is_fully_owned
 from applier.state.observed import annotation
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
-Verdict = tuple[NodeAction, tuple[Lost, ...]]
+Verdict = tuple[NodeAction, tuple[LostField, ...]]
 """What it takes, and which fields are to be healed."""
 
 _BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
@@ -82,7 +82,7 @@ class ComparisonCache:
     def written(self, rendered: RenderedApplySet, plan: NodePlan, stored: Object) -> None:
         """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
         assert plan.node.key is not None
-        compared = _Compared(plan.node, plan.deps, _version(stored), (NodeAction.NONE, ()))
+        compared = _Compared(plan.node, plan.dependencies, _version(stored), (NodeAction.NONE, ()))
         self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
 
 
@@ -93,9 +93,9 @@ def _version(live: Object) -> tuple[str, str, str, int]:
 
 
 def _verdict(rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
-    intent = member.body(rendered, node, deps=deps, live=None, parent_uid="", revision="")
-    if not owns(live, intent, CONTENT):
-        found = ownership(live, intent, CONTENT)
+    intent = member.member_body(rendered, node, dependencies=deps, live=None, parent_uid="", commit="")
+    if not is_fully_owned(live, intent, CONTENT_MANAGER):
+        found = compare_ownership(live, intent, CONTENT_MANAGER)
         if found is None or found.lost:
             return NodeAction.HEAL, found.lost if found else ()
     recorded = [annotation(live, name) for name in _BOOKKEEPING]

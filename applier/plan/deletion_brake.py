@@ -7,27 +7,37 @@ from applier.plan.model import DeletionBrake, Plan
 from applier.state.observed import Observed
 
 
-def brake(decided: Plan, observed: Observed, source: str, most: DeletionBrake, commit: str) -> str:
+def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
     """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not. `commit` is the one to
     be approved, empty where its id is not known yet.
 
     Counted are members of the source's set and of instances that go with it, against all live members, also those that stay until something is
     written, a window opens or a person lets them go: else they would go later, a few at a time. One instance alone is exempt.
     """
-    sets = {one.rendered.parent: one for one in decided.sets}
-    own = next(one for one in decided.sets if one.rendered.is_source and one.rendered.source == source)
-    first = [orphan.member.key for orphan in own.orphans if orphan.is_to_go]
-    if len(first) == 1 and first[0] in sets:
+    sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
+    source_plan = next(
+        set_plan for set_plan in plan.sets if set_plan.rendered.is_source and set_plan.rendered.source == source
+    )
+    direct_deletions = [
+        candidate.member.key for candidate in source_plan.prune_candidates if candidate.is_eventually_deleted
+    ]
+    if len(direct_deletions) == 1 and direct_deletions[0] in sets:
         return ""
-    leaving, pending = set(first), list(first)
+    deleted_keys, pending = set(direct_deletions), list(direct_deletions)
     while pending:
-        if one := sets.get(pending.pop()):
-            below = {orphan.member.key for orphan in one.orphans if orphan.is_to_go} - leaving
-            leaving |= below
-            pending += below
-    mine = [one.rendered.id for one in decided.sets if one.rendered.source == source or one.rendered.parent in leaving]
-    live = sum(len(observed.members.get(set_id, ())) for set_id in mine)
-    if len(leaving) <= most.deletions or len(leaving) * 100 <= live * most.percent:
+        if set_plan := sets.get(pending.pop()):
+            nested_deletions = {
+                candidate.member.key for candidate in set_plan.prune_candidates if candidate.is_eventually_deleted
+            } - deleted_keys
+            deleted_keys |= nested_deletions
+            pending += nested_deletions
+    source_set_ids = [
+        set_plan.rendered.id
+        for set_plan in plan.sets
+        if set_plan.rendered.source == source or set_plan.rendered.parent in deleted_keys
+    ]
+    live_count = sum(len(observed.members.get(set_id, ())) for set_id in source_set_ids)
+    if len(deleted_keys) <= limit.deletions or len(deleted_keys) * 100 <= live_count * limit.percent:
         return ""
-    approval = f"levelgate approve source/{source} --commit {member.short(commit) or 'COMMIT'}"
-    return f"{len(leaving)} of {live} objects would be deleted; bring them back in Git, or agree to it: {approval}"
+    approval = f"levelgate approve source/{source} --commit {member.short_commit(commit) or 'COMMIT'}"
+    return f"{len(deleted_keys)} of {live_count} objects would be deleted; bring them back in Git, or agree to it: {approval}"

@@ -8,13 +8,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from applier.applyset.adoption import NEVER, Adoption
+from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.plan.prune import PruneCandidate, PruneOutcome
-from applier.plan.refused import Place, RefusedWrite
-from applier.state.managed_fields import Lost
+from applier.plan.refused import RefusedWrite, RefusedWriteKey
+from applier.state.managed_fields import LostField
 from applier.state.observed import label
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
@@ -36,11 +36,11 @@ class NodeAction(StrEnum):
     REPLACE = "replace"
     ADOPT = "adopt"
     RECORD = "record"
-    LOOK = "look"
+    READ = "look"
     UNKNOWN = "unknown"
     NONE = "unchanged"
 
-    def effect(self, *, is_applied: bool) -> Operation:
+    def operation(self, *, is_applied: bool) -> Operation:
         """What the write does; of a set that `is_applied` nothing is new, so whatever differs is restored."""
         match self:
             case NodeAction.HEAL:
@@ -52,7 +52,7 @@ class NodeAction(StrEnum):
         return Operation.HEAL if is_applied else Operation.UPDATE
 
 
-_AS_WANTED: Final = (NodeAction.NONE, NodeAction.RECORD)
+_APPLIED_ACTIONS: Final = (NodeAction.NONE, NodeAction.RECORD)
 
 
 class Operation(StrEnum):
@@ -87,14 +87,14 @@ class CandidateChange(NamedTuple):
 
     set: RenderedApplySet
     key: ObjectKey
-    effect: Operation
-    node: str = ""
+    operation: Operation
+    node_id: str = ""
     level: int | None = None
-    begun: DrainProgress | None = None
+    drain_progress: DrainProgress | None = None
     live: Object | None = None
 
 
-def _open(_: CandidateChange) -> Cause | None:
+def _permit_all(_: CandidateChange) -> Cause | None:
     return None
 
 
@@ -106,12 +106,12 @@ class ChangePermissions:
     are those of instances whose nodes wait for more than what they depend on.
     """
 
-    check: Callable[[CandidateChange], Cause | None] = _open
+    check: Callable[[CandidateChange], Cause | None] = _permit_all
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
     suspended: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
-    def noting(self, answers: list[Answered]) -> ChangePermissions:
+    def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
         """The same gates; what a plan asks them is noted, with the answer."""
 
         def check(change: CandidateChange) -> Cause | None:
@@ -120,13 +120,13 @@ class ChangePermissions:
 
         return replace(self, check=check)
 
-    def answer_as(self, other: ChangePermissions, answers: Iterable[Answered]) -> bool:
+    def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
         """Is a plan that `other` gave these answers for the plan that these gates would make?"""
-        same = replace(self, check=_open) == replace(other, check=_open)
-        return same and all(self.check(change) == answer for change, answer in answers)
+        is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
+        return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
 
 
-Answered = tuple[CandidateChange, Cause | None]
+PermissionAnswer = tuple[CandidateChange, Cause | None]
 """What a plan asked its gates, and what they said."""
 
 
@@ -147,28 +147,28 @@ class NodePlan(NamedTuple):
     ready: bool = False
     healthy: bool = False
     blocked: Cause | None = None
-    deps: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     forced_managers: tuple[str, ...] = ()
-    lost_fields: tuple[Lost, ...] = ()
-    adoption: Adoption = NEVER
+    lost_fields: tuple[LostField, ...] = ()
+    adoption: Adoption = NO_ADOPTION
     unhealthy_message: str = ""
     recheck_at: datetime | None = None
     health_reference: ObjectKey | None = None
-    is_gone: bool = False
+    is_ttl_removed: bool = False
 
     @property
     def exists(self) -> bool:
         """It is live, or is not missed any more."""
-        return self.live is not None or self.is_gone
+        return self.live is not None or self.is_ttl_removed
 
     @property
-    def holder(self) -> str:
+    def live_set_id(self) -> str:
         """The id of the set that its object is a member of; empty where it is of none, or is only referred to."""
         return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
 
     @property
     def is_current(self) -> bool:
-        return self.exists and self.verb in _AS_WANTED
+        return self.exists and self.verb in _APPLIED_ACTIONS
 
     @property
     def is_writable(self) -> bool:
@@ -181,12 +181,12 @@ class NodePlan(NamedTuple):
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
-    def is_gated(self) -> bool:
+    def lacks_permission(self) -> bool:
         """It would be brought to its manifest if time, pace and people allowed it."""
-        return self.blocked is not None and self.blocked.reason.is_gate
+        return self.blocked is not None and self.blocked.reason.is_missing_permission
 
     @property
-    def settled(self) -> bool:
+    def is_applied_and_ready(self) -> bool:
         """Its dependents may start."""
         return self.is_current and self.ready
 
@@ -204,16 +204,16 @@ class ApplySetPlan:
 
     rendered: RenderedApplySet
     parent: Object | None
-    current: Scope
+    current_scope: Scope
     nodes: tuple[NodePlan, ...] = ()
-    orphans: tuple[PruneCandidate, ...] = ()
+    prune_candidates: tuple[PruneCandidate, ...] = ()
     repairs: tuple[NodePlan, ...] = ()
-    target: int = 0
-    completed: str = ""
-    superset: Scope | None = None
-    exact: Scope | None = None
+    target_revision: int = 0
+    completion_record: str = ""
+    superset_scope: Scope | None = None
+    exact_scope: Scope | None = None
     detach: bool = False
-    finish: bool = False
+    finish_deletion: bool = False
     not_moved: Cause | None = None
     deadlock: Cause | None = None
     error: Cause | None = None
@@ -222,9 +222,9 @@ class ApplySetPlan:
     former_source: str = ""
 
     @property
-    def leaving(self) -> tuple[PruneCandidate, ...]:
+    def candidates_to_remove(self) -> tuple[PruneCandidate, ...]:
         """The orphans that do not stay, whatever they wait for."""
-        return tuple(orphan for orphan in self.orphans if orphan.fate is not PruneOutcome.KEEP)
+        return tuple(candidate for candidate in self.prune_candidates if candidate.outcome is not PruneOutcome.KEEP)
 
     @property
     def source(self) -> str:
@@ -234,41 +234,58 @@ class ApplySetPlan:
     @property
     def writes(self) -> tuple[NodePlan, ...]:
         nodes = (*self.nodes, *self.repairs)
-        return tuple(plan for plan in nodes if plan.allowed and plan.verb not in {NodeAction.NONE, NodeAction.LOOK})
+        return tuple(
+            node_plan
+            for node_plan in nodes
+            if node_plan.allowed and node_plan.verb not in {NodeAction.NONE, NodeAction.READ}
+        )
 
     @property
-    def touches(self) -> bool:
+    def has_member_changes(self) -> bool:
         """Does it write or delete members now?"""
-        return bool(self.writes) or any(orphan.allowed for orphan in self.orphans)
+        return bool(self.writes) or any(candidate.allowed for candidate in self.prune_candidates)
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
         """What it writes and deletes now, as gates see it."""
-        for rendered, plans in (
+        for rendered, node_plans in (
             (self.rendered, self.nodes),
             (self.rendered.applied_rendering or self.rendered, self.repairs),
         ):
-            for plan in plans:
-                if plan.allowed and plan.node.key and plan.verb not in {NodeAction.NONE, NodeAction.LOOK}:
-                    effect = plan.verb.effect(is_applied=rendered.is_applied)
-                    yield CandidateChange(rendered, plan.node.key, effect, self._node_id(plan.node.id), plan.node.level)
-        for orphan in self.orphans:
-            if orphan.allowed and orphan.fate is PruneOutcome.DELETE:
-                member = orphan.member
+            for node_plan in node_plans:
+                if (
+                    node_plan.allowed
+                    and node_plan.node.key
+                    and node_plan.verb not in {NodeAction.NONE, NodeAction.READ}
+                ):
+                    operation = node_plan.verb.operation(is_applied=rendered.is_applied)
+                    yield CandidateChange(
+                        rendered, node_plan.node.key, operation, self._node_id(node_plan.node.id), node_plan.node.level
+                    )
+        for candidate in self.prune_candidates:
+            if candidate.allowed and candidate.outcome is PruneOutcome.DELETE:
+                member = candidate.member
                 yield CandidateChange(
-                    self.rendered, member.key, Operation.PRUNE, self._node_id(member.node), member.level
+                    self.rendered, member.key, Operation.PRUNE, self._node_id(member.node_id), member.level
                 )
 
     @property
-    def due_for_parent(self) -> tuple[object, ...]:
+    def parent_intent(self) -> tuple[object, ...]:
         """What its parent is to become."""
-        return self.superset, self.exact, self.target, self.completed, self.detach, self.finish
+        return (
+            self.superset_scope,
+            self.exact_scope,
+            self.target_revision,
+            self.completion_record,
+            self.detach,
+            self.finish_deletion,
+        )
 
     def _node_id(self, node: str) -> str:
         return "" if self.rendered.is_source else node
 
     @property
-    def needs_applied_pair(self) -> bool:
+    def needs_applied_snapshot(self) -> bool:
         """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
         rendered = self.rendered
         if self.is_unknown:
@@ -280,31 +297,40 @@ class ApplySetPlan:
             or rendered.applied_rendering is not None
         ):
             return False
-        return any(node.is_gated for node in self.nodes) or any(one.allowed or one.is_gated for one in self.orphans)
+        return any(node_plan.lacks_permission for node_plan in self.nodes) or any(
+            candidate.allowed or candidate.lacks_permission for candidate in self.prune_candidates
+        )
 
     @property
-    def unknown(self) -> tuple[ObjectKey, ...]:
+    def keys_to_read(self) -> tuple[ObjectKey, ...]:
         """Keys to be read before anything can be said of them."""
-        return self._to_read(external=False)
+        return self._unread_keys(external=False)
 
     @property
-    def references(self) -> tuple[ObjectKey, ...]:
+    def references_to_read(self) -> tuple[ObjectKey, ...]:
         """Keys of objects that are only referred to and have to be read."""
-        return (*self._to_read(external=True), *(plan.health_reference for plan in self.nodes if plan.health_reference))
+        return (
+            *self._unread_keys(external=True),
+            *(node_plan.health_reference for node_plan in self.nodes if node_plan.health_reference),
+        )
 
-    def _to_read(self, *, external: bool) -> tuple[ObjectKey, ...]:
-        looks = (plan.node for plan in (*self.nodes, *self.repairs) if plan.verb is NodeAction.LOOK)
-        return tuple(node.key for node in looks if node.key and node.external is external)
+    def _unread_keys(self, *, external: bool) -> tuple[ObjectKey, ...]:
+        nodes_to_read = (
+            node_plan.node for node_plan in (*self.nodes, *self.repairs) if node_plan.verb is NodeAction.READ
+        )
+        return tuple(node.key for node in nodes_to_read if node.key and node.external is external)
 
     @property
-    def turns_at(self) -> datetime | None:
+    def recheck_at(self) -> datetime | None:
         """When time alone makes something of it healthy, or ill; None: never."""
-        return min((node.recheck_at for node in self.nodes if node.recheck_at), default=None)
+        return min((node_plan.recheck_at for node_plan in self.nodes if node_plan.recheck_at), default=None)
 
     @property
     def is_idle(self) -> bool:
         """Nothing of this set may be done now."""
-        return not (self.touches or self.superset or self.exact or self.detach or self.finish)
+        return not (
+            self.has_member_changes or self.superset_scope or self.exact_scope or self.detach or self.finish_deletion
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,18 +338,18 @@ class Plan:
     sets: tuple[ApplySetPlan, ...]
 
     @property
-    def turns_at(self) -> datetime | None:
+    def recheck_at(self) -> datetime | None:
         """When time alone makes something healthy, or ill; None: never."""
-        return min((moment for plan in self.sets if (moment := plan.turns_at)), default=None)
+        return min((moment for set_plan in self.sets if (moment := set_plan.recheck_at)), default=None)
 
     @property
     def is_idle(self) -> bool:
-        return all(plan.is_idle for plan in self.sets)
+        return all(set_plan.is_idle for set_plan in self.sets)
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
         """What it writes and deletes now, as gates see it."""
-        return (change for plan in self.sets for change in plan.changes)
+        return (change for set_plan in self.sets for change in set_plan.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +360,7 @@ class DeletionBrake:
     percent: int = 20
 
 
-BRAKE = DeletionBrake()
+DEFAULT_BRAKE = DeletionBrake()
 """The default."""
 
 
@@ -350,17 +376,17 @@ class PlanConstraints:
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
-    unreadable: Mapping[str, UnreadableFiles] = field(default_factory=dict)
-    hold_pruning: Mapping[str, str] = field(default_factory=dict)
-    approved: frozenset[str] = frozenset()
-    fights: Mapping[ObjectKey, Cause] = field(default_factory=dict)
-    adoption: Mapping[str, Adoption] = field(default_factory=dict)
+    unreadable_files: Mapping[str, UnreadableFiles] = field(default_factory=dict)
+    pruning_holds: Mapping[str, str] = field(default_factory=dict)
+    approved_sources: frozenset[str] = frozenset()
+    throttled_repairs: Mapping[ObjectKey, Cause] = field(default_factory=dict)
+    adoptions: Mapping[str, Adoption] = field(default_factory=dict)
     brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
-    keeping: frozenset[str] = frozenset()
+    non_pruning_sources: frozenset[str] = frozenset()
     epoch: int = 0
-    partial: frozenset[ObjectKey] = frozenset()
-    refused: Mapping[Place, RefusedWrite] = field(default_factory=dict)
-    neighbours: Mapping[str, str] = field(default_factory=dict)
-    claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
-    left: frozenset[ObjectKey] = frozenset()
-    left_sets: frozenset[str] = frozenset()
+    partial_sets: frozenset[ObjectKey] = frozenset()
+    refused_writes: Mapping[RefusedWriteKey, RefusedWrite] = field(default_factory=dict)
+    foreign_sources: Mapping[str, str] = field(default_factory=dict)
+    foreign_claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
+    relinquished_keys: frozenset[ObjectKey] = frozenset()
+    relinquished_sets: frozenset[str] = frozenset()

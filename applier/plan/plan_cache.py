@@ -17,7 +17,7 @@ from applier.applyset.inventory import TOOL, target_of, tool_of
 from applier.causes import Cause
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
-from applier.plan.model import Answered, ApplySetPlan, Barrier, ChangePermissions, NodeAction, PlanConstraints
+from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer, PlanConstraints
 from applier.state.observed import Observed, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -52,9 +52,9 @@ class SharedPlanInputs:
             observed.unreadable,
             observed.sets,
             kinds,
-            records.adoption,
-            records.fights,
-            records.partial,
+            records.adoptions,
+            records.throttled_repairs,
+            records.partial_sets,
             records.epoch,
             to_the_end,
         )
@@ -98,7 +98,7 @@ class _Planned:
     beside: tuple[ObjectKey, ...]
     members: tuple[ObjectKey, ...]
     said: tuple[int, Cause | None, Barrier | None]
-    asked: tuple[Answered, ...]
+    asked: tuple[PermissionAnswer, ...]
 
 
 @dataclass
@@ -139,7 +139,7 @@ class PlanCache:
             or not all(map(observed.is_known, known.missing))
             or not around.is_alone((key, *known.keys), known.beside)
             or any(around.gates.check(change) != answer for change, answer in known.asked)
-            or ((turns_at := known.plan.turns_at) and observed.now and observed.now >= turns_at)
+            or ((turns_at := known.plan.recheck_at) and observed.now and observed.now >= turns_at)
         ):
             return None
         if parent is not known.plan.parent:
@@ -147,20 +147,20 @@ class PlanCache:
         self._new[key] = known
         return known.plan
 
-    def keep(self, plan: ApplySetPlan, around: SetPlanInputs, asked: tuple[Answered, ...]) -> None:
+    def keep(self, plan: ApplySetPlan, around: SetPlanInputs, asked: tuple[PermissionAnswer, ...]) -> None:
         """Remember a plan as it was made, if it rests on nothing but what `take` compares."""
         rendered, parent, observed = plan.rendered, plan.parent, around.observed
         if parent is None or not label(parent, well_known.PARENT_ID) or is_terminating(parent) or not plan.nodes:
             return
         if (
-            plan.orphans
+            plan.prune_candidates
             or plan.parent_error
             or plan.is_unknown
             or rendered.parent in around.refused
             or tool_of(parent) != TOOL
         ):
             return
-        if any(node.verb is NodeAction.LOOK or node.health_reference for node in (*plan.nodes, *plan.repairs)):
+        if any(node.verb is NodeAction.READ or node.health_reference for node in (*plan.nodes, *plan.repairs)):
             return
         own = frozenset(node.key for node in rendered.nodes if node.key and not node.external)
         nodes = (*rendered.nodes, *(rendered.applied_rendering.nodes if rendered.applied_rendering else ()))
@@ -172,7 +172,7 @@ class PlanCache:
             obj is None or label(obj, well_known.PART_OF) in ("", rendered.id) for obj in live
         )
         if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
-            gone = {node.node.key for node in plan.nodes if node.is_gone and node.verb is NodeAction.NONE}
+            gone = {node.node.key for node in plan.nodes if node.is_ttl_removed and node.verb is NodeAction.NONE}
             missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
             said = around.said(rendered.parent, parent)
             self._new[rendered.parent] = _Planned(

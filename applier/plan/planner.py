@@ -12,17 +12,16 @@ from functools import cached_property
 from itertools import filterfalse
 
 from applier.applyset import completed_jobs, inventory, kro
-from applier.applyset.adoption import NEVER
+from applier.applyset.adoption import NO_ADOPTION
 from applier.applyset.inventory import ForeignSet, Scope
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan import prune
 from applier.plan.comparison_cache import ComparisonCache
-from applier.plan.deletion_brake import brake
+from applier.plan.deletion_brake import brake_message
 from applier.plan.model import (
-    BRAKE,
-    Answered,
+    DEFAULT_BRAKE,
     ApplySetPlan,
     Barrier,
     CandidateChange,
@@ -31,6 +30,7 @@ from applier.plan.model import (
     NodeAction,
     NodePlan,
     Operation,
+    PermissionAnswer,
     Plan,
     PlanConstraints,
 )
@@ -42,12 +42,11 @@ from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 from renderer.render.model import RenderedApplySet, Rendering
 
 __all__ = [
-    "BRAKE",
-    "Answered",
+    "DEFAULT_BRAKE",
     "ApplySetPlan",
     "Barrier",
     "CandidateChange",
@@ -56,6 +55,7 @@ __all__ = [
     "NodeAction",
     "NodePlan",
     "Operation",
+    "PermissionAnswer",
     "Plan",
     "PlanConstraints",
     "plan",
@@ -63,355 +63,466 @@ __all__ = [
 
 
 def plan(
-    bundle: Rendering,
+    rendering: Rendering,
     observed: Observed,
-    records: PlanConstraints | None = None,
-    gates: ChangePermissions | None = None,
-    comparisons: ComparisonCache | None = None,
+    constraints: PlanConstraints | None = None,
+    permissions: ChangePermissions | None = None,
+    comparison_cache: ComparisonCache | None = None,
     *,
-    to_the_end: bool = False,
+    to_final_state: bool = False,
 ) -> Plan:
     """Decide everything that is due, allowed or not, for all sets of the bundle and for live instances that nothing wants any more.
 
     `comparisons`, those of earlier plans, only save work. A plan `to_the_end` shows what goes once all that can be written is written; else what
     is still to be written protects what it uses until then. It names no commit to approve: what is merged may get another id.
     """
-    records, gates, comparisons = (
-        records or PlanConstraints(),
-        gates or ChangePermissions(),
-        comparisons or ComparisonCache(),
+    constraints, permissions, comparison_cache = (
+        constraints or PlanConstraints(),
+        permissions or ChangePermissions(),
+        comparison_cache or ComparisonCache(),
     )
-    comparisons.turn()
-    decided = _Planner(bundle, observed, records, gates, comparisons, to_the_end).plan()
-    commits = {} if to_the_end else bundle.commits
-    held = {
-        source: why
-        for source in bundle.sources
-        if source not in records.approved
-        and (why := brake(decided, observed, source, records.brakes.get(source, BRAKE), commits.get(source, "")))
+    comparison_cache.turn()
+    decided = _Planner(rendering, observed, constraints, permissions, comparison_cache, to_final_state).plan()
+    commits = {} if to_final_state else rendering.commits
+    braked_sources = {
+        source: message
+        for source in rendering.sources
+        if source not in constraints.approved_sources
+        and (
+            message := brake_message(
+                decided, observed, source, constraints.brakes.get(source, DEFAULT_BRAKE), commits.get(source, "")
+            )
+        )
     }
-    if not held:
+    if not braked_sources:
         return decided
-    records = replace(records, hold_pruning={**held, **records.hold_pruning})
-    return _Planner(bundle, observed, records, gates, comparisons, to_the_end).plan()
+    constraints = replace(constraints, pruning_holds={**braked_sources, **constraints.pruning_holds})
+    return _Planner(rendering, observed, constraints, permissions, comparison_cache, to_final_state).plan()
 
 
 @dataclass
 class _Planner:
-    bundle: Rendering
+    rendering: Rendering
     observed: Observed
-    records: PlanConstraints
-    gates: ChangePermissions
-    comparisons: ComparisonCache
-    to_the_end: bool
+    constraints: PlanConstraints
+    permissions: ChangePermissions
+    comparison_cache: ComparisonCache
+    to_final_state: bool
 
     def __post_init__(self) -> None:
-        self.wanted: dict[ObjectKey, list[str]] = {}
-        contested: set[ObjectKey] = set()
-        for rendered in self.bundle.sets:
+        self.wanting_sets: dict[ObjectKey, list[str]] = {}
+        contested_keys: set[ObjectKey] = set()
+        for rendered in self.rendering.sets:
             for node in rendered.nodes:
                 if node.key and not node.external:
-                    sets = self.wanted.setdefault(node.key, [])
-                    sets.append(rendered.id)
-                    if len(sets) > 1:
-                        contested.add(node.key)
-        for key, claimant in self.records.claims.items():
-            self.wanted.setdefault(key, [applyset_id(claimant)])
-        self.sets = {rendered.id: rendered for rendered in (*self.bundle.sets, *self._unwanted_instances())}
-        kinds = frozenset(key.group_kind for key in self.bundle.instances)
-        self.asked: list[Answered] = []
-        gates = self.gates.noting(self.asked)
-        self.judge = NodePlanner(
-            self.observed, self.wanted, self.sets, kinds, self.bundle.commits, self.records, gates, self.comparisons
+                    wanting_ids = self.wanting_sets.setdefault(node.key, [])
+                    wanting_ids.append(rendered.id)
+                    if len(wanting_ids) > 1:
+                        contested_keys.add(node.key)
+        for key, claimant in self.constraints.foreign_claims.items():
+            self.wanting_sets.setdefault(key, [applyset_id(claimant)])
+        self.sets = {rendered.id: rendered for rendered in (*self.rendering.sets, *self._unwanted_instances())}
+        instance_kinds = frozenset(key.group_kind for key in self.rendering.instances)
+        self.permission_answers: list[PermissionAnswer] = []
+        recording_permissions = self.permissions.with_recorded_answers(self.permission_answers)
+        self.node_planner = NodePlanner(
+            self.observed,
+            self.wanting_sets,
+            self.sets,
+            instance_kinds,
+            self.rendering.commits,
+            self.constraints,
+            recording_permissions,
+            self.comparison_cache,
         )
-        common = self.comparisons.carried.under(
-            SharedPlanInputs.of(self.observed, self.records, kinds, self.to_the_end)
+        shared_inputs = self.comparison_cache.carried.under(
+            SharedPlanInputs.of(self.observed, self.constraints, instance_kinds, self.to_final_state)
         )
-        refused = frozenset(parent for parent, _ in self.records.refused)
-        self.around = SetPlanInputs(common, self.observed, self.gates, self.wanted, frozenset(contested), refused)
+        refused_parents = frozenset(parent for parent, _ in self.constraints.refused_writes)
+        self.set_inputs = SetPlanInputs(
+            shared_inputs,
+            self.observed,
+            self.permissions,
+            self.wanting_sets,
+            frozenset(contested_keys),
+            refused_parents,
+        )
 
     @cached_property
     def dependents(self) -> Mapping[str, tuple[Member, ...]]:
-        return prune.dependents(self.observed, self.sets)
+        return prune.index_dependents(self.observed, self.sets)
 
     def plan(self) -> Plan:
         """Sets from owner to member, so that an instance's set knows whether its owner lets it go."""
-        going: dict[ObjectKey, PruneCandidate] = {}
-        standing: dict[ObjectKey, Cause] = {}
-        left: dict[ObjectKey, str] = {}
-        sets = []
+        pending_deletions: dict[ObjectKey, PruneCandidate] = {}
+        protection_causes: dict[ObjectKey, Cause] = {}
+        former_sources: dict[ObjectKey, str] = {}
+        set_plans = []
         for rendered in self.sets.values():
-            decided = self._planned(rendered, going.get(rendered.parent), standing.get(rendered.parent))
+            set_plan = self._plan_set_cached(
+                rendered, pending_deletions.get(rendered.parent), protection_causes.get(rendered.parent)
+            )
             if not rendered.source:
-                decided = replace(decided, former_source=left.get(rendered.parent, ""))
-            going |= {orphan.member.key: orphan for orphan in decided.orphans if orphan.fate is PruneOutcome.DELETE}
-            standing |= prune.protected_keys(decided.orphans)
-            if decided.is_unknown and decided.not_moved:
-                standing |= dict.fromkeys(self.observed.members.get(rendered.id, ()), decided.not_moved)
-            left |= {orphan.member.key: decided.source for orphan in decided.orphans}
-            sets.append(decided)
-        return Plan(tuple(sets))
+                set_plan = replace(set_plan, former_source=former_sources.get(rendered.parent, ""))
+            pending_deletions |= {
+                candidate.member.key: candidate
+                for candidate in set_plan.prune_candidates
+                if candidate.outcome is PruneOutcome.DELETE
+            }
+            protection_causes |= prune.protected_keys(set_plan.prune_candidates)
+            if set_plan.is_unknown and set_plan.not_moved:
+                protection_causes |= dict.fromkeys(self.observed.members.get(rendered.id, ()), set_plan.not_moved)
+            former_sources |= {candidate.member.key: set_plan.source for candidate in set_plan.prune_candidates}
+            set_plans.append(set_plan)
+        return Plan(tuple(set_plans))
 
-    def _planned(self, rendered: RenderedApplySet, going: PruneCandidate | None, stands: Cause | None) -> ApplySetPlan:
+    def _plan_set_cached(
+        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
+    ) -> ApplySetPlan:
         """The plan of a set; of an instance that is wanted the one of before, where nothing of it has changed."""
-        if rendered.parent not in self.bundle.instances:
-            return self._finished(rendered, going, stands)
-        if carried := self.comparisons.carry(rendered, self.around):
-            return carried
-        self.asked.clear()
-        found = self._finished(rendered, None, None)
-        self.comparisons.carried.keep(found, self.around, tuple(self.asked))
-        return found
+        if rendered.parent not in self.rendering.instances:
+            return self._plan_set(rendered, candidate, protection_cause)
+        if cached_plan := self.comparison_cache.carry(rendered, self.set_inputs):
+            return cached_plan
+        self.permission_answers.clear()
+        set_plan = self._plan_set(rendered, None, None)
+        self.comparison_cache.carried.keep(set_plan, self.set_inputs, tuple(self.permission_answers))
+        return set_plan
 
-    def _finished(self, rendered: RenderedApplySet, going: PruneCandidate | None, stands: Cause | None) -> ApplySetPlan:
-        return self._unless_stuck(self._begun(self._set(rendered, going, stands)))
+    def _plan_set(
+        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
+    ) -> ApplySetPlan:
+        return self._with_parent_failure(
+            self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
+        )
 
-    def _begun(self, plan: ApplySetPlan) -> ApplySetPlan:
+    def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
         """Before the first write of a set in an epoch the epoch is put on its parent, and only there where nobody else has written: so who was
         overtaken without knowing it learns it there.
         """
-        if plan.parent is None or inventory.epoch_of(plan.parent) >= self.records.epoch or not plan.touches:
+        if (
+            plan.parent is None
+            or inventory.epoch_of(plan.parent) >= self.constraints.epoch
+            or not plan.has_member_changes
+        ):
             return plan
-        waiting = tuple(orphan.held_back("the parent is written first") for orphan in plan.orphans)
+        postponed = tuple(
+            candidate.with_postponement("the parent is written first") for candidate in plan.prune_candidates
+        )
         return replace(
             plan,
-            nodes=tuple(node._replace(allowed=False) for node in plan.nodes),
-            repairs=tuple(node._replace(allowed=False) for node in plan.repairs),
-            orphans=waiting,
-            superset=plan.superset or plan.current,
-            completed=plan.completed or annotation(plan.parent, well_known.COMPLETED),
+            nodes=tuple(node_plan._replace(allowed=False) for node_plan in plan.nodes),
+            repairs=tuple(node_plan._replace(allowed=False) for node_plan in plan.repairs),
+            prune_candidates=postponed,
+            superset_scope=plan.superset_scope or plan.current_scope,
+            completion_record=plan.completion_record or annotation(plan.parent, well_known.COMPLETED),
         )
 
-    def _unless_stuck(self, plan: ApplySetPlan) -> ApplySetPlan:
+    def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
         """A parent that could not be written is not written again in the same pass, and nothing that its scope must cover. Nor is one that was
         refused.
         """
         key = plan.rendered.parent
         failure = self.observed.failures.get(key)
-        if failure is None and (refused := self.records.refused.get((key, key))):
-            failure = refused.error if refused.is_same(plan.due_for_parent, plan.parent) else None
+        if failure is None and (refused_write := self.constraints.refused_writes.get((key, key))):
+            failure = refused_write.error if refused_write.is_same(plan.parent_intent, plan.parent) else None
         if failure is None:
             return plan
-        stuck = Cause.by_failure(failure)
-        return replace(plan, superset=None, exact=None, detach=False, finish=False, parent_error=stuck)
+        parent_cause = Cause.from_error(failure)
+        return replace(
+            plan, superset_scope=None, exact_scope=None, detach=False, finish_deletion=False, parent_error=parent_cause
+        )
 
     def _unwanted_instances(self) -> Iterator[RenderedApplySet]:
         """Live instances of our sets that Git or their parent no longer want, as sets with nothing desired; found from parent to child."""
-        left = self.observed.parents.keys() - self.bundle.instances.keys()
-        pending = [rendered.id for rendered in self.bundle.sets] if left else []
+        unwanted_keys = self.observed.parents.keys() - self.rendering.instances.keys()
+        pending = [rendered.id for rendered in self.rendering.sets] if unwanted_keys else []
         while pending:
             for key in self.observed.members.get(pending.pop(), ()):
-                if key in left:
-                    before = self.bundle.leaving.get(key)
+                if key in unwanted_keys:
+                    last_rendering = self.rendering.leaving.get(key)
                     unwanted = (
-                        replace(before, nodes=(), applied_rendering=before) if before else RenderedApplySet(parent=key)
+                        replace(last_rendering, nodes=(), applied_rendering=last_rendering)
+                        if last_rendering
+                        else RenderedApplySet(parent=key)
                     )
                     pending.append(unwanted.id)
                     yield unwanted
 
-    def _set(self, rendered: RenderedApplySet, going: PruneCandidate | None, stands: Cause | None) -> ApplySetPlan:
+    def _decide_set(
+        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
+    ) -> ApplySetPlan:
         parent = self.observed.objects.get(rendered.parent)
-        heirs_of = self.records.adoption.get(rendered.source, NEVER).heirs_of
+        inherited_tools = self.constraints.adoptions.get(rendered.source, NO_ADOPTION).inherited_tools
         try:
-            current = inventory.read_scope(parent, heirs_of=heirs_of) if parent else Scope()
+            current_scope = inventory.read_scope(parent, inherited_tools=inherited_tools) if parent else Scope()
         except ForeignSet as error:
-            theirs = parent is not None and inventory.tool_of(parent) == kro.TOOL
-            return ApplySetPlan(rendered, parent, Scope(), error=Cause(Reason.CONFLICT, str(error)), is_unknown=theirs)
+            is_kro_set = parent is not None and inventory.tool_of(parent) == kro.TOOL
+            return ApplySetPlan(
+                rendered, parent, Scope(), error=Cause(Reason.CONFLICT, str(error)), is_unknown=is_kro_set
+            )
         if not (parent and label(parent, well_known.PARENT_ID) and inventory.is_intact(parent)):
-            current = current | self.records.scopes.get(rendered.parent, Scope())
-        if not (rendered.is_source or rendered.parent in self.bundle.instances):
-            return self._unwanted(rendered, parent, current, going, stands)
-        hidden = None if parent or rendered.is_source else self.observed.unreadable.get(rendered.parent.group_kind)
-        if hidden:
-            return ApplySetPlan(rendered, None, current, error=Cause.by_failure(hidden))
-        if why := self.gates.suspended.get(rendered.parent):
-            nodes = self.judge.nodes(rendered, ready_to_write=False)
-            return ApplySetPlan(rendered, parent, current, nodes, target=inventory.target_of(parent), error=why)
+            current_scope = current_scope | self.constraints.scopes.get(rendered.parent, Scope())
+        if not (rendered.is_source or rendered.parent in self.rendering.instances):
+            return self._plan_unwanted(rendered, parent, current_scope, candidate, protection_cause)
+        read_error = None if parent or rendered.is_source else self.observed.unreadable.get(rendered.parent.group_kind)
+        if read_error:
+            return ApplySetPlan(rendered, None, current_scope, error=Cause.from_error(read_error))
+        if suspension_cause := self.permissions.suspended.get(rendered.parent):
+            nodes = self.node_planner.plan_nodes(rendered, ready_to_write=False)
+            return ApplySetPlan(
+                rendered,
+                parent,
+                current_scope,
+                nodes,
+                target_revision=inventory.target_of(parent),
+                error=suspension_cause,
+            )
         if rendered.error:
-            return ApplySetPlan(rendered, parent, current, error=Cause(Reason.RENDER_FAILED, rendered.error))
+            return ApplySetPlan(rendered, parent, current_scope, error=Cause(Reason.RENDER_FAILED, rendered.error))
         if rendered.held_reason:
-            return self._held(rendered, parent, current)
+            return self._plan_held(rendered, parent, current_scope)
         if not rendered.is_source and parent and is_terminating(parent):
-            return self._detaching(rendered, parent, current)
-        return self._working(rendered, parent, current)
+            return self._plan_detaching(rendered, parent, current_scope)
+        return self._plan_active(rendered, parent, current_scope)
 
-    def _unwanted(
+    def _plan_unwanted(
         self,
         rendered: RenderedApplySet,
         parent: Object | None,
-        current: Scope,
-        going: PruneCandidate | None,
-        stands: Cause | None,
+        current_scope: Scope,
+        candidate: PruneCandidate | None,
+        protection_cause: Cause | None,
     ) -> ApplySetPlan:
         """An instance that is not rendered. Only if its owner lets it go its members go; while it, or what uses it, may not be deleted yet it is
         healed, and else it may still be wanted, and stays as it is.
         """
-        if parent and stands and not self.to_the_end:
-            before = None if is_terminating(parent) else rendered.applied_rendering
-            repairs = self.judge.repairs(before, ready_to_write=True) if before else ()
-            return ApplySetPlan(rendered, parent, current, repairs=repairs, not_moved=stands, is_unknown=True)
-        if parent is None or going is None:
-            return ApplySetPlan(rendered, parent, current, is_unknown=True)
+        if parent and protection_cause and not self.to_final_state:
+            applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
+            repairs = (
+                self.node_planner.plan_repairs(applied_rendering, ready_to_write=True) if applied_rendering else ()
+            )
+            return ApplySetPlan(
+                rendered, parent, current_scope, repairs=repairs, not_moved=protection_cause, is_unknown=True
+            )
+        if parent is None or candidate is None:
+            return ApplySetPlan(rendered, parent, current_scope, is_unknown=True)
         return (
-            self._deleting(rendered, parent, current)
+            self._plan_deleting(rendered, parent, current_scope)
             if is_terminating(parent)
-            else self._leaving(rendered, parent, current)
+            else self._plan_leaving(rendered, parent, current_scope)
         )
 
-    def _held(self, rendered: RenderedApplySet, parent: Object | None, current: Scope) -> ApplySetPlan:
+    def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
         """A set at its applied pair: what is missing or was changed by hand is healed, nothing is moved and nothing pruned."""
-        why = Cause(Reason.RENDER_FAILED, rendered.held_reason)
-        covered = parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
-        completed, is_recorded = self._completed(rendered, parent)
-        nodes = self.judge.nodes(rendered, ready_to_write=covered and is_recorded, held=why)
-        superset = current if covered and not is_recorded else None
-        return ApplySetPlan(rendered, parent, current, nodes, completed=completed, superset=superset, error=why)
-
-    def _completed(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
-        """What the parent has to record of Jobs that have completed, and whether it does."""
-        found = completed_jobs.record(rendered, self.observed, is_part=rendered.parent in self.records.partial)
-        return found, found == (annotation(parent, well_known.COMPLETED) if parent else "")
-
-    def _detaching(self, rendered: RenderedApplySet, parent: Object, current: Scope) -> ApplySetPlan:
-        """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
-        recorded = self.records.scopes.get(rendered.parent, Scope()) >= current
-        detach = recorded and _has_finalizer(parent)
-        nodes = self.judge.nodes(rendered, ready_to_write=False)
-        orphans = self._orphans(rendered, nodes, current) if self.to_the_end else ()
-        return ApplySetPlan(
-            rendered, parent, current, nodes, orphans, target=inventory.target_of(parent), detach=detach
+        hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
+        is_parent_current = (
+            parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
         )
-
-    def _leaving(self, rendered: RenderedApplySet, parent: Object, current: Scope) -> ApplySetPlan:
-        """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
-        found = self._orphans(rendered, (), current, release=annotation(parent, well_known.DELETION_POLICY) == "orphan")
-        return ApplySetPlan(
-            rendered, parent, current, orphans=tuple(orphan.held_back("goes with its instance") for orphan in found)
+        completion_record, is_recorded = self._completed_jobs(rendered, parent)
+        nodes = self.node_planner.plan_nodes(
+            rendered, ready_to_write=is_parent_current and is_recorded, hold_cause=hold_cause
         )
-
-    def _deleting(self, rendered: RenderedApplySet, parent: Object, current: Scope) -> ApplySetPlan:
-        """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
-        found = self._orphans(rendered, (), current, release=annotation(parent, well_known.DELETION_POLICY) == "orphan")
-        moving = [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanted]
-        why = f"it goes once others have taken over what they want of it: {listed(moving, most=3)}"
-        stuck = Cause(Reason.DEPENDENCY_NOT_READY, why, at=moving[0]) if moving else None
-        finish = not (found or moving) and self._is_listed(current) and _has_finalizer(parent)
-        return ApplySetPlan(rendered, parent, current, orphans=found, finish=finish, parent_error=stuck)
-
-    def _working(self, rendered: RenderedApplySet, parent: Object | None, current: Scope) -> ApplySetPlan:
-        desired = self._scope_of(rendered)
-        if rendered.applied_rendering:
-            desired |= self._scope_of(rendered.applied_rendering)
-        target = self.gates.targets.get(rendered.parent) or inventory.target_of(parent)
-        covered = current >= desired and parent is not None and bool(label(parent, well_known.PARENT_ID))
-        covered = covered and parent is not None and inventory.is_intact(parent)
-        if not rendered.is_source and parent is not None:
-            covered = covered and inventory.tool_of(parent) == inventory.TOOL
-            covered = covered and _has_finalizer(parent) and target == inventory.target_of(parent)
-        completed, is_recorded = self._completed(rendered, parent)
-        covered = covered and is_recorded
-        nodes = self.judge.nodes(rendered, ready_to_write=covered)
-        superset = current | desired if not covered and (rendered.is_source or _is_ours(parent)) else None
-        orphans = self._orphans(rendered, nodes, current)
-        repairs = self._repairs(rendered, nodes, orphans, covered=covered)
-        busy = superset is not None or any(
-            node.allowed and node.verb is not NodeAction.NONE for node in (*nodes, *repairs)
-        )
-        if busy:
-            orphans = tuple(orphan.held_back("pruned after everything is applied") for orphan in orphans)
-        exact = None
-        whole = rendered.parent not in self.records.partial
-        if parent is not None and not busy and not orphans and whole and self._is_listed(current):
-            live = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
-            waiting = (node for node in rendered.nodes if node.key is None and not node.external)
-            unplaced = Scope(frozenset(node.group_kind for node in waiting))
-            wanted = desired | live | unplaced
-            exact = wanted if wanted != current else None
+        superset_scope = current_scope if is_parent_current and not is_recorded else None
         return ApplySetPlan(
             rendered,
             parent,
-            current,
+            current_scope,
             nodes,
-            orphans,
-            repairs,
-            target,
-            completed,
-            superset,
-            exact,
+            completion_record=completion_record,
+            superset_scope=superset_scope,
+            error=hold_cause,
         )
 
-    def _repairs(
+    def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
+        """What the parent has to record of Jobs that have completed, and whether it does."""
+        completion_record = completed_jobs.completion_record(
+            rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
+        )
+        return completion_record, completion_record == (annotation(parent, well_known.COMPLETED) if parent else "")
+
+    def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """Deleted by hand, still wanted: children stay, the finalizer goes once the scope is on record, the object is created again."""
+        is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
+        can_detach = is_scope_recorded and _has_finalizer(parent)
+        nodes = self.node_planner.plan_nodes(rendered, ready_to_write=False)
+        candidates = self._prune_candidates(rendered, nodes, current_scope) if self.to_final_state else ()
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            nodes,
+            candidates,
+            target_revision=inventory.target_of(parent),
+            detach=can_detach,
+        )
+
+    def _plan_leaving(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """An instance that its owner is about to delete: its members follow once it is deleted, if it may be."""
+        candidates = self._prune_candidates(
+            rendered, (), current_scope, release=annotation(parent, well_known.DELETION_POLICY) == "orphan"
+        )
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            prune_candidates=tuple(candidate.with_postponement("goes with its instance") for candidate in candidates),
+        )
+
+    def _plan_deleting(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """Nobody wants the instance any more: prune with nothing desired, then let it go (S0-17)."""
+        candidates = self._prune_candidates(
+            rendered, (), current_scope, release=annotation(parent, well_known.DELETION_POLICY) == "orphan"
+        )
+        contested_keys = [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanting_sets]
+        message = f"it goes once others have taken over what they want of it: {join_names(contested_keys, limit=3)}"
+        handover_cause = (
+            Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=contested_keys[0]) if contested_keys else None
+        )
+        can_finish = not (candidates or contested_keys) and self._is_listed(current_scope) and _has_finalizer(parent)
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            prune_candidates=candidates,
+            finish_deletion=can_finish,
+            parent_error=handover_cause,
+        )
+
+    def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
+        desired_scope = self._scope_of(rendered)
+        if rendered.applied_rendering:
+            desired_scope |= self._scope_of(rendered.applied_rendering)
+        target_revision = self.permissions.targets.get(rendered.parent) or inventory.target_of(parent)
+        is_parent_current = (
+            current_scope >= desired_scope and parent is not None and bool(label(parent, well_known.PARENT_ID))
+        )
+        is_parent_current = is_parent_current and parent is not None and inventory.is_intact(parent)
+        if not rendered.is_source and parent is not None:
+            is_parent_current = is_parent_current and inventory.tool_of(parent) == inventory.TOOL
+            is_parent_current = (
+                is_parent_current and _has_finalizer(parent) and target_revision == inventory.target_of(parent)
+            )
+        completion_record, is_recorded = self._completed_jobs(rendered, parent)
+        is_parent_current = is_parent_current and is_recorded
+        nodes = self.node_planner.plan_nodes(rendered, ready_to_write=is_parent_current)
+        superset_scope = (
+            current_scope | desired_scope
+            if not is_parent_current and (rendered.is_source or _is_ours(parent))
+            else None
+        )
+        candidates = self._prune_candidates(rendered, nodes, current_scope)
+        repairs = self._plan_repairs(rendered, nodes, candidates, is_parent_current=is_parent_current)
+        has_pending_writes = superset_scope is not None or any(
+            node.allowed and node.verb is not NodeAction.NONE for node in (*nodes, *repairs)
+        )
+        if has_pending_writes:
+            candidates = tuple(
+                candidate.with_postponement("pruned after everything is applied") for candidate in candidates
+            )
+        exact_scope = None
+        is_complete = rendered.parent not in self.constraints.partial_sets
+        if (
+            parent is not None
+            and not has_pending_writes
+            and not candidates
+            and is_complete
+            and self._is_listed(current_scope)
+        ):
+            live_scope = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
+            unkeyed_nodes = (node for node in rendered.nodes if node.key is None and not node.external)
+            unkeyed_scope = Scope(frozenset(node.group_kind for node in unkeyed_nodes))
+            wanted_scope = desired_scope | live_scope | unkeyed_scope
+            exact_scope = wanted_scope if wanted_scope != current_scope else None
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            nodes,
+            candidates,
+            repairs,
+            target_revision,
+            completion_record,
+            superset_scope,
+            exact_scope,
+        )
+
+    def _plan_repairs(
         self,
         rendered: RenderedApplySet,
         nodes: tuple[NodePlan, ...],
-        orphans: tuple[PruneCandidate, ...],
+        candidates: tuple[PruneCandidate, ...],
         *,
-        covered: bool,
+        is_parent_current: bool,
     ) -> tuple[NodePlan, ...]:
         if rendered.applied_rendering is None:
             return ()
-        gated = {node.node.key for node in nodes if node.is_gated and node.node.key}
-        gated |= {orphan.member.key for orphan in orphans if orphan.is_gated}
-        found = self.judge.repairs(rendered.applied_rendering, ready_to_write=covered)
-        return tuple(plan for plan in found if plan.node.key in gated)
+        denied_keys = {node_plan.node.key for node_plan in nodes if node_plan.lacks_permission and node_plan.node.key}
+        denied_keys |= {candidate.member.key for candidate in candidates if candidate.lacks_permission}
+        repairs = self.node_planner.plan_repairs(rendered.applied_rendering, ready_to_write=is_parent_current)
+        return tuple(repair for repair in repairs if repair.node.key in denied_keys)
 
     def _is_listed(self, scope: Scope) -> bool:
         return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
-    def _orphans(
-        self, rendered: RenderedApplySet, nodes: tuple[NodePlan, ...], current: Scope, *, release: bool = False
+    def _prune_candidates(
+        self, rendered: RenderedApplySet, nodes: tuple[NodePlan, ...], current_scope: Scope, *, release: bool = False
     ) -> tuple[PruneCandidate, ...]:
-        if rendered.parent in self.records.partial:
+        if rendered.parent in self.constraints.partial_sets:
             return ()
-        if self.wanted.keys() >= set(self.observed.members.get(rendered.id, ())):
+        if self.wanting_sets.keys() >= set(self.observed.members.get(rendered.id, ())):
             return ()
-        unsettled = [
-            prune.PruneProtection(plan.node.id, plan.node.group_kind, plan.node.key)
-            for plan in nodes
-            if not (plan.is_current or (self.to_the_end and plan.is_writable))
+        protections = [
+            prune.PruneProtection(node_plan.node.id, node_plan.node.group_kind, node_plan.node.key)
+            for node_plan in nodes
+            if not (node_plan.is_current or (self.to_final_state and node_plan.is_writable))
         ]
-        held = self.records.hold_pruning.get(rendered.source, "") if rendered.is_source else ""
-        scopes = [current] if not rendered.is_source else [self._current_of(other) for other in self.sets.values()]
-        if not held and (self.observed.unreadable or not all(map(self._is_listed, scopes))):
-            held = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
-        found = prune.prune_candidates(
+        hold_message = self.constraints.pruning_holds.get(rendered.source, "") if rendered.is_source else ""
+        scopes = (
+            [current_scope]
+            if not rendered.is_source
+            else [self._current_scope_of(other_set) for other_set in self.sets.values()]
+        )
+        if not hold_message and (self.observed.unreadable or not all(map(self._is_listed, scopes))):
+            hold_message = "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
+        candidates = prune.prune_candidates(
             rendered,
             self.observed,
-            wanted=self.wanted,
-            unsettled=unsettled,
+            desired_keys=self.wanting_sets,
+            protections=protections,
             dependents=self.dependents,
-            unreadable=self.records.unreadable.get(rendered.source) if rendered.is_source else None,
-            hold=held,
+            unreadable=self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None,
+            hold_message=hold_message,
             release=release,
-            keeper=rendered.source if rendered.source in self.records.keeping else "",
+            keeping_source=rendered.source if rendered.source in self.constraints.non_pruning_sources else "",
         )
-        return tuple(self._unless_stopped(rendered, orphan) for orphan in found)
+        return tuple(self._with_obstacles(rendered, candidate) for candidate in candidates)
 
-    def _unless_stopped(self, rendered: RenderedApplySet, orphan: PruneCandidate) -> PruneCandidate:
+    def _with_obstacles(self, rendered: RenderedApplySet, candidate: PruneCandidate) -> PruneCandidate:
         """An orphan that could not be deleted in this pass, that was refused before, or that may not be deleted now, stays; also where it would not
         be deleted yet: it is the same as long as a gate holds it.
         """
-        member = orphan.member
+        member = candidate.member
         live = self.observed.objects[member.key]
         failure = self.observed.failures.get(member.key)
-        if failure is None and (refused := self.records.refused.get((rendered.parent, member.key))):
-            failure = refused.error if refused.is_same(None, live) else None
+        if failure is None and (refused_write := self.constraints.refused_writes.get((rendered.parent, member.key))):
+            failure = refused_write.error if refused_write.is_same(None, live) else None
         if failure:
-            return replace(orphan, allowed=False, blocked=Cause.by_failure(failure))
-        if not (orphan.is_shielded or (orphan.allowed and orphan.fate is PruneOutcome.DELETE)):
-            return orphan
-        change = CandidateChange(rendered, member.key, Operation.PRUNE, member.node, member.level, live=live)
-        blocked = self.gates.check(change)
-        return replace(orphan, fate=PruneOutcome.DELETE, allowed=False, blocked=blocked) if blocked else orphan
+            return replace(candidate, allowed=False, blocked=Cause.from_error(failure))
+        if not (candidate.is_protected or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):
+            return candidate
+        change = CandidateChange(rendered, member.key, Operation.PRUNE, member.node_id, member.level, live=live)
+        cause = self.permissions.check(change)
+        return replace(candidate, outcome=PruneOutcome.DELETE, allowed=False, blocked=cause) if cause else candidate
 
     def _scope_of(self, rendered: RenderedApplySet) -> Scope:
         """Where what the set owns may live, as far as that is known; not what it only refers to, nor a kind of which nothing ever lives."""
-        found = inventory.scope_of(
+        scope = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
-        return replace(found, kinds=frozenset(filterfalse(self.observed.is_only_answered, found.kinds)))
+        return replace(scope, kinds=frozenset(filterfalse(self.observed.is_only_answered, scope.kinds)))
 
-    def _current_of(self, rendered: RenderedApplySet) -> Scope:
+    def _current_scope_of(self, rendered: RenderedApplySet) -> Scope:
         parent = self.observed.objects.get(rendered.parent)
         try:
             return inventory.read_scope(parent) if parent else Scope()
@@ -423,7 +534,7 @@ def _is_ours(parent: Object | None) -> bool:
     """May its set be written? That of another tool only once the instance itself has been adopted."""
     if parent is None:
         return False
-    return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT) is not None
+    return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT_MANAGER) is not None
 
 
 def _has_finalizer(parent: Object) -> bool:

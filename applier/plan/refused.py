@@ -10,7 +10,7 @@ from applier.errors import ClusterError
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-Place = tuple[ObjectKey, ObjectKey]
+RefusedWriteKey = tuple[ObjectKey, ObjectKey]
 """The parent of the set for which something is written, and the object."""
 
 
@@ -24,19 +24,19 @@ class RefusedWrite:
 
     def is_same(self, intent: Any, live: Object | None) -> bool:
         """Would this be the same write on the same object?"""
-        return bool(self.intent == intent) and self.live == essence(live)
+        return bool(self.intent == intent) and self.live == refusal_relevant_state(live)
 
 
-def essence(live: Object | None) -> Mapping[str, Any] | None:
+def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
     """All of an object that a write may be refused because of: not its status, nor who wrote that, nor when."""
     if live is None:
         return None
     metadata = {
         name: value for name, value in live["metadata"].items() if name not in {"resourceVersion", "managedFields"}
     }
-    owned = [
+    entries = [
         {name: value for name, value in entry.items() if name != "time"}
         for entry in live["metadata"].get("managedFields") or ()
         if entry.get("subresource") != "status"
     ]
-    return {**live, "status": None, "metadata": {**metadata, "managedFields": owned}}
+    return {**live, "status": None, "metadata": {**metadata, "managedFields": entries}}

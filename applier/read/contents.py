@@ -11,7 +11,7 @@ from applier.state.observed import Observed
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
 
-_IN_EVERY_NAMESPACE = frozenset(
+_UBIQUITOUS_KINDS = frozenset(
     {
         GroupKind("", "Event"),
         GroupKind("events.k8s.io", "Event"),
@@ -22,35 +22,43 @@ _IN_EVERY_NAMESPACE = frozenset(
 )
 
 
-async def contents_of(cluster: Reader, key: ObjectKey, observed: Observed, besides: Collection[ObjectKey] = ()) -> str:
+async def contents_of(
+    cluster: Reader, key: ObjectKey, observed: Observed, ignored_keys: Collection[ObjectKey] = ()
+) -> str:
     """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would. What a Namespace holds
     `besides` does not count.
 
     Raises ClusterError where that cannot be told.
     """
     if key.group_kind == CRD:
-        found = await _listed(cluster, defined_kind(observed.objects[key]), None)
-        return str(ObjectKey.of(found[0])) if found else ""
+        custom_objects = await _list_if_served(cluster, defined_kind(observed.objects[key]), None)
+        return str(ObjectKey.from_manifest(custom_objects[0])) if custom_objects else ""
     if key.group_kind != NAMESPACE:
         return ""
     discovery = await cluster.discover(refresh=True)  # others may have brought a kind since, and objects of it
-    if discovery.stale:
-        silent = ", ".join(sorted(discovery.stale))
+    if discovery.stale_groups:
+        silent_groups = ", ".join(sorted(discovery.stale_groups))
         raise Unavailable(
-            f"{key}: what is in it cannot be told: no answer from the API server of {silent}; see its APIService"
+            f"{key}: what is in it cannot be told: no answer from the API server of {silent_groups}; see its APIService"
         )
-    kinds = [kind for kind, one in discovery.resources.items() if one.namespaced and discovery.keeps(kind)]
+    kinds = [
+        kind for kind, resource in discovery.resources.items() if resource.namespaced and discovery.is_listable(kind)
+    ]
     for objects in await asyncio.gather(
-        *(_listed(cluster, kind, key.name) for kind in sorted(set(kinds) - _IN_EVERY_NAMESPACE))
+        *(_list_if_served(cluster, kind, key.name) for kind in sorted(set(kinds) - _UBIQUITOUS_KINDS))
     ):
         for obj in objects:
-            owned = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
-            if not owned and not _belongs_to_every_namespace(one := ObjectKey.of(obj)) and one not in besides:
-                return str(one)
+            is_controlled = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+            if (
+                not is_controlled
+                and not _belongs_to_every_namespace(content_key := ObjectKey.from_manifest(obj))
+                and content_key not in ignored_keys
+            ):
+                return str(content_key)
     return ""
 
 
-async def _listed(cluster: Reader, kind: GroupKind, namespace: str | None) -> list[Object]:
+async def _list_if_served(cluster: Reader, kind: GroupKind, namespace: str | None) -> list[Object]:
     try:
         return await cluster.list(kind, namespace, metadata_only=True)
     except KindNotServed:

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from applier.applyset.inventory import TOOL, tool_of
-from applier.cluster import CONTENT, PARENT, PEOPLE, STATUS, Cluster, Discovery, Object
+from applier.cluster import CLI_MANAGER, CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Discovery, Object
 from applier.errors import ClusterError, KindNotServed
 from applier.state.observed import annotation, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
-MANAGERS = frozenset({CONTENT, PARENT, STATUS, PEOPLE})
-PREFIXES = ("levelgate.dev/", "internal.levelgate.dev/")
+OUR_MANAGERS = frozenset({CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER})
+OUR_PREFIXES = ("levelgate.dev/", "internal.levelgate.dev/")
 
-_NEVER_OURS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")})
+_IGNORED_KINDS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,25 @@ class LeftoverSurvey:
 
     discovery: Discovery
     objects: Mapping[ObjectKey, Object]
-    refused: Mapping[GroupKind, ClusterError]
+    list_errors: Mapping[GroupKind, ClusterError]
 
 
 async def survey(cluster: Cluster) -> LeftoverSurvey:
     """Look through everything that the cluster holds and that can be written: one list of metadata for each kind."""
     discovery = await cluster.discover(refresh=True)
-    kinds = sorted(kind for kind, one in discovery.resources.items() if {"list", "patch"} <= one.verbs)
-    wanted = [kind for kind in kinds if kind not in _NEVER_OURS]
-    answers = await asyncio.gather(*(_traced(cluster, kind) for kind in wanted))
-    found = [obj for answer in answers if isinstance(answer, list) for obj in answer]
-    refused = {kind: one for kind, one in zip(wanted, answers, strict=True) if isinstance(one, ClusterError)}
-    return LeftoverSurvey(discovery, {ObjectKey.of(obj): obj for obj in found}, refused)
+    kinds = sorted(kind for kind, resource in discovery.resources.items() if {"list", "patch"} <= resource.verbs)
+    candidate_kinds = [kind for kind in kinds if kind not in _IGNORED_KINDS]
+    answers = await asyncio.gather(*(_list_traced(cluster, kind) for kind in candidate_kinds))
+    traced_objects = [obj for answer in answers if isinstance(answer, list) for obj in answer]
+    list_errors = {
+        kind: kind_answer
+        for kind, kind_answer in zip(candidate_kinds, answers, strict=True)
+        if isinstance(kind_answer, ClusterError)
+    }
+    return LeftoverSurvey(discovery, {ObjectKey.from_manifest(obj): obj for obj in traced_objects}, list_errors)
 
 
-async def _traced(cluster: Cluster, kind: GroupKind) -> list[Object] | ClusterError:
+async def _list_traced(cluster: Cluster, kind: GroupKind) -> list[Object] | ClusterError:
     try:
         listed = await cluster.list(kind, metadata_only=True)
     except KindNotServed:
@@ -57,26 +61,28 @@ def is_ours(obj: Object) -> bool:
     """Does the object carry a key, a finalizer or a field manager of ours?"""
     metadata = obj["metadata"]
     return (
-        any(ours_among(metadata.get("labels")))
-        or any(ours_among(metadata.get("annotations")))
+        any(filter_ours(metadata.get("labels")))
+        or any(filter_ours(metadata.get("annotations")))
         or well_known.FINALIZER in (metadata.get("finalizers") or ())
-        or any(entry.get("manager") in MANAGERS for entry in metadata.get("managedFields") or ())
+        or any(entry.get("manager") in OUR_MANAGERS for entry in metadata.get("managedFields") or ())
     )
 
 
-def our_sets(found: LeftoverSurvey) -> frozenset[str]:
+def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
     """Ids of our sets, by their parents and by the records on members: the parent may be gone. One that another tool took over is not ours."""
-    recorded = {label(obj, well_known.PART_OF) for obj in found.objects.values() if annotation(obj, well_known.SELF)}
-    parents = [obj for obj in found.objects.values() if label(obj, well_known.PARENT_ID)]
-    ours = {label(obj, well_known.PARENT_ID) for obj in parents if is_our_parent(obj)}
-    others = {label(obj, well_known.PARENT_ID) for obj in parents if not is_our_parent(obj)}
-    return frozenset((recorded | ours) - others - {""})
+    recorded_ids = {
+        label(obj, well_known.PART_OF) for obj in leftovers.objects.values() if annotation(obj, well_known.SELF)
+    }
+    parents = [obj for obj in leftovers.objects.values() if label(obj, well_known.PARENT_ID)]
+    our_ids = {label(obj, well_known.PARENT_ID) for obj in parents if is_our_parent(obj)}
+    foreign_ids = {label(obj, well_known.PARENT_ID) for obj in parents if not is_our_parent(obj)}
+    return frozenset((recorded_ids | our_ids) - foreign_ids - {""})
 
 
 def is_our_parent(obj: Object) -> bool:
     return bool(label(obj, well_known.PARENT_ID)) and tool_of(obj) == TOOL
 
 
-def ours_among(texts: Mapping[str, Any] | None) -> Iterator[str]:
+def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
     """Which of these labels or annotations are ours, those that people wrote for us included; but for the one by which roles grant us rights."""
-    return (name for name in texts or () if name.startswith(PREFIXES) and name != well_known.AGGREGATE)
+    return (name for name in texts or () if name.startswith(OUR_PREFIXES) and name != well_known.AGGREGATE)

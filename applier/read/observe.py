@@ -45,7 +45,10 @@ async def list_missing_kinds(cluster: Reader, observed: Observed, kinds: Iterabl
     wanted = set(kinds).union(*_scopes(observed))
     asked: set[GroupKind] = set()
     while (
-        pending := set(filter(observed.discovery.keeps, wanted)) - observed.listed - observed.unreadable.keys() - asked
+        pending := set(filter(observed.discovery.is_listable, wanted))
+        - observed.listed
+        - observed.unreadable.keys()
+        - asked
     ):
         observed = await relist(cluster, observed, pending)
         asked |= pending
@@ -60,13 +63,13 @@ async def find_lost_members(
     for each kind; of one that cannot be read now every set may have members.
     """
     discovery = await cluster.discover(refresh=True)
-    kinds = sorted(filter(discovery.keeps, discovery.resources))
+    kinds = sorted(filter(discovery.is_listable, discovery.resources))
     sets = {applyset_id(parent): parent for parent in parents}
     selector = f"{well_known.PART_OF} in ({','.join(sorted(sets))})"
     answers = await asyncio.gather(*(_scanned(cluster, kind, selector) for kind in kinds))
     found: dict[ObjectKey, list[ObjectKey]] = {parent: [] for parent in parents}
     for obj in chain(*(answer for answer in answers if isinstance(answer, list))):
-        found[sets[label(obj, well_known.PART_OF)]].append(ObjectKey.of(obj))
+        found[sets[label(obj, well_known.PART_OF)]].append(ObjectKey.from_manifest(obj))
     hidden = Scope(
         frozenset(kind for kind, answer in zip(kinds, answers, strict=True) if isinstance(answer, ClusterError))
     )
@@ -111,7 +114,7 @@ async def read_objects(cluster: Reader, observed: Observed, unknown: Collection[
     """
     answers = await asyncio.gather(*(_read(cluster, *place, wanted) for place, wanted in _places(unknown).items()))
     return observed.with_objects(found := list(chain(*answers))).without_objects(
-        set(unknown) - set(map(ObjectKey.of, found))
+        set(unknown) - set(map(ObjectKey.from_manifest, found))
     )
 
 
@@ -128,7 +131,7 @@ async def read_candidates(cluster: Reader, observed: Observed, unknown: Collecti
             found += answer
     return (
         observed.with_objects(found)
-        .without_objects(set(unknown) - set(map(ObjectKey.of, found)) - refused.keys())
+        .without_objects(set(unknown) - set(map(ObjectKey.from_manifest, found)) - refused.keys())
         .with_failures(refused)
     )
 
@@ -155,7 +158,7 @@ async def list_selections(cluster: Reader, observed: Observed, wanted: Collectio
     One that may not be listed is a matter of who asks for it, and nobody else's.
     """
     found = dict(zip(wanted, await asyncio.gather(*(_selected(cluster, one) for one in wanted)), strict=True))
-    keys = {one: tuple(map(ObjectKey.of, it)) if isinstance(it, list) else it for one, it in found.items()}
+    keys = {one: tuple(map(ObjectKey.from_manifest, it)) if isinstance(it, list) else it for one, it in found.items()}
     objects = [obj for it in found.values() if isinstance(it, list) for obj in it]
     return replace(observed.with_objects(objects), selected={**observed.selected, **keys})
 

@@ -23,27 +23,27 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 T = TypeVar("T")
 
-SHORTEST: Final = 2.0
-LONGEST: Final = 10.0
+MIN_ANSWER_TIMEOUT_SECONDS: Final = 2.0
+MAX_ANSWER_TIMEOUT_SECONDS: Final = 10.0
 """Seconds without any answer after which a kind that has not answered is silent, by those between answers lately."""
 
-FIRST_WAIT: Final = 1.0
-LONGEST_WAIT: Final = 60.0
+FIRST_RETRY_SECONDS: Final = 1.0
+MAX_RETRY_SECONDS: Final = 60.0
 """Seconds before a silent kind that failed is asked again: the first time, and at most."""
 
 
-ASKED_ON: Final = 2
+MAX_SILENT_REQUESTS: Final = 2
 """Silent kinds that are asked at a time, so that what never answers does not take the places of what does."""
 
 
 @dataclass(eq=False)
-class _Silent:
+class _SilentKind:
     """A kind of which a question is open: since when it is asked (seconds of the event loop), why it cannot be read, and the answer to come."""
 
     question: Hashable
-    asked: asyncio.Future[Any]
-    since: float
-    why: str
+    request: asyncio.Future[Any]
+    asked_at: float
+    message: str
     answer: asyncio.Future[Any] = field(init=False)
 
 
@@ -56,15 +56,17 @@ class PendingReads:
     """
 
     cluster: Cluster
-    insists: Callable[[], bool] = lambda: True
+    waits_for_responses: Callable[[], bool] = lambda: True
     is_outdated: Callable[[GroupKind, float], bool] = lambda _kind, _since: False
-    heard: Callable[[GroupKind], None] = lambda _: None
+    on_answering_again: Callable[[GroupKind], None] = lambda _: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _patience: AdaptiveTimeout = field(default_factory=lambda: AdaptiveTimeout(SHORTEST, LONGEST))
-    _silent: dict[GroupKind, _Silent] = field(default_factory=dict)
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKED_ON))
-    _moved: float = 0.0
-    _newest: float = 0.0
+    _answer_timeout: AdaptiveTimeout = field(
+        default_factory=lambda: AdaptiveTimeout(MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS)
+    )
+    _silent_kinds: dict[GroupKind, _SilentKind] = field(default_factory=dict)
+    _silent_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_SILENT_REQUESTS))
+    _last_answer_time: float = 0.0
+    _newest_request_time: float = 0.0
 
     @property
     def server_time(self) -> datetime | None:
@@ -73,15 +75,15 @@ class PendingReads:
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await self.cluster.discover(refresh=refresh)
 
-    def show(self, versions: Mapping[GroupKind, str]) -> None:
+    def set_versions(self, versions: Mapping[GroupKind, str]) -> None:
         """From now on read objects of these kinds in these versions: see `Cluster.showing`."""
-        self.cluster = self.cluster.showing(versions)
+        self.cluster = self.cluster.with_versions(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         ask = partial(self.cluster.get, key, metadata_only=metadata_only)
         if key.namespace == OWN_NAMESPACE:
             return await ask()
-        return await self._answer(key.group_kind, None, f"get {key}", ask)
+        return await self._await_answer(key.group_kind, None, f"get {key}", ask)
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
@@ -89,82 +91,92 @@ class PendingReads:
         ask = partial(self.cluster.list, kind, namespace, selector=selector, metadata_only=metadata_only)
         if namespace == OWN_NAMESPACE:
             return await ask()
-        return await self._answer(kind, None if namespace else (selector, metadata_only), f"list {kind}", ask)
+        return await self._await_answer(kind, None if namespace else (selector, metadata_only), f"list {kind}", ask)
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Ask no more."""
-        left = [task for one in self._silent.values() for task in (one.answer, one.asked)]
-        self._silent.clear()
-        for one in left:
-            one.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        tasks = [
+            task for silent_kind in self._silent_kinds.values() for task in (silent_kind.answer, silent_kind.request)
+        ]
+        self._silent_kinds.clear()
+        for pending_task in tasks:
+            pending_task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, kind: GroupKind, question: Hashable, about: str, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _await_answer(
+        self, kind: GroupKind, question: Hashable, description: str, ask: Callable[[], Awaitable[T]]
+    ) -> T:
         """`question` is what an answer that comes late is good for; None: for nothing but to know that it came."""
-        if self.insists():
+        if self.waits_for_responses():
             return await ask()
-        if silent := self._silent.get(kind):
-            if not silent.answer.done():
-                raise Unavailable(silent.why)
-            del self._silent[kind]
-            if question is not None and silent.question == question and not self.is_outdated(kind, silent.since):
-                found: T = silent.answer.result()
-                return found
-        task, since = asyncio.ensure_future(ask()), _now()
+        if silent_kind := self._silent_kinds.get(kind):
+            if not silent_kind.answer.done():
+                raise Unavailable(silent_kind.message)
+            del self._silent_kinds[kind]
+            if (
+                question is not None
+                and silent_kind.question == question
+                and not self.is_outdated(kind, silent_kind.asked_at)
+            ):
+                late_answer: T = silent_kind.answer.result()
+                return late_answer
+        task, asked_at = asyncio.ensure_future(ask()), _now()
         try:
-            await self._wait(task, since)
+            await self._wait_for(task, asked_at)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait([task])
             raise
         if task.done():
             return task.result()
-        why = f"{about}: the server has not answered yet"
-        if kind in self._silent:
+        message = f"{description}: the server has not answered yet"
+        if kind in self._silent_kinds:
             task.cancel()
         else:
-            silent = self._silent[kind] = _Silent(question, task, since, why)
-            silent.answer = asyncio.create_task(self._go_on(silent, ask), name=about)
-            silent.answer.add_done_callback(partial(self._is_over, kind))
-        raise Unavailable(why)
+            silent_kind = self._silent_kinds[kind] = _SilentKind(question, task, asked_at, message)
+            silent_kind.answer = asyncio.create_task(self._retry_in_background(silent_kind, ask), name=description)
+            silent_kind.answer.add_done_callback(partial(self._on_background_answer, kind))
+        raise Unavailable(message)
 
-    async def _wait(self, task: asyncio.Future[Any], since: float) -> None:
+    async def _wait_for(self, task: asyncio.Future[Any], asked_at: float) -> None:
         """Until it is answered, or nothing has been for too long, or what was asked so much later has."""
         while not task.done():
-            patience = self._patience.seconds
-            left = max(self._moved, since) + patience - _now()
-            if left <= 0 or self._newest > since + patience:
+            timeout_seconds = self._answer_timeout.seconds
+            remaining_seconds = max(self._last_answer_time, asked_at) + timeout_seconds - _now()
+            if remaining_seconds <= 0 or self._newest_request_time > asked_at + timeout_seconds:
                 return
-            await asyncio.wait([task], timeout=left)
-        self._patience.waited(_now() - max(self._moved, since))
-        self._moved, self._newest = _now(), max(self._newest, since)
+            await asyncio.wait([task], timeout=remaining_seconds)
+        self._answer_timeout.record_gap(_now() - max(self._last_answer_time, asked_at))
+        self._last_answer_time, self._newest_request_time = _now(), max(self._newest_request_time, asked_at)
 
-    async def _go_on(self, silent: _Silent, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The answer; what the server cannot give now is asked for again. Raises what else it says."""
-        wait, anew = FIRST_WAIT, self._places.locked()
-        if anew:
-            silent.asked.cancel()
+        retry_seconds, needs_new_request = FIRST_RETRY_SECONDS, self._silent_slots.locked()
+        if needs_new_request:
+            silent_kind.request.cancel()
         while True:
             try:
-                async with self._places:
-                    if anew:
-                        silent.since, silent.asked = _now(), asyncio.ensure_future(ask())
-                    anew = True
-                    found = await silent.asked
+                async with self._silent_slots:
+                    if needs_new_request:
+                        silent_kind.asked_at, silent_kind.request = _now(), asyncio.ensure_future(ask())
+                    needs_new_request = True
+                    response = await silent_kind.request
             except Unavailable as error:
-                silent.why = str(error)
-                await self.sleep(max(wait, error.retry_after or 0.0))
-                wait = min(2 * wait, LONGEST_WAIT)
+                silent_kind.message = str(error)
+                await self.sleep(max(retry_seconds, error.retry_after or 0.0))
+                retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
             else:
-                if (took := _now() - silent.since) <= LONGEST:  # a longer one is not worth the wait of others
-                    self._patience.waited(took)
-                return found
+                if (
+                    answer_seconds := _now() - silent_kind.asked_at
+                ) <= MAX_ANSWER_TIMEOUT_SECONDS:  # a longer one is not worth the wait of others
+                    self._answer_timeout.record_gap(answer_seconds)
+                return response
 
-    def _is_over(self, kind: GroupKind, answer: asyncio.Future[Any]) -> None:
+    def _on_background_answer(self, kind: GroupKind, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled():
             return
         answer.exception()  # it is raised to whoever asks next
-        self.heard(kind)
+        self.on_answering_again(kind)
 
 
 def _now() -> float:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from applier.applyset.inventory import TOOL, tool_of
 from applier.cluster import Object
-from applier.read.leftovers import MANAGERS, ours_among
+from applier.read.leftovers import OUR_MANAGERS, filter_ours
 from applier.state.observed import annotation, label
 from renderer import well_known
 from renderer.identity import ObjectKey
@@ -22,8 +22,8 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     `before-first-apply` (KEP-555), and another value takes one forced apply.
     """
     metadata = obj["metadata"]
-    labels = [*ours_among(metadata.get("labels")), *_set_labels(obj, sets)]
-    annotations = [*ours_among(metadata.get("annotations"))]
+    labels = [*filter_ours(metadata.get("labels")), *_set_labels(obj, sets)]
+    annotations = [*filter_ours(metadata.get("annotations"))]
     if tool_of(obj) == TOOL:
         annotations += [name for name in _PARENT_KEYS if name in metadata["annotations"]]
     change: Object = {}
@@ -35,7 +35,7 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     if well_known.FINALIZER in finalizers:
         change["finalizers"] = [name for name in finalizers if name != well_known.FINALIZER]
     entries = metadata.get("managedFields") or []
-    others = [entry for entry in entries if entry.get("manager") not in MANAGERS]
+    others = [entry for entry in entries if entry.get("manager") not in OUR_MANAGERS]
     if others != entries:
         change["managedFields"] = others or [{}]  # an empty list would change nothing
     if not change:
@@ -48,7 +48,7 @@ def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
     for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:
             yield name
-    kind = ObjectKey.of(obj).group_kind
+    kind = ObjectKey.from_manifest(obj).group_kind
     if kind == CRD and annotation(obj, well_known.DEFINITION) and label(obj, well_known.IS_PARENT_TYPE):
         yield well_known.IS_PARENT_TYPE
     if kind == NAMESPACE and label(obj, well_known.MANAGED_BY) == TOOL:

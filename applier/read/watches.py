@@ -16,7 +16,7 @@ from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError
 from renderer.frozen import dataclass
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 """Seconds before a watch that broke is begun again: the first time, and at most. Each that has not lasted for the latter doubles them: what begins
 anew has everything looked at.
 """
@@ -29,9 +29,9 @@ class Watches:
     """
 
     cluster: Cluster
-    changed: Callable[[WatchEvent], None]
-    begun: Callable[[WatchTarget], None]
-    failed: Callable[[WatchTarget, ClusterError], None]
+    on_change: Callable[[WatchEvent], None]
+    on_begin: Callable[[WatchTarget], None]
+    on_failure: Callable[[WatchTarget, ClusterError], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
 
@@ -39,35 +39,35 @@ class Watches:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._end(self._tasks.keys())
+        await self._stop(self._tasks.keys())
 
-    async def want(self, subjects: Collection[WatchTarget]) -> None:
+    async def set_targets(self, subjects: Collection[WatchTarget]) -> None:
         """Watch these, and nothing else."""
-        await self._end(self._tasks.keys() - set(subjects))
+        await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):
             self._tasks[subject] = asyncio.create_task(self._follow(subject), name=f"watch {subject.kind}")
 
-    async def _end(self, subjects: Collection[WatchTarget]) -> None:
-        ended = [self._tasks.pop(subject) for subject in tuple(subjects)]
-        for task in ended:
+    async def _stop(self, subjects: Collection[WatchTarget]) -> None:
+        stopped_tasks = [self._tasks.pop(subject) for subject in tuple(subjects)]
+        for task in stopped_tasks:
             task.cancel()
-        await asyncio.gather(*ended, return_exceptions=True)
+        await asyncio.gather(*stopped_tasks, return_exceptions=True)
 
     async def _follow(self, subject: WatchTarget) -> None:
-        wait, told, now = FIRST_WAIT, "", asyncio.get_running_loop().time
+        retry_seconds, reported_error, now = FIRST_RETRY_SECONDS, "", asyncio.get_running_loop().time
         while True:
-            begun = now()
+            started_at = now()
             try:
                 async with self.cluster.watch(subject) as changes:
-                    self.begun(subject)
-                    told = ""
+                    self.on_begin(subject)
+                    reported_error = ""
                     async for change in changes:
-                        self.changed(change)
+                        self.on_change(change)
             except ClusterError as error:
-                if str(error) != told:
-                    self.failed(subject, error)
-                    told = str(error)
-            if now() - begun >= LONGEST_WAIT:
-                wait = FIRST_WAIT
-            await self.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
+                if str(error) != reported_error:
+                    self.on_failure(subject, error)
+                    reported_error = str(error)
+            if now() - started_at >= MAX_RETRY_SECONDS:
+                retry_seconds = FIRST_RETRY_SECONDS
+            await self.sleep(retry_seconds)
+            retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)

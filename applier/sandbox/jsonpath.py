@@ -18,16 +18,16 @@ _STEP = re.compile(
 )
 
 
-def find(path: str, document: Any) -> list[Any]:
+def find_values(path: str, document: Any) -> list[Any]:
     """Every value at a path (`.status.conditions[?(@.type=="Ready")].status`), in order."""
-    found = [document]
-    for step in _steps(path):
-        found = [value for item in found for value in _take(step, item)]
-    return found
+    values = [document]
+    for step in _parse_steps(path):
+        values = [value for item in values for value in _apply_step(step, item)]
+    return values
 
 
 @lru_cache(maxsize=1024)
-def _steps(path: str) -> tuple[dict[str, str | None], ...]:
+def _parse_steps(path: str) -> tuple[dict[str, str | None], ...]:
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps: list[dict[str, str | None]] = []
     position = 0
@@ -40,7 +40,7 @@ def _steps(path: str) -> tuple[dict[str, str | None], ...]:
     return tuple(steps)
 
 
-def _take(step: dict[str, str | None], value: Any) -> list[Any]:
+def _apply_step(step: dict[str, str | None], value: Any) -> list[Any]:
     name = step.get("field") or step.get("quoted") or step.get("double")
     if name is not None:
         name = re.sub(r"\\(.)", r"\1", name)
@@ -51,16 +51,20 @@ def _take(step: dict[str, str | None], value: Any) -> list[Any]:
         return []
     if (index := step.get("index")) is not None:
         return [value[int(index)]] if -len(value) <= int(index) < len(value) else []
-    left, right = step.get("left") or "", (step.get("right") or "").strip("'\"")
-    equal = step.get("compare") == "=="
-    return [item for item in value if ([_text(one) for one in find(left, item)] == [right]) is equal]
+    field_path, literal = step.get("left") or "", (step.get("right") or "").strip("'\"")
+    expects_equal = step.get("compare") == "=="
+    return [
+        item
+        for item in value
+        if ([_format_value(candidate) for candidate in find_values(field_path, item)] == [literal]) is expects_equal
+    ]
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def at(obj: Any, path: str) -> Any:
+def get_field(obj: Any, path: str) -> Any:
     """The value at a dotted path of field names; None if there is none."""
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None

@@ -16,45 +16,45 @@ from collections.abc import Callable
 
 import orjson
 
-from applier.sandbox.api.access_reviews import is_review, review
+from applier.sandbox.api.access_reviews import answer_review, is_review
 from applier.sandbox.api.delete_verbs import DeleteVerbs
 from applier.sandbox.api.discovery import DiscoveryService
-from applier.sandbox.api.openapi import NO_DOCUMENT, OpenApi
-from applier.sandbox.api.options import delete_options
+from applier.sandbox.api.openapi import EMPTY_V2_DOCUMENT, OpenApi
+from applier.sandbox.api.options import parse_delete_options
 from applier.sandbox.api.read_verbs import ReadVerbs
-from applier.sandbox.api.request_bodies import as_json
-from applier.sandbox.api.request_path import RequestPath, address, segments
+from applier.sandbox.api.request_bodies import with_json_body
+from applier.sandbox.api.request_path import RequestPath, parse_request_path, path_segments
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.api.watch_verb import WatchVerb
 from applier.sandbox.api.write_verbs import WriteResult, WriteVerbs
-from applier.sandbox.controllers.crds import RESOURCE as DEFINITIONS
+from applier.sandbox.controllers.crds import CRD_RESOURCE as DEFINITIONS
 from applier.sandbox.controllers.crds import CrdController
-from applier.sandbox.controllers.garbage_collector import Collector
-from applier.sandbox.controllers.workloads import Behaves, Workloads
-from applier.sandbox.kinds.builtin import built_in_kinds, scale_kind, structures
+from applier.sandbox.controllers.garbage_collector import GarbageCollector
+from applier.sandbox.controllers.workloads import BehaviourSource, WorkloadControllers
+from applier.sandbox.kinds.builtin import built_in_go_types, built_in_kinds, scale_kind
 from applier.sandbox.kinds.go_types import DELETE_OPTIONS
-from applier.sandbox.kinds.registry import Registry, ServedKind
-from applier.sandbox.kinds.scale import scaled
-from applier.sandbox.printing.representations import Representation, list_bytes, object_bytes, wanted_shape
+from applier.sandbox.kinds.registry import KindRegistry, ServedKind
+from applier.sandbox.kinds.scale import build_stored_scale
+from applier.sandbox.printing.representations import Representation, encode_list, encode_object, negotiate_shape
 from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from applier.sandbox.wire import (
-    LARGEST_BODY,
+    MAX_BODY_BYTES,
     Refusal,
     Request,
     Response,
     UnknownPathError,
     bad_request,
-    not_allowed,
-    not_found,
-    not_served,
+    method_not_allowed_refusal,
+    not_found_refusal,
+    unknown_resource_refusal,
 )
 from renderer import builtin_kinds
 from renderer.schema import Evaluate
 
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 """Those that every cluster has."""
 
-_ROUNDS = 1000
+_MAX_TICKS = 1000
 
 
 class Sandbox:
@@ -72,36 +72,36 @@ class Sandbox:
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
         evaluate: Evaluate | None = None,
         store: Store | None = None,
-        script: Behaves | None = None,
-        prompt: bool = True,
+        script: BehaviourSource | None = None,
+        serve_immediately: bool = True,
     ) -> None:
-        bundle = builtin_kinds.bundle()
-        self.state = ApiState(store or Store(), Registry(built_in_kinds()), clock, new_uid)
-        self.requests = 0
-        self._prompt = prompt
-        self._scale = scale_kind()
-        self._delete_options = structures().definition(DELETE_OPTIONS)
-        self._definitions = CrdController(self.state, schemas=bundle.definitions, evaluate=evaluate)
-        self._deleting = DeleteVerbs(self.state, gone=self._after_removal)
-        self._collector = Collector(self.state, self._deleting)
-        self._discovery = DiscoveryService(self.state.kinds, bundle.version)
-        self._openapi = OpenApi(self.state.kinds, bundle)
-        self._reading = ReadVerbs(self.state)
-        self._watching = WatchVerb(self.state, served=self._is_served)
-        self._writing = WriteVerbs(
+        schemas = builtin_kinds.load_builtin_schemas()
+        self.state = ApiState(store or Store(), KindRegistry(built_in_kinds()), clock, new_uid)
+        self.request_count = 0
+        self._serve_immediately = serve_immediately
+        self._scale_kind = scale_kind()
+        self._delete_options = built_in_go_types().definition_type(DELETE_OPTIONS)
+        self._crd_controller = CrdController(self.state, schemas=schemas.definitions, evaluate=evaluate)
+        self._delete_verbs = DeleteVerbs(self.state, on_removed=self._notify_removal)
+        self._garbage_collector = GarbageCollector(self.state, self._delete_verbs)
+        self._discovery = DiscoveryService(self.state.kinds, schemas.version)
+        self._openapi = OpenApi(self.state.kinds, schemas)
+        self._read_verbs = ReadVerbs(self.state)
+        self._watch_verb = WatchVerb(self.state, is_served=self._is_served)
+        self._write_verbs = WriteVerbs(
             self.state,
             check_namespace=self._check_namespace,
-            gone=self._after_removal,
-            scale=self._scale,
+            on_removed=self._notify_removal,
+            scale_kind=self._scale_kind,
         )
-        self.workloads = Workloads(self.state, self.handle, script) if script else None
-        self._start()
+        self.workloads = WorkloadControllers(self.state, self.handle, script) if script else None
+        self._bootstrap()
 
     def handle(self, request: Request) -> Response:
         """The answer to one request. Never raises for what a client can send."""
-        self.requests += 1
+        self.request_count += 1
         try:
-            return self._answer(request)
+            return self._dispatch(request)
         except Refusal as refusal:
             return refusal.response
         except UnknownPathError as unknown:
@@ -115,151 +115,165 @@ class Sandbox:
 
     def tick(self) -> bool:
         """One step of all controllers; whether it changed anything."""
-        changed = self._collector.tick()
+        changed = self._garbage_collector.tick()
         if self.workloads:
             changed |= self.workloads.tick()
-        for place in self.state.store.shelf(DEFINITIONS).keys(None):
-            stored = self.state.store.get(StoredKey(DEFINITIONS, *place))
-            if stored and (stored.deleting or not _is_settled(stored)):
+        for namespaced_name in self.state.store.resource_store(DEFINITIONS).keys(None):
+            stored = self.state.store.get(StoredKey(DEFINITIONS, *namespaced_name))
+            if stored and (stored.is_deleting or not _has_conditions(stored)):
                 version = self.state.store.version
-                self._definitions.settle(stored.key.name)
+                self._crd_controller.reconcile(stored.key.name)
                 changed |= version != self.state.store.version
         return changed
 
-    def settle(self) -> None:
+    def tick_until_stable(self) -> None:
         """Steps until nothing changes any more, at the time that it is."""
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_TICKS):
             if not self.tick():
                 return
 
     # ---- requests
 
-    def _answer(self, request: Request) -> Response:
-        path = segments(request.target)
+    def _dispatch(self, request: Request) -> Response:
+        path = path_segments(request.target)
         if path[:2] == ["openapi", "v3"]:
             return self._openapi.answer(path[2:])
         if path == ["openapi", "v2"]:
-            return NO_DOCUMENT
+            return EMPTY_V2_DOCUMENT
         if len(path) <= (2 if path[0] == "api" else 3) or path[0] not in ("api", "apis"):
             return self._discovery.answer(request, path)
-        if len(request.body) > LARGEST_BODY:
-            message = f"Request entity too large: limit is {LARGEST_BODY}"
+        if len(request.body) > MAX_BODY_BYTES:
+            message = f"Request entity too large: limit is {MAX_BODY_BYTES}"
             raise Refusal(413, "RequestEntityTooLarge", message)
         if "watch" in path[2:4]:
-            request, path = _without_watch(request)
-        where = address(request)
-        if is_review(where):
-            return review(where, request)
-        kind = self._kind(where)
-        if where.verb not in kind.verbs and not where.subresource:
-            raise not_allowed()
-        match where.verb:
+            request, path = _translate_legacy_watch(request)
+        request_path = parse_request_path(request)
+        if is_review(request_path):
+            return answer_review(request_path, request)
+        kind = self._resolve_kind(request_path)
+        if request_path.verb not in kind.verbs and not request_path.subresource:
+            raise method_not_allowed_refusal()
+        match request_path.verb:
             case "get" | "list" | "watch":
-                return self._read(kind, where, request)
+                return self._read(kind, request_path, request)
             case "create" | "update" | "patch":
-                return self._write(kind, where, request)
+                return self._write(kind, request_path, request)
             case "delete":
-                options = delete_options(as_json(request, self._delete_options), where.query)
-                gone = self._deleting.delete(kind, where.namespace, where.name, options)
-                self._after_write(kind.key(where.namespace, where.name))
-                return Response(200, orjson.dumps(gone))
+                options = parse_delete_options(with_json_body(request, self._delete_options), request_path.query)
+                deletion_result = self._delete_verbs.delete(kind, request_path.namespace, request_path.name, options)
+                self._notify_controllers(kind.key(request_path.namespace, request_path.name))
+                return Response(200, orjson.dumps(deletion_result))
             case _:
-                return self._delete_all(kind, where, request)
+                return self._delete_all(kind, request_path, request)
 
-    def _kind(self, where: RequestPath) -> ServedKind:
+    def _resolve_kind(self, request_path: RequestPath) -> ServedKind:
         """Raises UnknownPathError, Refusal (404, 405)."""
-        kind = self.state.kinds.find(where.group, where.version, where.plural)
-        if kind is None or (where.namespace and not kind.namespaced):
-            raise self._unknown(where.group)
-        if where.subresource and where.subresource not in kind.subresources:
-            raise not_served()
-        if kind.namespaced and not where.namespace and where.verb not in ("list", "watch"):
-            raise self._unknown(where.group) if where.name or kind.custom else not_allowed()
+        kind = self.state.kinds.find(request_path.group, request_path.version, request_path.plural)
+        if kind is None or (request_path.namespace and not kind.namespaced):
+            raise self._unknown_resource(request_path.group)
+        if request_path.subresource and request_path.subresource not in kind.subresources:
+            raise unknown_resource_refusal()
+        if kind.namespaced and not request_path.namespace and request_path.verb not in ("list", "watch"):
+            raise (
+                self._unknown_resource(request_path.group)
+                if request_path.name or kind.is_custom
+                else method_not_allowed_refusal()
+            )
         return kind
 
-    def _unknown(self, group: str) -> Refusal | UnknownPathError:
+    def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """A built-in group knows its resources; what serves custom kinds has never heard of the others."""
         kinds = self.state.kinds
-        known = (kind for version in kinds.versions(group) for kind in kinds.kinds(group, version))
-        return UnknownPathError() if all(kind.custom for kind in known) else not_served()
+        group_kinds = (kind for version in kinds.versions(group) for kind in kinds.kinds(group, version))
+        return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
 
-    def _read(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
-        many = where.verb != "get"
-        shape = wanted_shape(request.headers.get("accept", ""), many=many and where.verb != "watch")
-        look = Representation(shape, where.query.get("includeObject", "Metadata"), self.state.clock())
-        match where.verb:
-            case "get" if where.subresource == "scale":
-                stored = self._reading.find(kind, where)
-                return Response(200, object_bytes(self._scale, scaled(kind, stored.object()), look))
-            case "get":
-                return Response(200, object_bytes(kind, self._reading.find(kind, where), look))
-            case "list":
-                return Response(200, self._reading.list(kind, where, look))
-            case _:
-                return Response(200, stream=self._watching.watch(kind, where, look))
-
-    def _write(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
-        request = as_json(request, (self._scale if where.subresource == "scale" else kind).model.form)
-        match where.verb:
-            case "update" | "patch" if where.subresource == "scale":
-                written = self._writing.scale(kind, where, request)
-            case "create":
-                written = self._writing.create(kind, where, request)
-            case "update":
-                written = self._writing.update(kind, where, request)
-            case _:
-                written = self._writing.patch(kind, where, request)
-        if written.stored:
-            self._after_write(written.stored.key)
-        if where.subresource == "scale":
-            scale = scaled(kind, written.obj)
-            return self._written(self._scale, WriteResult(scale.object(), False, written.warnings, scale), request)
-        return self._written(kind, written, request)
-
-    def _written(self, kind: ServedKind, written: WriteResult, request: Request) -> Response:
-        status = 201 if written.created else 200
-        headers = (
-            {"Warning": ", ".join(f'299 - "{_quoted(text)}"' for text in written.warnings)} if written.warnings else {}
+    def _read(self, kind: ServedKind, request_path: RequestPath, request: Request) -> Response:
+        is_collection = request_path.verb != "get"
+        shape = negotiate_shape(
+            request.headers.get("accept", ""), is_list=is_collection and request_path.verb != "watch"
         )
-        shape = wanted_shape(request.headers.get("accept", ""), many=False)
-        if written.stored is None:
-            return Response(status, orjson.dumps(written.obj), headers=headers)
-        look = Representation(shape, now=self.state.clock())
-        return Response(status, object_bytes(kind, written.stored, look), headers=headers)
+        representation = Representation(shape, request_path.query.get("includeObject", "Metadata"), self.state.clock())
+        match request_path.verb:
+            case "get" if request_path.subresource == "scale":
+                stored = self._read_verbs.find(kind, request_path)
+                return Response(
+                    200, encode_object(self._scale_kind, build_stored_scale(kind, stored.to_object()), representation)
+                )
+            case "get":
+                return Response(200, encode_object(kind, self._read_verbs.find(kind, request_path), representation))
+            case "list":
+                return Response(200, self._read_verbs.list(kind, request_path, representation))
+            case _:
+                return Response(200, stream=self._watch_verb.watch(kind, request_path, representation))
 
-    def _delete_all(self, kind: ServedKind, where: RequestPath, request: Request) -> Response:
-        options = delete_options(as_json(request, self._delete_options), where.query)
-        found = self._reading.select(kind, where)
+    def _write(self, kind: ServedKind, request_path: RequestPath, request: Request) -> Response:
+        request = with_json_body(
+            request, (self._scale_kind if request_path.subresource == "scale" else kind).model.go_type
+        )
+        match request_path.verb:
+            case "update" | "patch" if request_path.subresource == "scale":
+                result = self._write_verbs.scale(kind, request_path, request)
+            case "create":
+                result = self._write_verbs.create(kind, request_path, request)
+            case "update":
+                result = self._write_verbs.update(kind, request_path, request)
+            case _:
+                result = self._write_verbs.patch(kind, request_path, request)
+        if result.stored:
+            self._notify_controllers(result.stored.key)
+        if request_path.subresource == "scale":
+            scale = build_stored_scale(kind, result.obj)
+            return self._write_response(
+                self._scale_kind, WriteResult(scale.to_object(), False, result.warnings, scale), request
+            )
+        return self._write_response(kind, result, request)
+
+    def _write_response(self, kind: ServedKind, result: WriteResult, request: Request) -> Response:
+        status = 201 if result.created else 200
+        headers = (
+            {"Warning": ", ".join(f'299 - "{_escape_quotes(warning)}"' for warning in result.warnings)}
+            if result.warnings
+            else {}
+        )
+        shape = negotiate_shape(request.headers.get("accept", ""), is_list=False)
+        if result.stored is None:
+            return Response(status, orjson.dumps(result.obj), headers=headers)
+        representation = Representation(shape, now=self.state.clock())
+        return Response(status, encode_object(kind, result.stored, representation), headers=headers)
+
+    def _delete_all(self, kind: ServedKind, request_path: RequestPath, request: Request) -> Response:
+        options = parse_delete_options(with_json_body(request, self._delete_options), request_path.query)
+        selected = self._read_verbs.select(kind, request_path)
         metadata = {"resourceVersion": str(self.state.store.version)}
-        body = list_bytes(kind, found, Representation(), metadata)
-        self._deleting.delete_all(kind, found, options)
-        for stored in found:
-            self._after_write(stored.key)
+        body = encode_list(kind, selected, Representation(), metadata)
+        self._delete_verbs.delete_all(kind, selected, options)
+        for stored in selected:
+            self._notify_controllers(stored.key)
         return Response(200, body)
 
     # ---- what follows from a write
 
-    def _after_write(self, key: StoredKey) -> None:
+    def _notify_controllers(self, key: StoredKey) -> None:
         stored = self.state.store.get(key)
-        if stored and stored.deleting:
-            self._collector.marked(key)
-        changed = key.resource == DEFINITIONS and not (stored and stored.deleting)
-        if changed and (self._prompt or not stored or _is_settled(stored)):
-            self._definitions.settle(key.name)
+        if stored and stored.is_deleting:
+            self._garbage_collector.enqueue(key)
+        needs_crd_update = key.resource == DEFINITIONS and not (stored and stored.is_deleting)
+        if needs_crd_update and (self._serve_immediately or not stored or _has_conditions(stored)):
+            self._crd_controller.reconcile(key.name)
 
-    def _after_removal(self, _kind: ServedKind, stored: StoredObject) -> None:
-        self._collector.removed(stored)
+    def _notify_removal(self, _kind: ServedKind, stored: StoredObject) -> None:
+        self._garbage_collector.enqueue_dependents(stored)
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
         """Raises Refusal: 404 if the namespace is absent, 403 while it is being deleted."""
         if not kind.namespaced:
             return
-        found = self.state.store.get(StoredKey("namespaces", "", key.namespace))
-        namespaces = self.state.kinds.find("", "v1", "namespaces")
-        assert namespaces is not None
-        if found is None:
-            raise not_found(namespaces.subject(key.namespace))
-        if found.deleting:
+        namespace = self.state.store.get(StoredKey("namespaces", "", key.namespace))
+        namespace_kind = self.state.kinds.find("", "v1", "namespaces")
+        assert namespace_kind is not None
+        if namespace is None:
+            raise not_found_refusal(namespace_kind.subject(key.namespace))
+        if namespace.is_deleting:
             subject = kind.subject(key.name)
             cause = {
                 "reason": "NamespaceTerminating",
@@ -275,37 +289,37 @@ class Sandbox:
     def _is_served(self, kind: ServedKind) -> bool:
         return self.state.kinds.find(kind.group, kind.version, kind.plural) is not None
 
-    def _start(self) -> None:
+    def _bootstrap(self) -> None:
         """The namespaces that every cluster has, and what a store brings along."""
-        for name in NAMESPACES:
+        for name in INITIAL_NAMESPACES:
             if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
                 headers = {"user-agent": "levelgate-sandbox"}
                 self.handle(Request("POST", "/api/v1/namespaces", headers, body))
-        for place in self.state.store.shelf(DEFINITIONS).keys(None):
-            stored = self.state.store.get(StoredKey(DEFINITIONS, *place))
+        for namespaced_name in self.state.store.resource_store(DEFINITIONS).keys(None):
+            stored = self.state.store.get(StoredKey(DEFINITIONS, *namespaced_name))
             if stored and _is_established(stored):
-                self._definitions.serve(stored.object())
-        self._collector.restore()
-        self.requests = 0
+                self._crd_controller.serve(stored.to_object())
+        self._garbage_collector.restore()
+        self.request_count = 0
 
 
-def _is_settled(stored: StoredObject) -> bool:
+def _has_conditions(stored: StoredObject) -> bool:
     """Whether it has been decided if a definition is served."""
-    return bool((stored.object().get("status") or {}).get("conditions"))
+    return bool((stored.to_object().get("status") or {}).get("conditions"))
 
 
 def _is_established(stored: StoredObject) -> bool:
-    conditions = (stored.object().get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+    conditions = (stored.to_object().get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
-def _without_watch(request: Request) -> tuple[Request, list[str]]:
+def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
     """The old form of a watch, `/api/v1/watch/...`, as the new one."""
     path, _, query = request.target.partition("?")
     target = f"{path.replace('/watch', '', 1)}?{query}&watch=1"
-    return Request(request.method, target, request.headers, request.body), segments(target)
+    return Request(request.method, target, request.headers, request.body), path_segments(target)
 
 
-def _quoted(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')

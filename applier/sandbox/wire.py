@@ -15,7 +15,7 @@ import orjson
 from renderer.frozen import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
-LARGEST_BODY = 3 * 1024 * 1024
+MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes of a request's body; the limit of the API server."""
 
 
@@ -49,36 +49,38 @@ class StatusCause:
     message: str
 
     @property
-    def as_cause(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, str]:
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
-def required(field: str, why: str = "") -> StatusCause:
-    return StatusCause(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
+def required_value(field: str, detail: str = "") -> StatusCause:
+    return StatusCause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
 
-def invalid(field: str, value: object, why: str) -> StatusCause:
-    return StatusCause(field, "FieldValueInvalid", f"Invalid value: {shown(value)}: {why}")
+def invalid_value(field: str, value: object, detail: str) -> StatusCause:
+    return StatusCause(field, "FieldValueInvalid", f"Invalid value: {format_json(value)}: {detail}")
 
 
-def immutable(field: str, value: object) -> StatusCause:
-    return invalid(field, value, "field is immutable")
+def immutable_field(field: str, value: object) -> StatusCause:
+    return invalid_value(field, value, "field is immutable")
 
 
-def forbidden(field: str, why: str) -> StatusCause:
-    return StatusCause(field, "FieldValueForbidden", f"Forbidden: {why}")
+def forbidden_field(field: str, detail: str) -> StatusCause:
+    return StatusCause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
-def unsupported(field: str, value: object, allowed: Sequence[str]) -> StatusCause:
-    words = ", ".join(f'"{word}"' for word in allowed)
-    return StatusCause(field, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}")
+def unsupported_value(field: str, value: object, allowed: Sequence[str]) -> StatusCause:
+    choices = ", ".join(f'"{choice}"' for choice in allowed)
+    return StatusCause(
+        field, "FieldValueNotSupported", f"Unsupported value: {format_json(value)}: supported values: {choices}"
+    )
 
 
-def too_long(field: str, why: str) -> StatusCause:
-    return StatusCause(field, "FieldValueTooLong", f"Too long: {why}")
+def too_long_value(field: str, detail: str) -> StatusCause:
+    return StatusCause(field, "FieldValueTooLong", f"Too long: {detail}")
 
 
-def shown(value: object) -> str:
+def format_json(value: object) -> str:
     """A value as messages of the API server show it: JSON."""
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()
 
@@ -136,55 +138,55 @@ class RefusalSubject:
 
     def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
         """`details` of a Status: it calls the resource `kind`, except where the content is meant."""
-        found = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
-        return {key: value for key, value in found.items() if value}
+        values = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
+        return {key: value for key, value in values.items() if value}
 
 
 def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequest", message)
 
 
-def not_found(subject: RefusalSubject) -> Refusal:
+def not_found_refusal(subject: RefusalSubject) -> Refusal:
     return Refusal(404, "NotFound", f'{subject.resource} "{subject.name}" not found', details=subject.details())
 
 
-def not_served() -> Refusal:
+def unknown_resource_refusal() -> Refusal:
     """A path below a served group version that names no resource."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def not_allowed() -> Refusal:
+def method_not_allowed_refusal() -> Refusal:
     message = "the server does not allow this method on the requested resource"
     return Refusal(405, "MethodNotAllowed", message, details={})
 
 
-def already_exists(subject: RefusalSubject) -> Refusal:
+def already_exists_refusal(subject: RefusalSubject) -> Refusal:
     message = f'{subject.resource} "{subject.name}" already exists'
     return Refusal(409, "AlreadyExists", message, details=subject.details())
 
 
-def conflict(subject: RefusalSubject, why: str, *, content: bool = False) -> Refusal:
+def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> Refusal:
     name = subject.group_kind if content else subject.resource
-    message = f'Operation cannot be fulfilled on {name} "{subject.name}": {why}'
+    message = f'Operation cannot be fulfilled on {name} "{subject.name}": {detail}'
     return Refusal(409, "Conflict", message, details=subject.details(content=content))
 
 
-def invalid_object(subject: RefusalSubject, mistakes: Sequence[StatusCause]) -> Refusal:
+def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]) -> Refusal:
     """422 with every mistake as a cause."""
-    texts = [f"{mistake.field}: {mistake.message}" for mistake in mistakes]
-    told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    message = f'{subject.group_kind} "{subject.name}" is invalid: {told}'
-    causes = [mistake.as_cause for mistake in mistakes]
+    texts = [f"{cause.field}: {cause.message}" for cause in status_causes]
+    summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = f'{subject.group_kind} "{subject.name}" is invalid: {summary}'
+    causes = [cause.as_dict for cause in status_causes]
     return Refusal(422, "Invalid", message, details=subject.details(content=True, causes=causes))
 
 
-def expired(message: str) -> Refusal:
+def expired_refusal(message: str) -> Refusal:
     return Refusal(410, "Expired", message)
 
 
-class DroppedError(Exception):
+class ConnectionDroppedError(Exception):
     """A connection that ends without an answer; `sent`: the request may have been carried out."""
 
-    def __init__(self, message: str, *, sent: bool) -> None:
+    def __init__(self, message: str, *, request_sent: bool) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.request_sent = request_sent

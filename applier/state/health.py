@@ -6,43 +6,47 @@ Pure. Ages are judged by the time at which it was observed, which whoever observ
 from __future__ import annotations
 
 from applier import status
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import Observed, annotation, label
 from applier.status import HealthResult
-from applier.status.kinds import CLAIM
+from applier.status.kinds import CLAIM_KIND
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
-STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
+STORAGE_CLASS_KIND = GroupKind("storage.k8s.io", "StorageClass")
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 """The scheduler's mark on a claim whose first Pod it has placed (KEP-490)."""
 
 
 def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
     """Its health; `is_instance`: an instance of our definitions."""
     kind = group_kind(live)
-    if kind == CLAIM:
+    if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
     if not is_instance and not live.get("status") and kind in observed.reporting:
-        written = (apply_entry(live, CONTENT) or {}).get("time")
-        return status.health(live, now=observed.now, since=written, reports_status=True)
+        written_at = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
+        return status.health(live, now=observed.now, since=written_at, reports_status=True)
     return status.health(live, now=observed.now, is_instance=is_instance)
 
 
-def rests_on(live: Object) -> ObjectKey | None:
+def health_reference(live: Object) -> ObjectKey | None:
     """Another object that its health rests on, which has to be read: the StorageClass of a claim that is not bound."""
-    if group_kind(live) != CLAIM or (live.get("status") or {}).get("phase", "Pending") != "Pending":
+    if group_kind(live) != CLAIM_KIND or (live.get("status") or {}).get("phase", "Pending") != "Pending":
         return None
     name = (live.get("spec") or {}).get("storageClassName")
-    return ObjectKey(*STORAGE_CLASS, "", name) if name else None
+    return ObjectKey(*STORAGE_CLASS_KIND, "", name) if name else None
 
 
 def _awaits_consumer(claim: Object, observed: Observed) -> bool:
     """Does it bind on first use, and no live Pod of its set uses it? Then nothing is wrong with it."""
-    key = rests_on(claim)
-    known = observed.objects.get(key) if key else None
-    if known is None or known.get("volumeBindingMode") != "WaitForFirstConsumer" or annotation(claim, SELECTED_NODE):
+    key = health_reference(claim)
+    storage_class = observed.objects.get(key) if key else None
+    if (
+        storage_class is None
+        or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer"
+        or annotation(claim, SELECTED_NODE_ANNOTATION)
+    ):
         return False
-    return (label(claim, well_known.PART_OF), ObjectKey.of(claim)) not in observed.claimed
+    return (label(claim, well_known.PART_OF), ObjectKey.from_manifest(claim)) not in observed.claimed

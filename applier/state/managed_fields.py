@@ -35,8 +35,8 @@ _Part = tuple[str, Any, Fields | None]
 nothing).
 """
 
-_IDENTITY = frozenset({"apiVersion", "kind"})
-_METADATA = frozenset(
+_IDENTITY_FIELDS = frozenset({"apiVersion", "kind"})
+_SERVER_METADATA_FIELDS = frozenset(
     {
         "name",
         "namespace",
@@ -52,7 +52,7 @@ _METADATA = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostField:
     """A field of the intent, in the server's notation (`.spec.replicas`), and who has it now; "" if nobody has, or it
     is gone.
     """
@@ -70,12 +70,12 @@ class Ownership:
     this intent.
     """
 
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostField, ...] = ()
     surplus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _FieldDifference:
     """A part that only the intent has (`lost`, with its value), that only our entry has (`surplus`), or a map or list
     of the intent that we own without parts: `whole`, or all of its parts are lost.
     """
@@ -86,13 +86,13 @@ class _Difference:
 
     @property
     def path(self) -> str:
-        return "".join(map(_written, self.keys))
+        return "".join(map(_format_element, self.keys))
 
 
-def metadata_beside_status(obj: Object) -> Object:
+def metadata_without_status_writes(obj: Object) -> Object:
     """The metadata without what a write of the status alone changes."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    entries = [one for one in metadata.get("managedFields") or () if one.get("subresource") != "status"]
+    entries = [entry for entry in metadata.get("managedFields") or () if entry.get("subresource") != "status"]
     return {**metadata, "managedFields": entries}
 
 
@@ -102,79 +102,90 @@ def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
     return next((entry for entry in entries if _is_apply_of(entry, manager)), None)
 
 
-def ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
+def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     """How `manager`'s Apply entry on `live` compares with `intent`; None if there is no such entry, which is also so
     when others took its last field.
 
     `intent` is the manifest that was applied, whole or without its identity (apiVersion, kind, name, namespace).
     """
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
-    ours = apply_entry(live, manager)
-    if ours is None:
+    our_entry = apply_entry(live, manager)
+    if our_entry is None:
         return None
-    others = [(str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not ours]
-    shown = live if live.get("apiVersion") == ours.get("apiVersion") else None
-    found: list[_Difference] = []
-    _compare(_content(intent), ours.get("fieldsV1") or _NOTHING, keys=(), found=found)
+    others = [
+        (str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not our_entry
+    ]
+    comparable_live = live if live.get("apiVersion") == our_entry.get("apiVersion") else None
+    differences: list[_FieldDifference] = []
+    _compare(_intent_content(intent), our_entry.get("fieldsV1") or _NOTHING, keys=(), differences=differences)
     return Ownership(
-        lost=tuple(lost for each in found if _is_lost(each, shown, others) for lost in _lost(each, others)),
-        surplus=tuple(each.path for each in found if each.kind == "surplus"),
+        lost=tuple(
+            lost_field
+            for difference in differences
+            if _is_lost(difference, comparable_live, others)
+            for lost_field in _lost_fields(difference, others)
+        ),
+        surplus=tuple(difference.path for difference in differences if difference.kind == "surplus"),
     )
 
 
-def owns(live: Object, intent: Object, manager: str) -> bool:
+def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
     """A quick yes, to what is the rule: every field of `intent` is `manager`'s, down through maps to scalars. To a no `ownership` says more, perhaps
     that nothing is lost.
     """
-    ours = apply_entry(live, manager)
-    return ours is not None and _has(ours.get("fieldsV1") or _NOTHING, _content(intent))
+    our_entry = apply_entry(live, manager)
+    return our_entry is not None and _owns_all(our_entry.get("fieldsV1") or _NOTHING, _intent_content(intent))
 
 
-def annotators(live: Object, name: str) -> tuple[str, ...]:
+def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     """The field managers that have this annotation, who wrote last at the end; empty where the server does not say."""
     entries = sorted(live["metadata"].get("managedFields") or (), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
-    return tuple(entry.get("manager", "") for entry in entries if _at(entry.get("fieldsV1") or {}, path) is not None)
+    return tuple(
+        entry.get("manager", "") for entry in entries if _owned_at(entry.get("fieldsV1") or {}, path) is not None
+    )
 
 
 def _is_apply_of(entry: Mapping[str, Any], manager: str) -> bool:
     return entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 
-def _content(intent: Object) -> Object:
-    metadata = {name: value for name, value in (intent.get("metadata") or {}).items() if name not in _METADATA}
-    content = {name: value for name, value in intent.items() if name not in _IDENTITY and name != "metadata"}
+def _intent_content(intent: Object) -> Object:
+    metadata = {
+        name: value for name, value in (intent.get("metadata") or {}).items() if name not in _SERVER_METADATA_FIELDS
+    }
+    content = {name: value for name, value in intent.items() if name not in _IDENTITY_FIELDS and name != "metadata"}
     return content | ({"metadata": metadata} if metadata else {})
 
 
-def _has(owned: Fields, value: Any) -> bool:
+def _owns_all(owned: Fields, value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     for name, part in value.items():
         child = owned.get(f"f:{name}")
         if child:
-            if not _has(child, part):
+            if not _owns_all(child, part):
                 return False
         elif child is None or part is None or isinstance(part, dict | list):
             return False
     return True
 
 
-def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], found: list[_Difference]) -> None:
+def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], differences: list[_FieldDifference]) -> None:
     """Adds the differences below one value to `found`; a leaf owns all that is below it, be it a scalar or an atomic
     map or list.
     """
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
-            found.append(_Difference("whole", keys, value))
+            differences.append(_FieldDifference("whole", keys, value))
         return
     for key, part, child in _parts(value, owned):
         if child is None:
-            found.append(_Difference("lost", (*keys, key), part))
+            differences.append(_FieldDifference("lost", (*keys, key), part))
         elif part is _ABSENT:
-            found.append(_Difference("surplus", (*keys, key)))
+            differences.append(_FieldDifference("surplus", (*keys, key)))
         elif child or isinstance(part, dict | list):
-            _compare(part, child, keys=(*keys, key), found=found)
+            _compare(part, child, keys=(*keys, key), differences=differences)
 
 
 def _parts(value: Any, owned: Fields) -> Iterator[_Part]:
@@ -199,37 +210,37 @@ def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
     """Pairs items with entries, each entry once. Items that give more keys choose first: one that leaves a key to its
     default fits several.
     """
-    free = {key: child for key, child in owned.items() if key != "."}
-    names = _key_names(free)
-    for index, item in sorted(enumerate(value), key=lambda pair: -_given(pair[1], names)):
-        key = next((key for key in free if _matches(item, key, index)), None)
+    unmatched = {key: child for key, child in owned.items() if key != "."}
+    names = _key_names(unmatched)
+    for index, item in sorted(enumerate(value), key=lambda pair: -_count_key_fields(pair[1], names)):
+        key = next((key for key in unmatched if _matches(item, key, index)), None)
         if key is None:
-            yield _wanted_key(item, index, owned), item, None
+            yield _expected_key(item, index, owned), item, None
         else:
-            yield key, item, free.pop(key)
-    yield from ((key, _ABSENT, child) for key, child in free.items())
+            yield key, item, unmatched.pop(key)
+    yield from ((key, _ABSENT, child) for key, child in unmatched.items())
 
 
-def _given(item: Any, names: tuple[str, ...]) -> int:
+def _count_key_fields(item: Any, names: tuple[str, ...]) -> int:
     """How many of the list's key fields an item gives."""
     return sum(name in item for name in names) if isinstance(item, Mapping) else 0
 
 
 def _key_names(entries: Fields) -> tuple[str, ...]:
     first = next((key for key in entries if key.startswith("k:")), None)
-    return tuple(_parsed(first[2:])) if first else ()
+    return tuple(_parse_key(first[2:])) if first else ()
 
 
 def _matches(item: Any, key: str, index: int) -> bool:
     kind, text = key[:1], key[2:]
     match kind:
         case "k":
-            names = _parsed(text)
+            names = _parse_key(text)
             return isinstance(item, Mapping) and all(
-                name not in item or _equal(item[name], wanted) for name, wanted in names.items()
+                name not in item or _is_json_equal(item[name], expected) for name, expected in names.items()
             )
         case "v":
-            return _equal(item, _parsed(text))
+            return _is_json_equal(item, _parse_key(text))
         case "i":
             return text == str(index)
         case _:
@@ -237,17 +248,17 @@ def _matches(item: Any, key: str, index: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Any:
+def _parse_key(text: str) -> Any:
     """The JSON in an entry's key. The same few come up again and again: names of containers, ports, variables."""
     return orjson.loads(text)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _is_json_equal(left: Any, right: Any) -> bool:
     """JSON equality: 80 is 80.0, but true is not 1."""
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
-def _wanted_key(item: Any, index: int, entries: Fields) -> str:
+def _expected_key(item: Any, index: int, entries: Fields) -> str:
     """The entry that an item would have, to look for it at other managers."""
     names = _key_names(entries)
     if names and isinstance(item, Mapping):
@@ -255,12 +266,12 @@ def _wanted_key(item: Any, index: int, entries: Fields) -> str:
     return f"i:{index}" if any(key.startswith("i:") for key in entries) else f"v:{orjson.dumps(item).decode()}"
 
 
-def _written(key: str) -> str:
+def _format_element(key: str) -> str:
     """An element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
     kind, text = key[:1], key[2:]
     match kind:
         case "k":
-            return "[" + ",".join(f"{name}={_json(value)}" for name, value in _parsed(text).items()) + "]"
+            return "[" + ",".join(f"{name}={_to_json(value)}" for name, value in _parse_key(text).items()) + "]"
         case "v":
             return f"[={text}]"
         case "i":
@@ -269,7 +280,7 @@ def _written(key: str) -> str:
             return f".{text}"
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
@@ -286,7 +297,7 @@ def _is_substantial(value: Any) -> bool:
             return bool(value)
 
 
-def _is_lost(difference: _Difference, live: Object | None, others: Sequence[tuple[str, Fields]]) -> bool:
+def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[tuple[str, Fields]]) -> bool:
     """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
 
     The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty. Of an empty list whose items have keys the server records
@@ -295,11 +306,11 @@ def _is_lost(difference: _Difference, live: Object | None, others: Sequence[tupl
     `live` is None where it is shown in another version than the one in which it was applied: then only what others own tells.
     """
     if difference.kind == "lost" and difference.value == []:
-        return any(_at(fields, difference.keys) == {} for _, fields in others)
+        return any(_owned_at(fields, difference.keys) == {} for _, fields in others)
     if difference.kind != "whole":
         return difference.kind == "lost"
     is_left = live is None or _value_at(live, difference.keys)
-    return not is_left or any(_at(fields, difference.keys) for _, fields in others)
+    return not is_left or any(_owned_at(fields, difference.keys) for _, fields in others)
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
@@ -314,18 +325,20 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
     return value
 
 
-def _lost(difference: _Difference, others: Sequence[tuple[str, Fields]]) -> Iterator[Lost]:
+def _lost_fields(difference: _FieldDifference, others: Sequence[tuple[str, Fields]]) -> Iterator[LostField]:
     """What to report of a part that we lost whole: its members one by one if others have some of them, else itself."""
-    found = [(manager, _at(fields, difference.keys)) for manager, fields in others]
-    if isinstance(difference.value, dict) and any(fields for _, fields in found):
+    owned_parts = [(manager, _owned_at(fields, difference.keys)) for manager, fields in others]
+    if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):
         for name, value in difference.value.items():
             key = f"f:{name}"
-            yield from _lost(_Difference("lost", (*difference.keys, key), value), others)
+            yield from _lost_fields(_FieldDifference("lost", (*difference.keys, key), value), others)
     else:
-        yield Lost(difference.path, ", ".join(dict.fromkeys(name for name, fields in found if fields is not None)))
+        yield LostField(
+            difference.path, ", ".join(dict.fromkeys(name for name, fields in owned_parts if fields is not None))
+        )
 
 
-def _at(fields: Fields, keys: tuple[str, ...]) -> Fields | None:
+def _owned_at(fields: Fields, keys: tuple[str, ...]) -> Fields | None:
     """What an entry owns at `keys`: nothing (None), all of it (empty), or parts."""
     for key in keys:
         if not fields:

@@ -17,7 +17,7 @@ from applier.errors import ClusterError, Denied
 from applier.status import has_pods
 from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.graph.implied_edges import claims
+from renderer.graph.implied_edges import persistent_volume_claims
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, defined_kind
 from renderer.label_selector import Selection
@@ -92,7 +92,7 @@ class Observed:
 
     def with_objects(self, found: Iterable[Object]) -> Observed:
         """These objects exist, as given."""
-        new = {ObjectKey.of(obj): obj for obj in found}
+        new = {ObjectKey.from_manifest(obj): obj for obj in found}
         return replace(self, objects={**self.objects, **new}, absent=self.absent - new.keys())
 
     def without_objects(self, missing: Iterable[ObjectKey]) -> Observed:
@@ -121,7 +121,7 @@ class Observed:
         changed = {
             defined_kind(obj)
             for obj in self.crds
-            if not ((old := before.get(ObjectKey.of(obj))) and _is_same(old, obj))
+            if not ((old := before.get(ObjectKey.from_manifest(obj))) and _is_same(old, obj))
         }
         same = {
             key: old
@@ -148,7 +148,7 @@ class Observed:
             return key.group_kind in kinds and (key.group_kind in self.whole or is_ours)
 
         kept = {key: obj for key, obj in self.objects.items() if not is_shown(key, obj)}
-        new = {ObjectKey.of(obj): obj for obj in found}
+        new = {ObjectKey.from_manifest(obj): obj for obj in found}
         vanished = self.objects.keys() - kept.keys() - new.keys()
         return replace(
             self, objects={**kept, **new}, absent=(self.absent | vanished) - new.keys(), listed=self.listed | kinds
@@ -163,11 +163,11 @@ class Observed:
 
     def has_none_of(self, kind: GroupKind) -> bool:
         """Certainly no object of this kind exists: it is not served, or not kept, and its group was asked."""
-        return not self.discovery.keeps(kind) and kind.group not in self.discovery.stale
+        return not self.discovery.is_listable(kind) and kind.group not in self.discovery.stale_groups
 
     def is_only_answered(self, kind: GroupKind) -> bool:
         """It is served, and no object of it ever exists."""
-        return kind in self.discovery.resources and not self.discovery.keeps(kind)
+        return kind in self.discovery.resources and not self.discovery.is_listable(kind)
 
     @property
     def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:
@@ -195,7 +195,7 @@ class Observed:
             for set_id, members in self.members.items()
             for key in members
             if has_pods(self.objects[key])
-            for claim in claims(self.objects[key], key)
+            for claim in persistent_volume_claims(self.objects[key], key)
         )
 
     @property

@@ -14,15 +14,23 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from applier.cluster import Object
-from applier.status.kinds import CLAIM, OBSERVERS, RULES
-from applier.status.model import HealthResult, HealthView, KStatus, current, describe_condition, failed, progress
-from applier.status.runs import ENDED
+from applier.status.kinds import CLAIM_KIND, HEALTH_RULES, OBSERVING_KINDS
+from applier.status.model import (
+    HealthResult,
+    HealthView,
+    KStatus,
+    current_result,
+    describe_condition,
+    failed_result,
+    progress_result,
+)
+from applier.status.runs import ENDED_PHASES
 from renderer.identity import group_kind
 from renderer.kinds import CRD, NAMESPACE
 
-__all__ = ["HealthResult", "KStatus", "exists_ready", "has_pods", "health", "is_fresh"]
+__all__ = ["HealthResult", "KStatus", "has_pods", "health", "is_fresh", "is_ready_by_existence"]
 
-STATUS_GRACE = timedelta(seconds=30)
+STATUS_GRACE_PERIOD = timedelta(seconds=30)
 """How long a custom resource may be without status before it counts as one whose controller writes none."""
 
 
@@ -49,19 +57,19 @@ def health(
     if obj is None:
         return _ABSENT
     view = HealthView(obj, now)
-    general = _generic(view)
-    if general:
-        return general
+    generic_result = _generic_health(view)
+    if generic_result:
+        return generic_result
     if is_instance:
-        return _instance(view)
-    if awaits_consumer and group_kind(obj) == CLAIM and view.at("status", "phase") in (None, "Pending"):
+        return _instance_health(view)
+    if awaits_consumer and group_kind(obj) == CLAIM_KIND and view.value_at("status", "phase") in (None, "Pending"):
         return HealthResult(KStatus.CURRENT, "binds when the first Pod uses it")
-    rule = RULES.get(group_kind(obj))
+    rule = HEALTH_RULES.get(group_kind(obj))
     if rule:
         return rule(view)
-    if reports_status and not view.at("status"):
-        return _without_status(view, since)
-    return _ready_condition(view)
+    if reports_status and not view.value_at("status"):
+        return _health_without_status(view, since)
+    return _ready_condition_health(view)
 
 
 def is_fresh(obj: Object) -> bool:
@@ -72,11 +80,15 @@ def is_fresh(obj: Object) -> bool:
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True
-    observed = HealthView(obj, None).at("status", "observedGeneration")
-    return group_kind(obj) not in OBSERVERS if observed is None else bool(observed == generation)
+    observed_generation = HealthView(obj, None).value_at("status", "observedGeneration")
+    return (
+        group_kind(obj) not in OBSERVING_KINDS
+        if observed_generation is None
+        else bool(observed_generation == generation)
+    )
 
 
-def exists_ready(obj: Object | None) -> bool:
+def is_ready_by_existence(obj: Object | None) -> bool:
     """Whether dependents may start where no `readyWhen` says more: it exists and is not going away.
 
     A CustomResourceDefinition must be served under the names it asks for, a Namespace be active.
@@ -86,9 +98,9 @@ def exists_ready(obj: Object | None) -> bool:
     view = HealthView(obj, None)
     match group_kind(obj):
         case kind if kind == CRD:
-            return view.is_true("Established") and view.is_true("NamesAccepted")
+            return view.is_condition_true("Established") and view.is_condition_true("NamesAccepted")
         case kind if kind == NAMESPACE:
-            return bool(view.at("status", "phase") == "Active")
+            return bool(view.value_at("status", "phase") == "Active")
         case _:
             return True
 
@@ -103,57 +115,61 @@ def has_pods(workload: Object) -> bool:
         case "CronJob":
             return False
         case "Job" | "Pod":
-            return not (view.is_true("Complete") or view.is_true("Failed") or view.at("status", "phase") in ENDED)
+            return not (
+                view.is_condition_true("Complete")
+                or view.is_condition_true("Failed")
+                or view.value_at("status", "phase") in ENDED_PHASES
+            )
     return view.replicas > 0
 
 
-def _generic(view: HealthView) -> HealthResult | None:
+def _generic_health(view: HealthView) -> HealthResult | None:
     """Rules 1 to 3, which come before any rule of a kind."""
-    deleted = view.at("metadata", "deletionTimestamp")
-    if deleted:
-        finalizers = ", ".join(view.at("metadata", "finalizers") or ())
-        parts = (f"deleted at {deleted}", f"waits for {finalizers}" if finalizers else "", view.remaining)
+    deleted_at = view.value_at("metadata", "deletionTimestamp")
+    if deleted_at:
+        finalizers = ", ".join(view.value_at("metadata", "finalizers") or ())
+        parts = (f"deleted at {deleted_at}", f"waits for {finalizers}" if finalizers else "", view.deletion_obstacles)
         return HealthResult(KStatus.TERMINATING, ", ".join(filter(None, parts)))
-    if not view.at("status"):
+    if not view.value_at("status"):
         return None
-    generation, observed = view.at("metadata", "generation"), view.at("status", "observedGeneration")
+    generation, observed = view.value_at("metadata", "generation"), view.value_at("status", "observedGeneration")
     if generation is not None and observed is not None and generation != observed:
-        return progress(f"generation {generation} is not observed yet (observed: {observed})")
+        return progress_result(f"generation {generation} is not observed yet (observed: {observed})")
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Reconciling", "True":
-                return progress(describe_condition(condition))
+                return progress_result(describe_condition(condition))
             case "Stalled", "True":
-                return failed(describe_condition(condition))
+                return failed_result(describe_condition(condition))
     return None
 
 
-def _instance(view: HealthView) -> HealthResult:
+def _instance_health(view: HealthView) -> HealthResult:
     condition = view.condition("Healthy")
-    generation = view.at("metadata", "generation")
-    observed = condition.get("observedGeneration", view.at("status", "observedGeneration"))
+    generation = view.value_at("metadata", "generation")
+    observed = condition.get("observedGeneration", view.value_at("status", "observedGeneration"))
     if not condition:
-        return progress("condition Healthy is not set yet")
+        return progress_result("condition Healthy is not set yet")
     if observed != generation:
-        return progress(f"condition Healthy is not of generation {generation} (observed: {observed})")
+        return progress_result(f"condition Healthy is not of generation {generation} (observed: {observed})")
     return (
-        current(describe_condition(condition))
+        current_result(describe_condition(condition))
         if condition.get("status") == "True"
-        else progress(describe_condition(condition))
+        else progress_result(describe_condition(condition))
     )
 
 
-def _without_status(view: HealthView, since: datetime | None) -> HealthResult:
-    silent = current(f"no status within {STATUS_GRACE.seconds} s: nobody seems to write one")
-    begin = since or view.at("metadata", "creationTimestamp")
-    return view.aged(STATUS_GRACE, begin, young=progress("no status yet"), old=silent)
+def _health_without_status(view: HealthView, since: datetime | None) -> HealthResult:
+    no_status_result = current_result(f"no status within {STATUS_GRACE_PERIOD.seconds} s: nobody seems to write one")
+    begin = since or view.value_at("metadata", "creationTimestamp")
+    return view.result_by_age(STATUS_GRACE_PERIOD, begin, young=progress_result("no status yet"), old=no_status_result)
 
 
-def _ready_condition(view: HealthView) -> HealthResult:
+def _ready_condition_health(view: HealthView) -> HealthResult:
     """Rules 5 and 6: without a rule for the kind, Ready=False is never Failed; how long to wait is for the caller to
     say.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":
-        return current(describe_condition(condition))
-    return progress(describe_condition(condition))
+        return current_result(describe_condition(condition))
+    return progress_result(describe_condition(condition))

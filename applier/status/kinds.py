@@ -5,40 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from applier.status import rules, runs
-from applier.status.model import HealthResult, HealthView, current, describe_condition, failed, progress
+from applier.status.model import (
+    HealthResult,
+    HealthView,
+    current_result,
+    describe_condition,
+    failed_result,
+    progress_result,
+)
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 
-CLAIM = GroupKind("", "PersistentVolumeClaim")
+CLAIM_KIND = GroupKind("", "PersistentVolumeClaim")
 
 
-def _always(view: HealthView) -> HealthResult:
-    return current("exists")
+def _always_current(view: HealthView) -> HealthResult:
+    return current_result("exists")
 
 
-def _claim(view: HealthView) -> HealthResult:
-    phase = view.at("status", "phase")
-    return current("bound") if phase == "Bound" else progress(f"phase {phase or 'not set'}, wants Bound")
+def _claim_health(view: HealthView) -> HealthResult:
+    phase = view.value_at("status", "phase")
+    return current_result("bound") if phase == "Bound" else progress_result(f"phase {phase or 'not set'}, wants Bound")
 
 
-def _service(view: HealthView) -> HealthResult:
-    if view.at("spec", "type") == "LoadBalancer" and not view.at("spec", "clusterIP"):
-        return progress("no cluster address yet")
-    return current("exists")
+def _service_health(view: HealthView) -> HealthResult:
+    if view.value_at("spec", "type") == "LoadBalancer" and not view.value_at("spec", "clusterIP"):
+        return progress_result("no cluster address yet")
+    return current_result("exists")
 
 
-def _definition(view: HealthView) -> HealthResult:
+def _crd_health(view: HealthView) -> HealthResult:
     names, established = view.condition("NamesAccepted"), view.condition("Established")
     if names.get("status") == "False":
-        return failed(describe_condition(names))
+        return failed_result(describe_condition(names))
     if established.get("status") == "True":
-        return current("established")
+        return current_result("established")
     if established.get("status") == "False" and established.get("reason") != "Installing":
-        return failed(describe_condition(established))
-    return progress("not established yet")
+        return failed_result(describe_condition(established))
+    return progress_result("not established yet")
 
 
-RULES: Mapping[GroupKind, Callable[[HealthView], HealthResult]] = {
+HEALTH_RULES: Mapping[GroupKind, Callable[[HealthView], HealthResult]] = {
     GroupKind("apps", "Deployment"): rules.deployment,
     GroupKind("extensions", "Deployment"): rules.deployment,
     GroupKind("apps", "ReplicaSet"): rules.replica_set,
@@ -48,16 +55,16 @@ RULES: Mapping[GroupKind, Callable[[HealthView], HealthResult]] = {
     GroupKind("extensions", "DaemonSet"): rules.daemon_set,
     GroupKind("", "Pod"): runs.pod,
     GroupKind("batch", "Job"): runs.job,
-    GroupKind("batch", "CronJob"): _always,
-    GroupKind("", "ConfigMap"): _always,
-    GroupKind("", "Secret"): _always,
-    GroupKind("policy", "PodDisruptionBudget"): _always,
-    CLAIM: _claim,
-    GroupKind("", "Service"): _service,
-    CRD: _definition,
+    GroupKind("batch", "CronJob"): _always_current,
+    GroupKind("", "ConfigMap"): _always_current,
+    GroupKind("", "Secret"): _always_current,
+    GroupKind("policy", "PodDisruptionBudget"): _always_current,
+    CLAIM_KIND: _claim_health,
+    GroupKind("", "Service"): _service_health,
+    CRD: _crd_health,
 }
 
-OBSERVERS = frozenset(
+OBSERVING_KINDS = frozenset(
     {
         GroupKind("apps", "Deployment"),
         GroupKind("apps", "StatefulSet"),

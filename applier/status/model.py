@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from applier.cluster import Object
 from renderer.frozen import dataclass
 
-_OF_DELETION = frozenset(
+_DELETION_CONDITIONS = frozenset(
     {
         "NamespaceDeletionDiscoveryFailure",
         "NamespaceDeletionGroupVersionParsingFailure",
@@ -48,17 +48,17 @@ class HealthView:
     obj: Object
     now: datetime | None
 
-    def at(self, *path: str) -> Any:
+    def value_at(self, *path: str) -> Any:
         value: Any = self.obj
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
     def number(self, *path: str, default: int = 0) -> int:
-        value = self.at(*path)
+        value = self.value_at(*path)
         return value if isinstance(value, int) else default
 
-    def status(self, name: str) -> int:
+    def status_number(self, name: str) -> int:
         return self.number("status", name)
 
     @property
@@ -67,22 +67,32 @@ class HealthView:
 
     @property
     def conditions(self) -> Iterator[Mapping[str, Any]]:
-        conditions = self.at("status", "conditions")
-        yield from (c for c in conditions if isinstance(c, dict)) if isinstance(conditions, list) else ()
+        conditions = self.value_at("status", "conditions")
+        yield from (
+            (condition for condition in conditions if isinstance(condition, dict))
+            if isinstance(conditions, list)
+            else ()
+        )
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         return next((c for c in self.conditions if c.get("type") == kind), {})
 
-    def is_true(self, kind: str) -> bool:
+    def is_condition_true(self, kind: str) -> bool:
         return self.condition(kind).get("status") == "True"
 
     @property
-    def remaining(self) -> str:
+    def deletion_obstacles(self) -> str:
         """What keeps a Namespace that was deleted, as its controller says; empty where it says nothing."""
-        said = (c for c in self.conditions if c.get("type") in _OF_DELETION and c.get("status") == "True")
-        return "; ".join(str(c["message"]).rstrip(".") for c in said if c.get("message"))
+        true_conditions = (
+            condition
+            for condition in self.conditions
+            if condition.get("type") in _DELETION_CONDITIONS and condition.get("status") == "True"
+        )
+        return "; ".join(
+            str(condition["message"]).rstrip(".") for condition in true_conditions if condition.get("message")
+        )
 
-    def aged(
+    def result_by_age(
         self, age: timedelta, since: str | datetime | None, *, young: HealthResult, old: HealthResult
     ) -> HealthResult:
         """What it is until `since` lies `age` back, and from then on. Nothing grows old where `since` is not known, or `now`."""
@@ -93,15 +103,15 @@ class HealthView:
         return old if self.now is not None and self.now >= until else young._replace(until=until)
 
 
-def current(message: str) -> HealthResult:
+def current_result(message: str) -> HealthResult:
     return HealthResult(KStatus.CURRENT, message)
 
 
-def progress(message: str) -> HealthResult:
+def progress_result(message: str) -> HealthResult:
     return HealthResult(KStatus.IN_PROGRESS, message)
 
 
-def failed(message: str) -> HealthResult:
+def failed_result(message: str) -> HealthResult:
     return HealthResult(KStatus.FAILED, message)
 
 
@@ -114,13 +124,13 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
     return f"{head}: {message}" if message else head
 
 
-def below(what: str, have: int, want: int) -> HealthResult | None:
-    return progress(f"{have} of {want} {what}") if have < want else None
+def check_minimum(state: str, actual: int, desired: int) -> HealthResult | None:
+    return progress_result(f"{actual} of {desired} {state}") if actual < desired else None
 
 
-def above(have: int, want: int) -> HealthResult | None:
-    return progress(f"{have - want} old Pods still exist") if have > want else None
+def check_surplus(actual: int, desired: int) -> HealthResult | None:
+    return progress_result(f"{actual - desired} old Pods still exist") if actual > desired else None
 
 
-def first(*found: HealthResult | None) -> HealthResult | None:
-    return next((each for each in found if each), None)
+def first_result(*found: HealthResult | None) -> HealthResult | None:
+    return next((result for result in found if result), None)

@@ -15,13 +15,13 @@ import click
 
 from gitops import __version__
 
-NOT_YET, USAGE, INTERRUPTED = 3, 64, 130
+EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 3, 64, 130
 """Exit codes beside 0 (done), 1 (an error) and 2 (changes)."""
 
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """What a write to a full or broken disk says; a pipe that nobody reads any more is another matter."""
 
-GARBAGE = 300_000
+GC_THRESHOLD = 300_000
 """Objects that may be made before Python looks for circles among them. Trees of JSON have none, and a pass keeps all that it reads to its end: at
 the default, a fifth of its time goes into looking.
 """
@@ -62,7 +62,7 @@ _COMMANDS = {
 }
 
 
-class _Lazy(click.Group):
+class _LazyGroup(click.Group):
     """Lists its commands from a table and imports a command's module when it is called or its own help is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,7 +90,7 @@ class _Lazy(click.Group):
             raise click.UsageError(f"no command {args[0]!r}{suggestion(args[0], _COMMANDS)}", ctx) from None
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def group() -> None:
     """Levels and gates: deploys kro ResourceGraphDefinitions from Git to a cluster, level by level.
 
@@ -106,7 +106,7 @@ def program_version() -> str:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def disable_garbage_collection() -> Iterator[None]:
     """Nothing is looked for at all, in what ends soon: a pass over 10,000 objects leaves no circles behind."""
     gc.disable()
     try:
@@ -117,7 +117,7 @@ def uncollected() -> Iterator[None]:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
-    gc.set_threshold(GARBAGE)
+    gc.set_threshold(GC_THRESHOLD)
     code = invoke(args)
     gc.freeze()  # at its end the interpreter looks through everything once more
     sys.exit(code)
@@ -129,21 +129,21 @@ def invoke(args: list[str] | None = None) -> int:
         code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return USAGE
+        return EXIT_USAGE
     except click.UsageError as error:
         error.show()
-        return USAGE
+        return EXIT_USAGE
     except click.ClickException as error:
         error.show()
         return 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except OSError as error:
-        if error.errno not in _UNWRITABLE:
+        if error.errno not in _UNWRITABLE_ERRNOS:
             raise
         click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or its end tries once more
@@ -153,8 +153,8 @@ def invoke(args: list[str] | None = None) -> int:
             error.__cause__, KeyboardInterrupt
         ):  # as Python 3.11 tells one that comes while a class is being made
             click.echo("interrupted", err=True)
-            return INTERRUPTED
-        if not _is_ours(error):
+            return EXIT_INTERRUPTED
+        if not _is_levelgate_error(error):
             raise
         from gitops.cli.terminal import echo
 
@@ -163,7 +163,7 @@ def invoke(args: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _is_ours(error: Exception) -> bool:
+def _is_levelgate_error(error: Exception) -> bool:
     """Errors that say what to do themselves; anything else is a bug and keeps its traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, optional_reason, order_options
+from gitops.cli.person_requests import RequestCommand, optional_reason_option, request_options
 from gitops.records import requests
 from gitops.records.references import ROLLOUT, SOURCE
 from gitops.records.requests import PersonRequest, RequestSubject
@@ -13,8 +13,8 @@ from gitops.records.requests import PersonRequest, RequestSubject
 @click.command()
 @click.option("--after", metavar="WAVE|N", help="Of a rollout: the point in `approvals` of the policy.")
 @click.option("--commit", metavar="SHA", help="Of a source: the commit whose deletions are held, 7 characters or more.")
-@optional_reason
-@order_options
+@optional_reason_option
+@request_options
 def command(after: str | None, commit: str | None, reason: str, give: RequestCommand) -> int:
     """Agree that a rollout goes on after a wave or a number of instances, or that a source deletes what its commit took out.
 

@@ -7,15 +7,15 @@ from datetime import timedelta
 import click
 
 from gitops.cli.options import Duration
-from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options, reason
+from gitops.cli.person_requests import INSTANCE, RequestCommand, reason_option, request_options
 from gitops.records import requests
 from gitops.records.references import DEFINITION
 
 
 @click.command()
 @click.option("--for", "duration", metavar="DURATION", type=Duration(), required=True, help="At most 4h.")
-@reason
-@order_options
+@reason_option
+@request_options
 def command(duration: timedelta, reason: str, give: RequestCommand) -> int:
     """Let an instance, or all of a definition (rgd/NAME), go past maintenance windows, for a short time.
 

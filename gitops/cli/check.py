@@ -11,14 +11,14 @@ import click
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo, tell
+from gitops.cli.terminal import echo, print_document
 from gitops.clock import SystemClock
-from gitops.maintenance.cluster_check import CheckFinding, CheckLevel, judge
+from gitops.maintenance.cluster_check import CheckFinding, CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import ClusterFacts, examine
-from gitops.text import local, title
-from renderer.phrasing import counted
+from gitops.text import format_local_time, title
+from renderer.phrasing import format_count
 
-_SHOWN = 5
+_MAX_OBJECTS = 5
 
 
 @click.command()
@@ -36,39 +36,39 @@ def command(output: str, choice: ClusterChoice) -> int:
 
 
 async def _check(output: str, choice: ClusterChoice) -> int:
-    async with choice.connected() as cluster:
+    async with choice.connect() as cluster:
         facts = await examine(cluster, version=program_version(), now=SystemClock().now())
-    found = judge(facts)
+    findings = check_cluster(facts)
     if output == "json":
-        tell(_as_json(str(cluster.name), facts, found), "json")
+        print_document(_as_json(str(cluster.name), facts, findings), "json")
     else:
-        header = f"Cluster {cluster.name}, {local(facts.now)}, levelgate {facts.version}"
-        echo("\n".join([header, "", *_text(found)]))
-    return 1 if any(finding.level is CheckLevel.PROBLEM for finding in found) else 0
+        header = f"Cluster {cluster.name}, {format_local_time(facts.now)}, levelgate {facts.version}"
+        echo("\n".join([header, "", *_text(findings)]))
+    return 1 if any(finding.level is CheckLevel.PROBLEM for finding in findings) else 0
 
 
-def _text(found: Sequence[CheckFinding]) -> Iterable[str]:
-    for finding in found:
+def _text(findings: Sequence[CheckFinding]) -> Iterable[str]:
+    for finding in findings:
         yield f"{finding.level:<10}{finding.area:<14}{finding.message}"
         objects = [title(key) for key in finding.objects if key.name]
-        named = objects[:_SHOWN]
-        if (more := len(objects) - _SHOWN) > 0:
-            named += [f"and {more} more"]
-        yield from (f"{'':24}{name}" for name in named)
+        names = objects[:_MAX_OBJECTS]
+        if (more := len(objects) - _MAX_OBJECTS) > 0:
+            names += [f"and {more} more"]
+        yield from (f"{'':24}{name}" for name in names)
         if finding.advice:
             yield f"{'':24}-> {finding.advice}"
-    levels = Counter(finding.level for finding in found)
+    levels = Counter(finding.level for finding in findings)
     yield ""
-    yield f"{counted(levels[CheckLevel.PROBLEM], 'problem')}, {counted(levels[CheckLevel.WARNING], 'warning')}."
+    yield f"{format_count(levels[CheckLevel.PROBLEM], 'problem')}, {format_count(levels[CheckLevel.WARNING], 'warning')}."
 
 
-def _as_json(cluster: str, facts: ClusterFacts, found: Sequence[CheckFinding]) -> dict[str, Any]:
+def _as_json(cluster: str, facts: ClusterFacts, findings: Sequence[CheckFinding]) -> dict[str, Any]:
     return {
         "cluster": cluster,
-        "kubernetes": facts.kubernetes,
+        "kubernetes": facts.kubernetes_version,
         "levelgate": facts.version,
-        "problems": sum(finding.level is CheckLevel.PROBLEM for finding in found),
-        "warnings": sum(finding.level is CheckLevel.WARNING for finding in found),
+        "problems": sum(finding.level is CheckLevel.PROBLEM for finding in findings),
+        "warnings": sum(finding.level is CheckLevel.WARNING for finding in findings),
         "findings": [
             {
                 "level": finding.level,
@@ -77,6 +77,6 @@ def _as_json(cluster: str, facts: ClusterFacts, found: Sequence[CheckFinding]) -
                 "advice": finding.advice,
                 "objects": [dict(key._asdict()) for key in finding.objects],
             }
-            for finding in found
+            for finding in findings
         ],
     }

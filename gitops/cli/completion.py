@@ -17,6 +17,6 @@ def command(ctx: click.Context, shell: str) -> None:
     zsh:   eval "$(levelgate completion zsh)"
     fish:  levelgate completion fish | source
     """
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(ctx.find_root().command, {}, "levelgate", "_LEVELGATE_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(ctx.find_root().command, {}, "levelgate", "_LEVELGATE_COMPLETE").source())

@@ -7,14 +7,14 @@ import asyncio
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
-from gitops.cli.terminal import echo, tell
-from gitops.cli.typed import typed
+from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable, utc_option
+from gitops.cli.terminal import echo, print_document
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
-from gitops.explain.journal import JournalLine, about, transitions
+from gitops.explain.journal import JournalLine, lines_about, read_transitions
 from gitops.records.cause_rows import timestamp
-from gitops.records.references import SOURCE, Ref, existing, locate
-from gitops.text import aligned, title
+from gitops.records.references import SOURCE, Ref, find_key, get_object
+from gitops.text import align_table, title
 from gitops.times import TimeFormat
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
@@ -38,19 +38,19 @@ def command(
     levelgate events webapp/shop -n prod
     kubectl get events -A -l app.kubernetes.io/managed-by=levelgate
     """
-    wanted = reference(ref)
-    return asyncio.run(_events(wanted, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
+    parsed_ref = parse_reference(ref)
+    return asyncio.run(_events(parsed_ref, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
 
 
-def reference(words: tuple[str, ...]) -> Ref | None:
+def parse_reference(words: tuple[str, ...]) -> Ref | None:
     """A source or an instance, as it was typed. Raises UsageError."""
-    found = typed(words) if words else None
-    if found and (found.node or found.own not in {"", SOURCE}):
-        raise click.UsageError(f"name a source or an instance, not {found}")
-    return found
+    ref = parse_ref(words) if words else None
+    if ref and (ref.node or ref.own_type not in {"", SOURCE}):
+        raise click.UsageError(f"name a source or an instance, not {ref}")
+    return ref
 
 
-def subject(key: ObjectKey) -> str:
+def format_subject(key: ObjectKey) -> str:
     """`source/platform`, `WebApp prod/shop`"""
     is_source = key.kind == "ConfigMap" and key.name.startswith(SOURCE_PREFIX)
     return f"source/{key.name.removeprefix(SOURCE_PREFIX)}" if is_source else title(key)
@@ -58,30 +58,30 @@ def subject(key: ObjectKey) -> str:
 
 async def _events(ref: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    async with choice.readable(namespace) as (cluster, place):
-        key = await locate(cluster, ref, place) if ref else None
-        lines = await transitions(cluster, key.namespace or None if key else namespace)
-        if ref and key and not (lines := about(lines, key)):
-            await existing(cluster, ref, key)
+    async with choice.connect_readable(namespace) as (cluster, place):
+        key = await find_key(cluster, ref, place) if ref else None
+        lines = await read_transitions(cluster, key.namespace or None if key else namespace)
+        if ref and key and not (lines := lines_about(lines, key)):
+            await get_object(cluster, ref, key)
     if output != "table":
-        tell(list(map(_as_json, lines)), output)
-        return whole(cluster)
-    echo(f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}\n")
+        print_document(list(map(_as_json, lines)), output)
+        return report_unreadable(cluster)
+    echo(f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}\n")
     if not lines:
         echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
-        return whole(cluster)
+        return report_unreadable(cluster)
     rows = [
         (
-            times.short(line.at, now),
+            times.format_short(line.at, now),
             "Warning" if line.is_warning else "Normal",
-            line.word,
-            subject(line.about),
+            line.reason,
+            format_subject(line.lines_about),
             line.text,
         )
         for line in lines
     ]
-    echo("\n".join(aligned([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
-    return whole(cluster)
+    echo("\n".join(align_table([("TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"), *rows])))
+    return report_unreadable(cluster)
 
 
 def _as_json(line: JournalLine) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _as_json(line: JournalLine) -> dict[str, str]:
     return {
         "time": timestamp(line.at),
         "type": "Warning" if line.is_warning else "Normal",
-        "reason": line.word,
-        "object": str(line.about),
+        "reason": line.reason,
+        "object": str(line.lines_about),
         "message": line.text,
     }

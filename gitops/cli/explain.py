@@ -13,27 +13,27 @@ import click
 
 from applier.causes import CauseRef, Reason
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option, whole
-from gitops.cli.terminal import echo, tell
-from gitops.cli.typed import typed
+from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable, utc_option
+from gitops.cli.terminal import echo, print_document
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
-from gitops.explain.phrasing import actions, left, links, unread
-from gitops.explain.pods import stuck
+from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
+from gitops.explain.pods import find_pod_problems
 from gitops.records.cause_rows import CauseRow, timestamp
-from gitops.records.instance_state import RevisionAtCommit, everything_suspended
+from gitops.records.instance_state import RevisionAtCommit, describe_suspension
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
-from gitops.text import aligned, title
+from gitops.text import align_table, title
 from gitops.times import TimeFormat
-from gitops.windows.verdict import startable
+from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
 from renderer.identity import ObjectKey
 
-_MOST = 10
+_MAX_ROWS = 10
 _WIDTH = 79
-_ON_ITS_WAY = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
+_PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
 
 
 @click.command()
@@ -64,231 +64,272 @@ def command(
     levelgate explain webapp/shop --event configmap/settings -n prod
     """
     if event:
-        subject = typed(ref) if ref else None
-        return asyncio.run(_event(typed([event]), subject, namespace, output, TimeFormat(utc), choice))
-    wanted = typed(ref)
-    return asyncio.run(_explain(wanted, namespace, output, TimeFormat(utc), choice))
+        subject = parse_ref(ref) if ref else None
+        return asyncio.run(_explain_event(parse_ref([event]), subject, namespace, output, TimeFormat(utc), choice))
+    parsed_ref = parse_ref(ref)
+    return asyncio.run(_explain(parsed_ref, namespace, output, TimeFormat(utc), choice))
 
 
 async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    async with choice.readable(namespace) as (cluster, place):
-        found = await explain(cluster, ref, place, now=now)
-        pods = await stuck(cluster, workload) if (workload := found.last_object) else ()
-        stopped = await everything_suspended(cluster, now)
+    async with choice.connect_readable(namespace) as (cluster, place):
+        explanation = await explain(cluster, ref, place, now=now)
+        pods = await find_pod_problems(cluster, workload) if (workload := explanation.last_object) else ()
+        suspension = await describe_suspension(cluster, now)
     if output == "json":
-        tell({**_as_json(found), "pods": list(pods)}, "json")
+        print_document({**_as_json(explanation), "pods": list(pods)}, "json")
     else:
-        header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
-        echo("\n".join([header, *filter(None, [stopped]), "", *_text(found, pods, times, now, choice)]))
-    return whole(cluster)
+        header = f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}"
+        echo("\n".join([header, *filter(None, [suspension]), "", *_text(explanation, pods, times, now, choice)]))
+    return report_unreadable(cluster)
 
 
-async def _event(
+async def _explain_event(
     event: Ref, subject: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice
 ) -> int:
     from gitops.explain.event_effects import wakes
     from gitops.explain.waking import as_json, as_text
 
     clock = SystemClock()
-    async with choice.connected() as cluster:
-        found = await wakes(cluster, event, subject, namespace or cluster.namespace, clock=clock)
+    async with choice.connect() as cluster:
+        effects = await wakes(cluster, event, subject, namespace or cluster.namespace, clock=clock)
     if output == "json":
-        tell(as_json(found), "json")
+        print_document(as_json(effects), "json")
     else:
-        header = f"Cluster {cluster.name}, {times.full(clock.now())}, levelgate {program_version()}"
-        echo("\n".join([header, "", *as_text(found)]))
+        header = f"Cluster {cluster.name}, {times.format_full(clock.now())}, levelgate {program_version()}"
+        echo("\n".join([header, "", *as_text(effects)]))
     return 0
 
 
 def _text(
-    found: CauseChain, pods: Sequence[str], times: TimeFormat, now: datetime, choice: ClusterChoice
+    explanation: CauseChain, pods: Sequence[str], times: TimeFormat, now: datetime, choice: ClusterChoice
 ) -> Iterator[str]:
-    yield from _sentences(found, times, now)
-    if found.chain:
+    yield from _summary_lines(explanation, times, now)
+    if explanation.chain:
         yield ""
-        yield from links(found.chain, times, now)
-        yield from (f"     {told}" for told in pods)
-    if found.others:
+        yield from format_links(explanation.chain, times, now)
+        yield from (f"     {pod_line}" for pod_line in pods)
+    if explanation.other_causes:
         yield from ("", "Also:")
         yield from (
-            f"  {cause.reason}  {' '.join(filter(None, (cause.node, cause.message)))}" for cause in found.others
+            f"  {cause.reason}  {' '.join(filter(None, (cause.node, cause.message)))}"
+            for cause in explanation.other_causes
         )
-    if found.key and (opened := list(_open(found, times, now))):
-        yield from ("", *wrap(f"Open, checked too: {', '.join(opened)}.", _WIDTH, break_on_hyphens=False))
-    if acts := list(actions(found)):
+    if explanation.key and (open_items := list(_open_lines(explanation, times, now))):
+        yield from ("", *wrap(f"Open, checked too: {', '.join(open_items)}.", _WIDTH, break_on_hyphens=False))
+    if possible_actions := list(suggest_actions(explanation)):
         yield from ("", "Who can act")
-        width = max(len(what) for what, _ in acts)
-        yield from (f"  {what:<{width}}  {choice.told(how)}" for what, how in acts)
+        width = max(len(description) for description, _ in possible_actions)
+        yield from (
+            f"  {description:<{width}}  {choice.format_command(command_line)}"
+            for description, command_line in possible_actions
+        )
 
 
-def _open(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
-    for window in found.open:
-        yield f"window {window.name} ({_last_start(window, times, now)})"
-    for name, since in found.externals.items():
-        yield f'external("{name}") = true (since {times.short(since, now)})'
+def _open_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
+    for window in explanation.open_windows:
+        yield f"window {window.name} ({_format_last_start(window, times, now)})"
+    for name, since in explanation.externals.items():
+        yield f'external("{name}") = true (since {times.format_short(since, now)})'
 
 
-def _sentences(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
-    if found.record is not None:
-        yield from _source(found, times)
-    elif found.rollout is not None:
-        yield from _rollout(found, times)
-    elif found.key is None:
-        yield from _window(found, times, now)
-    elif not found.chain:
-        at = f": {found.standing.applied}, settled" if found.standing and found.standing.is_settled else ""
-        yield f"{title(found.key)} is as Git says{at}."
+def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
+    if explanation.record is not None:
+        yield from _source_lines(explanation, times)
+    elif explanation.rollout is not None:
+        yield from _rollout_lines(explanation, times)
+    elif explanation.key is None:
+        yield from _window_lines(explanation, times, now)
+    elif not explanation.chain:
+        position = (
+            f": {explanation.instance.applied}, settled"
+            if explanation.instance and explanation.instance.is_settled
+            else ""
+        )
+        yield f"{title(explanation.key)} is as Git says{position}."
     else:
-        yield _where(found, times, now)
-        yield " ".join([*_not_before(found, times), _failed(found)])
+        yield _describe_position(explanation, times, now)
+        yield " ".join([*_not_before_lines(explanation, times), _describe_failures(explanation)])
 
 
-def _where(found: CauseChain, times: TimeFormat, now: datetime) -> str:
+def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
     """`WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
-    standing, key = found.standing, found.key
+    instance_state, key = explanation.instance, explanation.key
     assert key is not None
-    cause = next(link.cause for link in found.chain if isinstance(link, WaitingLink))
-    since = standing.since if standing and standing.key == key else cause.since
-    lasts = f" since {times.short(since, now)}" if since else ""
-    if standing is None or standing.key != key:
-        return f"{title(key)} waits{lasts}."
-    if standing.is_leaving:
-        return f"{title(key)} is being deleted, and not gone yet{lasts}."
-    target, applied = standing.target, standing.applied
+    cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))
+    since = instance_state.since if instance_state and instance_state.key == key else cause.since
+    since_text = f" since {times.format_short(since, now)}" if since else ""
+    if instance_state is None or instance_state.key != key:
+        return f"{title(key)} waits{since_text}."
+    if instance_state.is_terminating:
+        return f"{title(key)} is being deleted, and not gone yet{since_text}."
+    target, applied = instance_state.target, instance_state.applied
     if not applied.revision:
-        return f"{title(key)} has not been applied yet; {target} waits{lasts}."
+        return f"{title(key)} has not been applied yet; {target} waits{since_text}."
     if target == applied or not target.revision:
-        return f"{title(key)} is at {applied} and not settled{lasts}."
+        return f"{title(key)} is at {applied} and not settled{since_text}."
     if target.revision == applied.revision:
-        return f"{title(key)} stays at {applied}; {target.commit[:7]} waits{lasts}."
-    if cause.node or cause.reason in _ON_ITS_WAY:
-        return f"{title(key)} is on its way from r{applied.revision} to {target}{lasts}."
-    return f"{title(key)} stays at r{applied.revision}; {target} waits{lasts}."
+        return f"{title(key)} stays at {applied}; {target.commit[:7]} waits{since_text}."
+    if cause.node or cause.reason in _PROGRESS_REASONS:
+        return f"{title(key)} is on its way from r{applied.revision} to {target}{since_text}."
+    return f"{title(key)} stays at r{applied.revision}; {target} waits{since_text}."
 
 
-def _not_before(found: CauseChain, times: TimeFormat) -> Iterator[str]:
-    if found.not_before:
-        yield f"Not before {times.full(found.not_before)}."
+def _not_before_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
+    if explanation.not_before:
+        yield f"Not before {times.format_full(explanation.not_before)}."
 
 
-def _failed(found: CauseChain) -> str:
-    return "Nothing has failed." if not found.failures else "Time alone does not help: somebody has to act."
+def _describe_failures(explanation: CauseChain) -> str:
+    return "Nothing has failed." if not explanation.failures else "Time alone does not help: somebody has to act."
 
 
-def _source(found: CauseChain, times: TimeFormat) -> Iterator[str]:
-    record = found.record
+def _source_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
+    record = explanation.record
     assert record is not None
-    count, settled = record.counts.get("instances", 0), len(found.instances) - len(found.waiting)
-    how_far = f"{found.state}, {settled} of {count} instances settled"
+    count, settled = (
+        record.counts.get("instances", 0),
+        len(explanation.instances) - len(explanation.unsettled_instances),
+    )
+    progress = f"{explanation.state}, {settled} of {count} instances settled"
     if record.target:
-        yield f"{found.unit} {'followed' if found.is_left else 'follows'} {record.ref} at {record.target[:7]}: {how_far}."
-    yield from left(found.unit) if found.is_left else unread(found.unit, record, times)
-    yield from _waiting(found, times)
+        yield f"{explanation.subject} {'followed' if explanation.is_unconfigured else 'follows'} {record.ref} at {record.target[:7]}: {progress}."
+    yield from (
+        describe_unconfigured(explanation.subject)
+        if explanation.is_unconfigured
+        else describe_unreadable(explanation.subject, record, times)
+    )
+    yield from _waiting_lines(explanation, times)
 
 
-def _rollout(found: CauseChain, times: TimeFormat) -> Iterator[str]:
-    rollout = found.rollout
+def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
+    rollout = explanation.rollout
     assert rollout is not None
     targets = " and ".join(dict.fromkeys(map(str, rollout.targets.values())))
     settled, total = sum(wave.settled for wave in rollout.waves), sum(wave.total for wave in rollout.waves)
-    yield f"{found.unit} to {targets}: {found.state}, {settled} of {total} instances settled."
+    yield f"{explanation.subject} to {targets}: {explanation.state}, {settled} of {total} instances settled."
     for wave in (wave for wave in rollout.waves if wave.total):
         counts = {"moving": wave.moving, "failed": wave.failed, "held": wave.held, "wait": wave.waiting}
-        rest = "".join(f", {number} {word}" for word, number in counts.items() if number)
-        yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{rest}; {wave.shape}"
-    yield from _waiting(found, times)
-    if found.others:
+        more_counts = "".join(f", {number} {word}" for word, number in counts.items() if number)
+        yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{more_counts}; {wave.shape}"
+    yield from _waiting_lines(explanation, times)
+    if explanation.other_causes:
         yield "What Git says of it now is refused; what was accepted last stays in force."
 
 
-def _window(found: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
-    for window in found.open:
-        yield f"{found.unit} lets pass: {_last_start(window, times, now)}."
-    yield f"{found.unit} holds up:" if found.waiting or found.objects else f"Nothing waits for {found.unit}."
-    yield from _waiting(found, times)
+def _window_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
+    for window in explanation.open_windows:
+        yield f"{explanation.subject} lets pass: {_format_last_start(window, times, now)}."
+    yield (
+        f"{explanation.subject} holds up:"
+        if explanation.unsettled_instances or explanation.object_causes
+        else f"Nothing waits for {explanation.subject}."
+    )
+    yield from _waiting_lines(explanation, times)
 
 
-def _waiting(found: CauseChain, times: TimeFormat) -> Iterator[str]:
-    of_instances = ((title(one.key), one.reason, next(iter(one.causes), None)) for one in found.waiting)
-    of_objects = ((_called(one), one.reason, one) for one in found.objects)
+def _waiting_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
+    of_instances = (
+        (title(waiting_instance.key), waiting_instance.reason, next(iter(waiting_instance.causes), None))
+        for waiting_instance in explanation.unsettled_instances
+    )
+    of_objects = ((_object_title(cause_row), cause_row.reason, cause_row) for cause_row in explanation.object_causes)
     rows = [
-        (f"  {name}", reason, f"not before {times.full(cause.until)}" if cause and cause.until else "")
-        for name, reason, cause in islice(chain(of_instances, of_objects), _MOST)
+        (f"  {name}", reason, f"not before {times.format_full(cause.until)}" if cause and cause.until else "")
+        for name, reason, cause in islice(chain(of_instances, of_objects), _MAX_ROWS)
     ]
-    yield from aligned(rows) if rows else ()
-    if (more := len(found.waiting) + len(found.objects) - _MOST) > 0:
+    yield from align_table(rows) if rows else ()
+    if (more := len(explanation.unsettled_instances) + len(explanation.object_causes) - _MAX_ROWS) > 0:
         yield f"  and {more} more"
 
 
-def _called(cause: CauseRow) -> str:
+def _object_title(cause: CauseRow) -> str:
     key = ObjectKey.parse(cause.object)
     return title(key) if key else cause.object
 
 
-def _last_start(window: Window, times: TimeFormat, now: datetime) -> str:
-    state = startable(window, now)
+def _format_last_start(window: Window, times: TimeFormat, now: datetime) -> str:
+    state = start_state(window, now)
     if state.until is None:
         return "always"
-    told = times.short(state.until, now)
-    return f"last start {told}" if told == times.full(state.until) else f"last start today {told}"
+    start_text = times.format_short(state.until, now)
+    return (
+        f"last start {start_text}" if start_text == times.format_full(state.until) else f"last start today {start_text}"
+    )
 
 
-def _as_json(found: CauseChain) -> dict[str, Any]:
+def _as_json(explanation: CauseChain) -> dict[str, Any]:
     """The stable contract of `explain -o json` (docs/reference.md)."""
-    standing = found.standing
+    instance_state = explanation.instance
     return {
-        "unit": found.unit,
-        "state": found.state,
-        "notBefore": _time(found.not_before),
-        "blockedBy": [_because(one) for one in found.blocked_by],
-        "chain": [_link(link) for link in found.chain],
-        "others": [_cause(cause) for cause in found.others],
-        "open": [window.name for window in found.open],
-        "externals": [{"name": name, "since": _time(since)} for name, since in found.externals.items()],
-        "waiting": [*(str(one.key) for one in found.waiting), *(one.object for one in found.objects)],
-        **({"target": _pair(standing.target), "applied": _pair(standing.applied)} if standing else {}),
-        **({"unreadable": _unreadable(found.record)} if found.record else {}),
+        "unit": explanation.subject,
+        "state": explanation.state,
+        "notBefore": _format_time(explanation.not_before),
+        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in explanation.blockers_of],
+        "chain": [_link_as_json(link) for link in explanation.chain],
+        "others": [_cause_as_json(cause) for cause in explanation.other_causes],
+        "open": [window.name for window in explanation.open_windows],
+        "externals": [{"name": name, "since": _format_time(since)} for name, since in explanation.externals.items()],
+        "waiting": [
+            *(str(waiting_instance.key) for waiting_instance in explanation.unsettled_instances),
+            *(cause_row.object for cause_row in explanation.object_causes),
+        ],
+        **(
+            {"target": _revision_as_json(instance_state.target), "applied": _revision_as_json(instance_state.applied)}
+            if instance_state
+            else {}
+        ),
+        **({"unreadable": _unreadable_as_json(explanation.record)} if explanation.record else {}),
     }
 
 
-def _unreadable(record: SourceRecord) -> dict[str, str] | None:
+def _unreadable_as_json(record: SourceRecord) -> dict[str, str] | None:
     """Since when and why the newest commit of a source is not known."""
     return record.unreadable._asdict() if record.unreadable else None
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link_as_json(link: Link) -> dict[str, Any]:
     match link:
         case WaitingLink(key=key, cause=cause):
-            return {"unit": str(key), **_cause(cause), "settled": list(link.settled), "unsettled": list(link.unsettled)}
-        case ClosedWindowLink(closing=closing, opens=opens):
+            return {
+                "unit": str(key),
+                **_cause_as_json(cause),
+                "settled": list(link.settled),
+                "unsettled": list(link.unsettled),
+            }
+        case ClosedWindowLink(closed_window=closing, opens=opens):
             window = closing.window
-            told = {"window": window.name, "source": closing.source, "kind": window.kind, "ticket": window.ticket}
-            times = {"since": _time(closing.since), "until": _time(closing.until)}
-            return {**told, **times, "opens": [_time(moment) for moment in opens]}
+            window_fields = {
+                "window": window.name,
+                "source": closing.source,
+                "kind": window.kind,
+                "ticket": window.ticket,
+            }
+            times = {"since": _format_time(closing.since), "until": _format_time(closing.until)}
+            return {**window_fields, **times, "opens": [_format_time(moment) for moment in opens]}
 
 
-def _cause(cause: CauseRow) -> dict[str, Any]:
+def _cause_as_json(cause: CauseRow) -> dict[str, Any]:
     return {
         "reason": cause.reason,
         "message": cause.message,
         "node": cause.node,
         "object": cause.object,
-        "since": _time(cause.since),
-        "until": _time(cause.until),
-        "blockedBy": [_because(one) for one in cause.because],
+        "since": _format_time(cause.since),
+        "until": _format_time(cause.until),
+        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in cause.because],
         **cause.details,
     }
 
 
-def _because(one: CauseRef) -> dict[str, Any]:
-    times = {"since": _time(one.since), "until": _time(one.until)}
-    return {"kind": one.kind, "name": one.name, "reason": one.reason, **times}
+def _cause_ref_as_json(cause_ref: CauseRef) -> dict[str, Any]:
+    times = {"since": _format_time(cause_ref.since), "until": _format_time(cause_ref.until)}
+    return {"kind": cause_ref.kind, "name": cause_ref.name, "reason": cause_ref.reason, **times}
 
 
-def _pair(pair: RevisionAtCommit) -> dict[str, Any]:
+def _revision_as_json(pair: RevisionAtCommit) -> dict[str, Any]:
     return {"revision": pair.revision, "commit": pair.commit}
 
 
-def _time(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return timestamp(moment) if moment else None

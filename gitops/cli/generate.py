@@ -11,7 +11,7 @@ import click
 import orjson
 
 from gitops.cli.terminal import echo_lines
-from gitops.config.schema import FORM
+from gitops.config.schema import CONFIG_SCHEMA
 from gitops.rollouts import policy_schema
 from gitops.source import locations
 from gitops.windows import reader
@@ -20,11 +20,11 @@ from renderer.catalog.catalog import load
 from renderer.definition.compile import Definition
 from renderer.export import diagram as pictures
 from renderer.export import json_schema
-from renderer.export.cluster_role import cluster_role
-from renderer.export.example import example
+from renderer.export.cluster_role import build_cluster_role
+from renderer.export.example import build_example
 from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
@@ -39,14 +39,14 @@ def command() -> None:
     """
 
 
-def _definitions(function: F) -> F:
+def _definition_arguments(function: F) -> F:
     """The arguments that every subcommand takes."""
     function = click.option("--kind", metavar="KIND", default="", help="Only the definition of this kind.")(function)
     return click.argument("places", metavar="PATH...", nargs=-1, required=True)(function)
 
 
 @command.command()
-@_definitions
+@_definition_arguments
 @_FORMAT
 def crd(places: tuple[str, ...], kind: str, output: str) -> int:
     """The CustomResourceDefinition of each definition.
@@ -54,13 +54,13 @@ def crd(places: tuple[str, ...], kind: str, output: str) -> int:
     \b
     levelgate generate crd sample-repo/definitions | kubectl apply --server-side -f -
     """
-    found, code = _read(places, kind)
-    _print((definition.crd for definition in found), output)
+    definitions, code = _read_definitions(places, kind)
+    _print((definition.crd for definition in definitions), output)
     return code
 
 
 @command.command()
-@_definitions
+@_definition_arguments
 @_FORMAT
 def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
     """A ClusterRole for each definition: what Levelgate has to be allowed for its kind, and for all that its templates make or read.
@@ -70,13 +70,13 @@ def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
     \b
     levelgate generate clusterrole sample-repo/definitions | kubectl apply --server-side -f -
     """
-    found, code = _read(places, kind)
-    _print(map(cluster_role, found), output)
+    definitions, code = _read_definitions(places, kind)
+    _print(map(build_cluster_role, definitions), output)
     return code
 
 
 @command.command()
-@_definitions
+@_definition_arguments
 @_FORMAT
 @click.option("--all-fields", is_flag=True, help="Optional fields without a default too.")
 def instance(places: tuple[str, ...], kind: str, output: str, all_fields: bool) -> int:
@@ -85,13 +85,13 @@ def instance(places: tuple[str, ...], kind: str, output: str, all_fields: bool) 
     \b
     levelgate generate instance sample-repo/definitions --kind WebApp > hello.yaml
     """
-    found, code = _read(places, kind)
-    _print((example(definition, every=all_fields) for definition in found), output)
+    definitions, code = _read_definitions(places, kind)
+    _print((build_example(definition, all_fields=all_fields) for definition in definitions), output)
     return code
 
 
 @command.command()
-@_definitions
+@_definition_arguments
 @click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
 def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
     """The graph of each definition as Mermaid or Graphviz text.
@@ -99,14 +99,14 @@ def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
     \b
     levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
     """
-    found, code = _read(places, kind)
-    draw = pictures.mermaid if form == "mermaid" else pictures.dot
-    click.echo("\n".join(map(draw, found)), nl=False)
+    definitions, code = _read_definitions(places, kind)
+    draw = pictures.render_mermaid if form == "mermaid" else pictures.render_dot
+    click.echo("\n".join(map(draw, definitions)), nl=False)
     return code
 
 
 @command.command()
-@_definitions
+@_definition_arguments
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -119,14 +119,14 @@ def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
     levelgate generate schema sample-repo > .vscode/levelgate.json
     levelgate generate schema sample-repo --output-dir schemas
     """
-    found, code = _read(places, kind)
-    schemas = editor_schemas(found)
+    definitions, code = _read_definitions(places, kind)
+    schemas = editor_schemas(definitions)
     if output_dir is None:
-        click.echo(_json(json_schema.any_of(schemas)))
+        click.echo(_json(json_schema.combine_schemas(schemas)))
         return code
     for path, content in schema_files(schemas):
         _write(output_dir / path, content)
-    click.echo(f"Wrote {counted(len(schemas), 'schema')} to {output_dir}", err=True)
+    click.echo(f"Wrote {format_count(len(schemas), 'schema')} to {output_dir}", err=True)
     return code
 
 
@@ -136,44 +136,49 @@ def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
         json_schema.definition_schema(),
         json_schema.spec_schema(OWN_API_VERSION, WINDOW, reader.SPEC),
         json_schema.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
-        json_schema.object_schema(FORM),
+        json_schema.object_schema(CONFIG_SCHEMA),
         *map(json_schema.instance_schema, definitions),
     ]
 
 
 def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, bytes]]:
     """One file for each kind: `kro.run/webapp_v1alpha1.json`."""
-    for one in schemas:
-        group, _, version = one["properties"]["apiVersion"]["const"].rpartition("/")
-        yield Path(group) / f"{one['title'].lower()}_{version}.json", _json(one) + b"\n"
+    for json_schema_document in schemas:
+        group, _, version = json_schema_document["properties"]["apiVersion"]["const"].rpartition("/")
+        yield (
+            Path(group) / f"{json_schema_document['title'].lower()}_{version}.json",
+            _json(json_schema_document) + b"\n",
+        )
 
 
-def _read(named: Iterable[str], kind: str) -> tuple[list[Definition], int]:
+def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
     """The definitions of these places in the order of their kinds, and the exit code: 1 where one of them does not build.
 
     Problems of anything but definitions are not this command's. Raises ClickException where there is nothing to make something from.
     """
     files: dict[str, bytes] = {}
-    for place in named:
+    for place in places:
         if Path(place).is_file():
-            files[place] = _bytes(Path(place))
+            files[place] = _read_bytes(Path(place))
         else:
-            files |= {f"{place}/{path}": file.data for path, file in locations.read(place).files.items()}
+            files |= {f"{place}/{path}": file.data for path, file in locations.read_location(place).files.items()}
     catalog = load(files)
-    found = [one for _, one in sorted(catalog.definitions.items()) if kind in ("", one.group_kind.kind)]
-    unread = {file for file in catalog.unreadable if _DEFINITION.search(files.get(file, b""))}
-    broken = {origin.file for origin in catalog.broken.values()} | unread
-    problems = [problem for problem in catalog.problems if problem.file in broken]
+    definitions = [
+        definition for _, definition in sorted(catalog.definitions.items()) if kind in ("", definition.group_kind.kind)
+    ]
+    unreadable_files = {file for file in catalog.unreadable_files if _DEFINITION.search(files.get(file, b""))}
+    broken_files = {origin.file for origin in catalog.broken.values()} | unreadable_files
+    problems = [problem for problem in catalog.problems if problem.file in broken_files]
     echo_lines(map(str, problems), err=True)
-    if not found and not problems:
-        kinds = ", ".join(sorted(one.kind for one in catalog.definitions))
+    if not definitions and not problems:
+        kinds = ", ".join(sorted(group_kind.kind for group_kind in catalog.definitions))
         raise click.ClickException(
             f"no definition of the kind {kind}; there are {kinds}" if kind and kinds else "no definitions found there"
         )
-    return found, 1 if problems else 0
+    return definitions, 1 if problems else 0
 
 
-def _bytes(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:

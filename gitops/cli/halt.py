@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, order_options, reason
+from gitops.cli.person_requests import RequestCommand, reason_option, request_options
 from gitops.records import requests
 from gitops.records.references import ROLLOUT
 
 
 @click.command()
-@reason
-@order_options
+@reason_option
+@request_options
 def command(reason: str, give: RequestCommand) -> int:
     """Stop a rollout: no further instance moves to what is being rolled out now. What has moved is followed to its end; a newer revision goes on.
 

@@ -14,17 +14,17 @@ import click
 from applier.cluster import Cluster
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, utc_option
-from gitops.cli.terminal import echo, tell
-from gitops.cli.typed import typed
+from gitops.cli.terminal import echo, print_document
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.records import pass_history
 from gitops.records.cause_rows import timestamp
 from gitops.records.pass_history import PassRecord, RecordedAction
-from gitops.records.references import SOURCE, Ref, existing, locate
+from gitops.records.references import SOURCE, Ref, find_key, get_object
 from gitops.records.source_record import read_records
 from gitops.rollouts.state import OVERRIDDEN
-from gitops.text import aligned, title
+from gitops.text import align_table, title
 from gitops.times import TimeFormat
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -50,14 +50,14 @@ def command(
     levelgate history source/platform --commit 9c1d2e7
     levelgate history webapp/shop -n prod
     """
-    wanted = typed(ref) if ref else None
-    if wanted and (wanted.node or wanted.own not in {"", SOURCE}):
-        raise click.UsageError(f"history is of a source or an instance, not of {wanted}")
-    return asyncio.run(_history(wanted, commit.lower(), namespace, output, TimeFormat(utc), choice))
+    parsed_ref = parse_ref(ref) if ref else None
+    if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE}):
+        raise click.UsageError(f"history is of a source or an instance, not of {parsed_ref}")
+    return asyncio.run(_history(parsed_ref, commit.lower(), namespace, output, TimeFormat(utc), choice))
 
 
 @dataclass(frozen=True, slots=True)
-class _Commit:
+class _CommitPasses:
     """The passes of one source at one commit, the oldest first."""
 
     source: str
@@ -65,155 +65,192 @@ class _Commit:
     passes: tuple[PassRecord, ...]
 
     @property
-    def counts(self) -> str:
+    def action_counts(self) -> str:
         """`12 updated, 8 created, 1 failed`"""
-        deeds = [deed for one in self.passes for deed in one.deeds]
-        found = Counter("failed" if deed.error else deed.action for deed in deeds)
-        more = sum(one.more for one in self.passes)
-        told = [f"{number} {action}" for action, number in found.most_common()]
-        return ", ".join([*told, *([f"{more} more"] if more else [])])
+        recorded_actions = [recorded_action for pass_record in self.passes for recorded_action in pass_record.deeds]
+        counter = Counter(
+            "failed" if recorded_action.error else recorded_action.action for recorded_action in recorded_actions
+        )
+        more = sum(pass_record.more for pass_record in self.passes)
+        parts = [f"{number} {action}" for action, number in counter.most_common()]
+        return ", ".join([*parts, *([f"{more} more"] if more else [])])
 
     @property
-    def met(self) -> str:
+    def cause_counts(self) -> str:
         """`WindowClosed 3`"""
-        found = Counter(one.reason for passed in self.passes for one in passed.met)
-        return ", ".join(f"{reason} {number}" for reason, number in found.most_common())
+        counter = Counter(cause.reason for pass_record in self.passes for cause in pass_record.met)
+        return ", ".join(f"{reason} {number}" for reason, number in counter.most_common())
 
     @property
-    def words(self) -> str:
+    def people_actions(self) -> str:
         """`overridden by ada`"""
-        found = dict.fromkeys(f"{one.what} by {one.by}" for passed in self.passes for one in passed.words)
-        return ", ".join(found)
+        descriptions = dict.fromkeys(
+            f"{person_action.what} by {person_action.by}"
+            for pass_record in self.passes
+            for person_action in pass_record.words
+        )
+        return ", ".join(descriptions)
 
 
 async def _history(
     ref: Ref | None, commit: str, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice
 ) -> int:
     now = SystemClock().now()
-    async with choice.connected() as cluster:
-        key = await locate(cluster, ref, namespace or cluster.namespace) if ref else None
-        found = await _commits(cluster, ref.name if ref and ref.own else "", None if ref and ref.own else key)
-        if ref and key and not found:
-            await existing(cluster, ref, key)
-    chosen = [one for one in found if one.commit.startswith(commit)]
-    if not chosen and (commit or ref):
-        known = ", ".join(dict.fromkeys(one.commit[:7] for one in found)) or "none"
-        what = f"commit {commit}" if commit else str(ref)
-        raise GitopsError(f"nothing is recorded of {what} in cluster {cluster.name}; recorded commits: {known}")
+    async with choice.connect() as cluster:
+        key = await find_key(cluster, ref, namespace or cluster.namespace) if ref else None
+        commits = await _commits(
+            cluster, ref.name if ref and ref.own_type else "", None if ref and ref.own_type else key
+        )
+        if ref and key and not commits:
+            await get_object(cluster, ref, key)
+    selected = [commit_passes for commit_passes in commits if commit_passes.commit.startswith(commit)]
+    if not selected and (commit or ref):
+        recorded_commits = ", ".join(dict.fromkeys(commit_passes.commit[:7] for commit_passes in commits)) or "none"
+        missing_subject = f"commit {commit}" if commit else str(ref)
+        raise GitopsError(
+            f"nothing is recorded of {missing_subject} in cluster {cluster.name}; recorded commits: {recorded_commits}"
+        )
     if output != "table":
-        tell([_as_json(one) for one in chosen], output)
+        print_document([_as_json(commit_passes) for commit_passes in selected], output)
         return 0
-    header = f"Cluster {cluster.name}, {times.full(now)}, levelgate {program_version()}"
-    lines = [line for one in chosen for line in _told(one, times)] if commit else _table(chosen, times)
+    header = f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}"
+    lines = (
+        [line for commit_passes in selected for line in _commit_lines(commit_passes, times)]
+        if commit
+        else _table(selected, times)
+    )
     echo("\n".join([header, "", *lines]).rstrip())
     return 0
 
 
-async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_Commit]:
+async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_CommitPasses]:
     """The newest first; empty and None: of all sources, and of all that they hold."""
-    found = [
-        _Commit(name, commit, tuple(together))
+    commits = [
+        _CommitPasses(name, commit, tuple(pass_records))
         for name, record in await read_records(cluster)
         if source in {"", name}
-        for commit, together in groupby(_of(pass_history.read(record.passes), instance), lambda one: one.commit)
+        for commit, pass_records in groupby(
+            _restrict_to_instance(pass_history.parse_passes(record.passes), instance), lambda one: one.commit
+        )
     ]
-    return sorted(found, key=lambda one: one.passes[-1].at, reverse=True)
+    return sorted(commits, key=lambda one: one.passes[-1].at, reverse=True)
 
 
-def _of(recorded: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
+def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
     """What of it concerns one instance; None: all."""
     if instance is None:
-        yield from recorded
+        yield from passes
         return
-    for one in recorded:
-        deeds = tuple(deed for deed in one.deeds if str(instance) in {deed.set, deed.object})
-        met = tuple(gate for gate in one.met if gate.set == str(instance))
-        if deeds or met:
-            yield replace(one, deeds=deeds, met=met, more=0)
+    for pass_record in passes:
+        recorded_actions = tuple(
+            recorded_action
+            for recorded_action in pass_record.deeds
+            if str(instance) in {recorded_action.set, recorded_action.object}
+        )
+        causes = tuple(cause for cause in pass_record.met if cause.set == str(instance))
+        if recorded_actions or causes:
+            yield replace(pass_record, deeds=recorded_actions, met=causes, more=0)
 
 
-def _table(found: Iterable[_Commit], times: TimeFormat) -> Iterator[str]:
+def _table(commits: Iterable[_CommitPasses], times: TimeFormat) -> Iterator[str]:
     rows = [
         (
-            one.source,
-            one.commit[:7],
-            times.minute(one.passes[0].at),
-            times.minute(one.passes[-1].at),
-            one.passes[-1].state,
-            one.counts,
-            one.met,
-            one.words,
+            commit_passes.source,
+            commit_passes.commit[:7],
+            times.format_minute(commit_passes.passes[0].at),
+            times.format_minute(commit_passes.passes[-1].at),
+            commit_passes.passes[-1].state,
+            commit_passes.action_counts,
+            commit_passes.cause_counts,
+            commit_passes.people_actions,
         )
-        for one in found
+        for commit_passes in commits
     ]
     if not rows:
         yield "No pass is recorded yet. Start with: levelgate run --source NAME=URL"
         return
-    yield from aligned([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "DID", "MET", "PEOPLE"), *rows])
+    yield from align_table([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "DID", "MET", "PEOPLE"), *rows])
 
 
-def _told(one: _Commit, times: TimeFormat) -> Iterator[str]:
-    first, last = one.passes[0].at, one.passes[-1].at
-    yield f"{one.source} {one.commit[:12]}, {times.full(first)} to {times.full(last)}: {one.passes[-1].state}"
+def _commit_lines(commit_passes: _CommitPasses, times: TimeFormat) -> Iterator[str]:
+    first, last = commit_passes.passes[0].at, commit_passes.passes[-1].at
+    period = f"{times.format_full(first)} to {times.format_full(last)}"
+    yield f"{commit_passes.source} {commit_passes.commit[:12]}, {period}: {commit_passes.passes[-1].state}"
     rows = [
-        (times.second(passed.at), _name(deed.set), "" if deed.level is None else f"level {deed.level}", _deed(deed))
-        for passed in one.passes
-        for deed in passed.deeds
-    ]
-    yield from aligned(rows) if rows else ()
-    if more := sum(passed.more for passed in one.passes):
-        yield f"and {more} more, of which no record is kept"
-    if gates := [(passed.at, gate) for passed in one.passes for gate in passed.met]:
-        yield "Met"
-        yield from aligned(
-            [(times.second(at), _name(gate.set), gate.node, f"{gate.reason}: {gate.message}") for at, gate in gates]
+        (
+            times.format_second(pass_record.at),
+            _object_title(recorded_action.set),
+            "" if recorded_action.level is None else f"level {recorded_action.level}",
+            _format_action(recorded_action),
         )
-    if words := [word for passed in one.passes for word in passed.words]:
+        for pass_record in commit_passes.passes
+        for recorded_action in pass_record.deeds
+    ]
+    yield from align_table(rows) if rows else ()
+    if more := sum(pass_record.more for pass_record in commit_passes.passes):
+        yield f"and {more} more, of which no record is kept"
+    if causes := [(pass_record.at, cause) for pass_record in commit_passes.passes for cause in pass_record.met]:
+        yield "Met"
+        yield from align_table(
+            [
+                (times.format_second(moment), _object_title(cause.set), cause.node, f"{cause.reason}: {cause.message}")
+                for moment, cause in causes
+            ]
+        )
+    if person_actions := [person_action for pass_record in commit_passes.passes for person_action in pass_record.words]:
         yield "People"
-        for word in words:
-            why = f": {word.why}" if word.why else ""
-            yield f"{times.second(word.at)}   {word.what} by {word.by}   {word.subject}{why}"
+        for person_action in person_actions:
+            why = f": {person_action.why}" if person_action.why else ""
+            yield f"{times.format_second(person_action.at)}   {person_action.what} by {person_action.by}   {person_action.subject}{why}"
     yield ""
 
 
-def _deed(deed: RecordedAction) -> str:
-    return f"{deed.object} NOT {deed.action}: {deed.error}" if deed.error else f"{deed.object} {deed.action}"
+def _format_action(recorded_action: RecordedAction) -> str:
+    return (
+        f"{recorded_action.object} NOT {recorded_action.action}: {recorded_action.error}"
+        if recorded_action.error
+        else f"{recorded_action.object} {recorded_action.action}"
+    )
 
 
-def _name(text: str) -> str:
+def _object_title(text: str) -> str:
     key = ObjectKey.parse(text)
     return title(key) if key else text
 
 
-def _as_json(one: _Commit) -> dict[str, Any]:
+def _as_json(commit_passes: _CommitPasses) -> dict[str, Any]:
     """The stable contract of `history -o json` (docs/reference.md)."""
     return {
-        "source": one.source,
-        "commit": one.commit,
+        "source": commit_passes.source,
+        "commit": commit_passes.commit,
         "passes": [
             {
-                "at": timestamp(passed.at),
-                "state": passed.state,
+                "at": timestamp(pass_record.at),
+                "state": pass_record.state,
                 "did": [
-                    {name: getattr(deed, name) for name in ("set", "object", "action", "level", "node", "error")}
-                    for deed in passed.deeds
+                    {
+                        name: getattr(recorded_action, name)
+                        for name in ("set", "object", "action", "level", "node", "error")
+                    }
+                    for recorded_action in pass_record.deeds
                 ],
-                "more": passed.more,
+                "more": pass_record.more,
                 "met": [
-                    {name: getattr(gate, name) for name in ("set", "node", "reason", "message")} for gate in passed.met
+                    {name: getattr(cause, name) for name in ("set", "node", "reason", "message")}
+                    for cause in pass_record.met
                 ],
                 "people": [
                     {
-                        "at": timestamp(word.at),
-                        "what": word.what,
-                        "subject": word.subject,
-                        "by": word.by,
-                        "why": word.why,
-                        "pastWindow": word.what == OVERRIDDEN,
+                        "at": timestamp(person_action.at),
+                        "what": person_action.what,
+                        "subject": person_action.subject,
+                        "by": person_action.by,
+                        "why": person_action.why,
+                        "pastWindow": person_action.what == OVERRIDDEN,
                     }
-                    for word in passed.words
+                    for person_action in pass_record.words
                 ],
             }
-            for passed in one.passes
+            for pass_record in commit_passes.passes
         ],
     }

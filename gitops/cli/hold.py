@@ -6,14 +6,14 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options, reason, until
+from gitops.cli.person_requests import INSTANCE, RequestCommand, reason_option, request_options, until_option
 from gitops.records import requests
 
 
 @click.command()
-@reason
-@until
-@order_options
+@reason_option
+@until_option
+@request_options
 def command(reason: str, until: datetime | None, give: RequestCommand) -> int:
     """Keep one instance at what was applied to it, whatever Git says. It is healed there, and the others of its rollout pass it.
 

@@ -29,12 +29,12 @@ def command(directory: Path) -> int:
     from gitops.cli.generate import editor_schemas, schema_files
     from renderer.catalog.catalog import load
 
-    starter = dict(_files(files("gitops") / "starter", Path()))
+    starter = dict(_read_files(files("gitops") / "starter", Path()))
     definitions = load({str(name): content for name, content in starter.items() if name.suffix == ".yaml"}).definitions
     schemas = schema_files(editor_schemas(definitions.values()))
     starter |= {Path(".schemas") / name: content for name, content in schemas}
-    if taken := sorted(str(directory / name) for name in starter if (directory / name).exists()):
-        raise InitError(f"{', '.join(taken)} exists already: nothing was written; name another directory")
+    if existing_paths := sorted(str(directory / name) for name in starter if (directory / name).exists()):
+        raise InitError(f"{', '.join(existing_paths)} exists already: nothing was written; name another directory")
     for name, content in starter.items():
         target = directory / name
         try:
@@ -47,9 +47,9 @@ def command(directory: Path) -> int:
     return 0
 
 
-def _files(folder: Traversable, path: Path) -> Iterator[tuple[Path, bytes]]:
+def _read_files(folder: Traversable, path: Path) -> Iterator[tuple[Path, bytes]]:
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         if entry.is_dir():
-            yield from _files(entry, path / entry.name)
+            yield from _read_files(entry, path / entry.name)
         else:
             yield path / entry.name, entry.read_bytes()

@@ -12,16 +12,16 @@ import click
 
 from gitops import source_config
 from gitops.cli.options import revision_option, schemas_option
-from gitops.cli.terminal import echo, echo_lines, tell
+from gitops.cli.terminal import echo, echo_lines, print_document
 from gitops.clock import SystemClock
-from gitops.config import Config, ConfigErrors, read
+from gitops.config import Config, ConfigErrors, read_config
 from gitops.source import locations
 from gitops.source.target import identity
-from gitops.times import length
+from gitops.times import format_length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.export.lint import LintFinding, Severity, lint
-from renderer.phrasing import counted, listed
+from renderer.phrasing import format_count, join_names
 from renderer.render.model import Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
@@ -56,106 +56,126 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     levelgate lint . --schemas schemas
     levelgate lint . --config levelgate.yaml
     """
-    config, mistakes = _configuration(file)
-    snapshot = locations.read(place, revision=revision)
-    catalog = source_config.catalog_of(snapshot)
-    types, unreadable = source_config.schemas_in(schemas)
+    config, config_findings = _read_configuration(file)
+    snapshot = locations.read_location(place, revision=revision)
+    catalog = source_config.load_catalog(snapshot)
+    types, unreadable = source_config.load_schemas(schemas)
     bundle = render([catalog], ClusterView(types=types))
-    found = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
-    found += [*(LintFinding(problem, Severity.ERROR) for problem in unreadable), *mistakes]
-    found += [*_of_rules(catalog, bundle, config), *(_of_reverts(place, catalog, config) if config else ())]
-    found.sort(key=lambda finding: finding.problem)
-    counts = Counter(finding.severity for finding in found)
+    findings = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
+    findings += [*(LintFinding(problem, Severity.ERROR) for problem in unreadable), *config_findings]
+    findings += [
+        *_rule_findings(catalog, bundle, config),
+        *(_revert_findings(place, catalog, config) if config else ()),
+    ]
+    findings.sort(key=lambda finding: finding.problem)
+    counts = Counter(finding.severity for finding in findings)
     errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     if output == "json":
-        report = {"errors": errors, "warnings": warnings, "findings": [_as_json(finding) for finding in found]}
-        tell(report, "json", is_sorted=True)
+        report = {"errors": errors, "warnings": warnings, "findings": [_as_json(finding) for finding in findings]}
+        print_document(report, "json", is_sorted=True)
     else:
-        echo_lines(map(str, found))
-        echo(f"{counted(len(snapshot.files), 'file')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}.")
+        echo_lines(map(str, findings))
+        echo(
+            f"{format_count(len(snapshot.files), 'file')}: {format_count(errors, 'error')}, {format_count(warnings, 'warning')}."
+        )
     return 1 if errors or (strict and warnings) else 0
 
 
-def _configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
+def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
     """The configuration, or what is wrong with it."""
     if file is None:
         return None, []
     try:
-        return read(file), []
+        return read_config(file), []
     except ConfigErrors as errors:
         return None, [LintFinding(problem, Severity.ERROR) for problem in errors.problems]
 
 
-def _of_rules(catalog: Catalog, bundle: Rendering, config: Config | None) -> Iterator[LintFinding]:
+def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -> Iterator[LintFinding]:
     """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
-    from gitops.rollouts.directives import glass_beyond
+    from gitops.rollouts.directives import find_ineffective_break_glass
 
     now = SystemClock().now()
-    for problem, is_over in glass_beyond(catalog.objects, now):
-        yield LintFinding(problem, Severity.WARNING if is_over else Severity.ERROR)
+    for problem, is_expired in find_ineffective_break_glass(catalog.objects, now):
+        yield LintFinding(problem, Severity.WARNING if is_expired else Severity.ERROR)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
-    from gitops.gates.lint import never_open, unknown_names
-    from gitops.rollouts.policy_lint import by_instances
-    from gitops.rollouts.policy_reader import policies_of
-    from gitops.windows.lint import warnings
-    from gitops.windows.reader import windows_of
-    from gitops.windows.targets import targets
+    from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
+    from gitops.rollouts.policy_lint import lint_policies
+    from gitops.rollouts.policy_reader import read_policies
+    from gitops.windows.lint import find_warnings
+    from gitops.windows.reader import read_windows
+    from gitops.windows.targets import list_targets
     from gitops.windows.window import LOCAL
 
-    calendar, rules = windows_of(catalog), policies_of(catalog)
-    instances = by_instances(rules.policies, bundle)
+    calendar, rules = read_windows(catalog), read_policies(catalog)
+    instances = lint_policies(rules.policies, bundle)
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     windows = {*calendar.broken, *(window.name for window in calendar.windows)}
-    externals = [one.name for one in config.externals] if config else None
-    unknown = unknown_names(definitions.values(), windows, externals)
+    externals = [external_fact.name for external_fact in config.externals] if config else None
+    unknown = find_unknown_names(definitions.values(), windows, externals)
     for problem in (*calendar.problems, *rules.problems, *instances.problems, *unknown):
         yield LintFinding(problem, Severity.ERROR)
     for problem in instances.warnings:
         yield LintFinding(problem, Severity.WARNING)
-    governed = list(targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
-    for problem in never_open(definitions, calendar.windows, governed, now):
+    window_targets = list(list_targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
+    for problem in find_unsatisfiable_gates(definitions, calendar.windows, window_targets, now):
         yield LintFinding(problem, Severity.WARNING)
-    for problem, severity in _availability(catalog, governed, now):
+    for problem, severity in _availability_problems(catalog, window_targets, now):
         yield LintFinding(problem, severity)
-    for warning in warnings(calendar.windows, now):
+    for warning in find_warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
         yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
 
 
-def _of_reverts(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
+def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
     """Policies that want a revert proposed, and nobody is named to propose it to: of the source that is `place`, else of all in the configuration."""
     from gitops.rollouts.policy import OnHalt
-    from gitops.rollouts.policy_reader import policies_of
+    from gitops.rollouts.policy_reader import read_policies
 
-    wanting = [one for one in policies_of(catalog).policies if one.on_halt is OnHalt.PROPOSE_REVERT]
-    urls, path = locations.locations(place) if wanting else (frozenset(), "")
-    here = [one for one in config.sources if identity(one.target.url) in urls and one.target.path == path]
-    without = [one.name for one in here or config.sources if one.forge is None]
-    for policy in wanting if without else ():
-        message = f"ProposeRevert only stops: source {listed(without)} has no `forge` in the configuration"
+    reverting_policies = [
+        policy_entry
+        for policy_entry in read_policies(catalog).policies
+        if policy_entry.on_halt is OnHalt.PROPOSE_REVERT
+    ]
+    urls, path = locations.list_identities(place) if reverting_policies else (frozenset(), "")
+    matching_sources = [
+        source_entry
+        for source_entry in config.sources
+        if identity(source_entry.target.url) in urls and source_entry.target.path == path
+    ]
+    sources_without_forge = [
+        unlinked_source.name for unlinked_source in matching_sources or config.sources if unlinked_source.forge is None
+    ]
+    for policy in reverting_policies if sources_without_forge else ():
+        message = (
+            f"ProposeRevert only stops: source {join_names(sources_without_forge)} has no `forge` in the configuration"
+        )
         yield LintFinding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)
 
 
-def _availability(
-    catalog: Catalog, governed: Iterable[WindowTarget], now: datetime
+def _availability_problems(
+    catalog: Catalog, window_targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[tuple[Problem, Severity]]:
     """Where windows leave less room than the default policy wants."""
-    from gitops.rollouts.lint import shortages
+    from gitops.rollouts.lint import find_shortages
     from gitops.rollouts.policy import OnViolation
-    from gitops.rollouts.source_rules import in_force
+    from gitops.rollouts.source_rules import resolve_rules
 
-    rules = in_force(catalog, {})
+    rules = resolve_rules(catalog, {})
     policy = rules.default_policy
-    wanted = policy.windows.availability
-    if wanted is None:
+    availability = policy.windows.availability
+    if availability is None:
         return
-    for one in shortages(rules, governed, now):
-        governs = f"what {listed(one.windows)} {'governs' if len(one.windows) == 1 else 'govern'}"
-        told = f"{governs} may change for {length(one.open_for)} in the {length(wanted.per)} from {one.begins:%Y-%m-%d %H:%MZ}"
-        asked = f"{length(wanted.at_least)} are asked for, in pieces of {length(wanted.contiguous)} or more"
-        problem = Problem(policy.origin.file, policy.origin.line, "spec.windows.availability", f"{told}; {asked}")
-        yield problem, Severity.ERROR if wanted.on_violation is OnViolation.REJECT else Severity.WARNING
+    for shortage in find_shortages(rules, window_targets, now):
+        subject_text = f"what {join_names(shortage.windows)} {'governs' if len(shortage.windows) == 1 else 'govern'}"
+        open_for, period = format_length(shortage.open_for), format_length(availability.per)
+        open_text = f"{subject_text} may change for {open_for} in the {period} from {shortage.begins:%Y-%m-%d %H:%MZ}"
+        required_text = f"{format_length(availability.at_least)} are asked for, in pieces of {format_length(availability.contiguous)} or more"
+        problem = Problem(
+            policy.origin.file, policy.origin.line, "spec.windows.availability", f"{open_text}; {required_text}"
+        )
+        yield problem, Severity.ERROR if availability.on_violation is OnViolation.REJECT else Severity.WARNING
 
 
 def _as_json(finding: LintFinding) -> dict[str, Any]:

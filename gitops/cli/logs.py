@@ -7,14 +7,14 @@ import asyncio
 import click
 import orjson
 
-from gitops.cli.events import reference, subject
-from gitops.cli.options import ClusterChoice, cluster_options, whole
-from gitops.cli.terminal import echo, unreached
-from gitops.explain.journal import WATCHED, JournalLine, about, everything
-from gitops.explain.waiting import until
+from gitops.cli.events import format_subject, parse_reference
+from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable
+from gitops.cli.terminal import echo, unreachable_reporter
+from gitops.explain.journal import WATCH_TARGETS, JournalLine, lines_about, read_journal
+from gitops.explain.waiting import wait_until
 from gitops.records.cause_rows import timestamp
-from gitops.records.references import Ref, existing, locate
-from gitops.text import one_line, visible_json
+from gitops.records.references import Ref, find_key, get_object
+from gitops.text import escape_terminal_json, one_line
 
 
 @click.command()
@@ -36,37 +36,40 @@ def command(
     levelgate logs -f webapp/shop -n prod
     levelgate logs source/platform --tail 20
     """
-    return asyncio.run(_logs(reference(ref), follow, tail, namespace, output, choice))
+    return asyncio.run(_logs(parse_reference(ref), follow, tail, namespace, output, choice))
 
 
 async def _logs(
     ref: Ref | None, follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    told: set[JournalLine] | None = None
-    async with choice.readable(namespace) as (cluster, place):
-        key = await locate(cluster, ref, place) if ref else None
+    known_lines: set[JournalLine] | None = None
+    async with choice.connect_readable(namespace) as (cluster, place):
+        key = await find_key(cluster, ref, place) if ref else None
 
         async def look() -> bool:
-            found = await everything(cluster, None if key else namespace)
-            if ref and key and not (found := about(found, key)) and not follow:
-                await existing(cluster, ref, key)
-            nonlocal told
-            is_first, new = told is None, [line for line in found if line not in (told or ())]
-            told = set(found)
-            for line in new[-tail:] if is_first and tail else new:
+            journal_lines = await read_journal(cluster, None if key else namespace)
+            if ref and key and not (journal_lines := lines_about(journal_lines, key)) and not follow:
+                await get_object(cluster, ref, key)
+            nonlocal known_lines
+            is_first_read, new_lines = (
+                known_lines is None,
+                [line for line in journal_lines if line not in (known_lines or ())],
+            )
+            known_lines = set(journal_lines)
+            for line in new_lines[-tail:] if is_first_read and tail else new_lines:
                 click.echo(_json(line)) if output == "json" else echo(_text(line))
-            if is_first and follow:
-                whole(cluster)
+            if is_first_read and follow:
+                report_unreadable(cluster)
             return not follow
 
-        await until(cluster, WATCHED, look, seconds=None, missed=unreached())
-        return whole(cluster)
+        await wait_until(cluster, WATCH_TARGETS, look, timeout_seconds=None, on_unavailable=unreachable_reporter())
+        return report_unreadable(cluster)
 
 
 def _text(line: JournalLine) -> str:
     level = "" if line.level is None else f"level {line.level}"
-    word = "" if line.level is not None else f"{line.word}: "
-    return f"{timestamp(line.at)}  {subject(line.about):<24} {level:<8} {word}{one_line(line.text)}"
+    word = "" if line.level is not None else f"{line.reason}: "
+    return f"{timestamp(line.at)}  {format_subject(line.lines_about):<24} {level:<8} {word}{one_line(line.text)}"
 
 
 def _json(line: JournalLine) -> str:
@@ -74,11 +77,11 @@ def _json(line: JournalLine) -> str:
     document = orjson.dumps(
         {
             "time": timestamp(line.at),
-            "object": str(line.about),
-            "word": line.word,
+            "object": str(line.lines_about),
+            "word": line.reason,
             "level": line.level,
             "warning": line.is_warning,
             "message": line.text,
         }
     )
-    return visible_json(document.decode())
+    return escape_terminal_json(document.decode())

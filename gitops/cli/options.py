@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from applier.applyset.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
-from gitops.durations import duration
+from gitops.durations import parse_duration
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gitops.explain.permitted_cluster import PermittedCluster
 
 
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 """A file that is there."""
 
 
@@ -38,7 +38,7 @@ class Duration(click.ParamType[timedelta]):
         if isinstance(value, timedelta):
             return value
         try:
-            return duration(value)
+            return parse_duration(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -80,27 +80,27 @@ schemas_option = click.option(
 )
 
 
-def given(**flags: str) -> list[str]:
+def flags_on_command_line(**flags: str) -> list[str]:
     """Those of these flags, by parameter, that stand on the command line."""
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
-def refuse_without(other: str, **flags: str) -> None:
+def refuse_without(required_flag: str, **flags: str) -> None:
     """Flags, by parameter, that mean nothing without another one."""
-    for flag in given(**flags):
-        raise click.UsageError(f"{flag} goes with {other}")
+    for flag in flags_on_command_line(**flags):
+        raise click.UsageError(f"{flag} goes with {required_flag}")
 
 
-def refuse_beside_config(**flags: str) -> None:
+def refuse_with_config(**flags: str) -> None:
     """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""
-    if found := given(**flags):
+    if conflicting_flags := flags_on_command_line(**flags):
         raise click.UsageError(
-            f"{', '.join(found)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
+            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
         )
 
 
-PATIENCE: Final = 2.0
+CONNECT_TIMEOUT_SECONDS: Final = 2.0
 """Seconds for which a command tries to reach a server: a person reads the error sooner than that it would come up."""
 
 
@@ -112,62 +112,70 @@ class ClusterChoice:
     context: str | None = None
     sandbox: bool = False
 
-    def or_context(self, context: str) -> ClusterChoice:
+    def with_default_context(self, context: str) -> ClusterChoice:
         """This context of the kubeconfig, where a person named neither one nor the sandbox."""
         return self if self.sandbox or self.context else replace(self, context=context or None)
 
-    def told(self, command: str) -> str:
+    def format_command(self, command: str) -> str:
         """A command of ours as a person can repeat it, who may have chosen the cluster by options; anything else as it is."""
         options = {"--kubeconfig": self.kubeconfig, "--context": self.context}
-        chosen = ["--sandbox"] if self.sandbox else [f"{name} {quote(said)}" for name, said in options.items() if said]
-        return " ".join([command, *chosen]) if command.startswith("levelgate ") else command
+        cluster_flags = (
+            ["--sandbox"] if self.sandbox else [f"{name} {quote(value)}" for name, value in options.items() if value]
+        )
+        return " ".join([command, *cluster_flags]) if command.startswith("levelgate ") else command
 
     @asynccontextmanager
-    async def connected(self, *, concurrency: int = 16, patience: float = PATIENCE) -> AsyncIterator[KubeCluster]:
+    async def connect(
+        self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    ) -> AsyncIterator[KubeCluster]:
         """The chosen cluster, for as long as the block runs. Raises ConfigurationError."""
         from applier.kube import connect
 
         kubeconfig = self.kubeconfig
         if self.sandbox:
-            from gitops.sandbox import find
+            from gitops.sandbox import find_kubeconfig
 
-            found = await find()
-            if found is None:
+            sandbox_kubeconfig = await find_kubeconfig()
+            if sandbox_kubeconfig is None:
                 start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
                 raise ConfigurationError(f"no sandbox is running: start one in another terminal with {start}")
-            kubeconfig = str(found)
-        cluster = await connect(kubeconfig=kubeconfig, context=self.context, concurrency=concurrency, patience=patience)
+            kubeconfig = str(sandbox_kubeconfig)
+        cluster = await connect(
+            kubeconfig=kubeconfig, context=self.context, concurrency=concurrency, unreachable_seconds=timeout_seconds
+        )
         try:
             yield cluster
         except Unavailable as error:
-            choose = "is it up, and the one that is meant? --context and --kubeconfig choose another"
+            advice = "is it up, and the one that is meant? --context and --kubeconfig choose another"
             raise (
-                error if error.status else error.put(lambda said: f"{said} (cluster {cluster.name}: {choose})")
+                error
+                if error.status
+                else error.with_rewritten_text(lambda said: f"{said} (cluster {cluster.name}: {advice})")
             ) from None
         finally:
             await cluster.close()
 
     @asynccontextmanager
-    async def readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
+    async def connect_readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
         """The chosen cluster as far as one may read it, and the namespace that is meant: this one, else the kubeconfig's. A reference that finds
         nothing says what could not be read. Raises ConfigurationError.
         """
         from gitops.explain.permitted_cluster import PermittedCluster
         from gitops.records.references import RefError
 
-        async with self.connected() as cluster:
-            found = PermittedCluster(cluster, within=namespace or "")
+        async with self.connect() as cluster:
+            permitted_cluster = PermittedCluster(cluster, namespace=namespace or "")
             try:
-                yield found, namespace or cluster.namespace
+                yield permitted_cluster, namespace or cluster.namespace
             except RefError as error:
-                raise RefError(found.after(error)) from None
+                raise RefError(permitted_cluster.append_denials(error)) from None
 
 
-def whole(cluster: PermittedCluster) -> int:
+def report_unreadable(cluster: PermittedCluster) -> int:
     """The exit code of what was shown: 1 once it is said what could not be read, else 0."""
-    if cluster.told:
-        echo(f"\n{cluster.told}", err=True)
-    return int(bool(cluster.told))
+    if cluster.denial_note:
+        echo(f"\n{cluster.denial_note}", err=True)
+    return int(bool(cluster.denial_note))
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
-from applier.cluster import PEOPLE, Object
+from applier.cluster import CLI_MANAGER, Object
 from applier.kube.cluster import KubeCluster
 from applier.state.observed import annotation
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
-from gitops.cli.typed import typed
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
-from gitops.records.installation import INSTALLATION, followed
-from gitops.records.references import SOURCE, Ref, locate, meant
+from gitops.records.installation import INSTALLATION, configured_sources
+from gitops.records.references import SOURCE, Ref, find_key, suggest_name
 from gitops.records.requests import PersonRequest, RequestError, RequestSubject
-from gitops.records.source_record import source_names
-from gitops.text import local
-from gitops.times import in_utc
+from gitops.records.source_record import read_source_names
+from gitops.text import format_local_time
+from gitops.times import to_utc
 from renderer import well_known
 from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
@@ -32,9 +32,9 @@ from renderer.kinds import CRD
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
 
-_ANYBODY = "system:anonymous"
+_ANONYMOUS_USER = "system:anonymous"
 
-After = Callable[[KubeCluster, Sequence[PersonRequest]], Awaitable[int]]
+AfterWrite = Callable[[KubeCluster, Sequence[PersonRequest]], Awaitable[int]]
 
 
 class Moment(click.ParamType[datetime]):
@@ -47,23 +47,25 @@ class Moment(click.ParamType[datetime]):
             return value
         now = SystemClock().now()
         try:
-            found = in_utc(datetime.fromisoformat(value))
+            parsed_time = to_utc(datetime.fromisoformat(value))
         except (ValueError, OverflowError):
             try:
-                found = now + Duration().convert(value, param, ctx)
+                parsed_time = now + Duration().convert(value, param, ctx)
             except click.BadParameter:
                 self.fail(
                     f"{value!r} is no time; write for example 4h, 2026-11-20T18:00 or 2026-11-20T17:00:00Z", param, ctx
                 )
-        if found <= now:
+        if parsed_time <= now:
             self.fail(f"{value!r} is over", param, ctx)
-        return found
+        return parsed_time
 
 
-reason = click.option("--reason", metavar="TEXT", required=True, help="Why; others see it.")
-optional_reason = click.option("--reason", metavar="TEXT", default="", help="Why; others see it.")
-until = click.option("--until", metavar="TIME", type=Moment(), help="Ends then by itself: 4h, 2026-11-20T18:00.")
-everything = click.option("--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster.")
+reason_option = click.option("--reason", metavar="TEXT", required=True, help="Why; others see it.")
+optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="Why; others see it.")
+until_option = click.option("--until", metavar="TIME", type=Moment(), help="Ends then by itself: 4h, 2026-11-20T18:00.")
+everything_option = click.option(
+    "--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,75 +79,89 @@ class RequestCommand:
     choice: ClusterChoice
 
     def __call__(
-        self, order: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
+        self, make_request: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
     ) -> int:
         """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
         if everything == bool(self.words):
             raise click.UsageError(
-                "--all is everything; leave out REF" if everything else f"name what is meant: {_names(accepted)}"
+                "--all is everything; leave out REF"
+                if everything
+                else f"name what is meant: {_format_accepted(accepted)}"
             )
-        return asyncio.run(self._give(order, [None if everything else self._ref(accepted)]))
+        return asyncio.run(self._send_requests(make_request, [None if everything else self._parse_ref(accepted)]))
 
     def to_sources(
-        self, order: Callable[[RequestSubject], PersonRequest], *accepted: str, after: After | None = None
+        self,
+        make_request: Callable[[RequestSubject], PersonRequest],
+        *accepted: str,
+        after_write: AfterWrite | None = None,
     ) -> int:
         """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
-        return asyncio.run(self._give(order, [self._ref(accepted)] if self.words else (), after))
+        return asyncio.run(
+            self._send_requests(make_request, [self._parse_ref(accepted)] if self.words else (), after_write)
+        )
 
-    def _ref(self, accepted: tuple[str, ...]) -> Ref:
-        ref = typed(self.words)
+    def _parse_ref(self, accepted: tuple[str, ...]) -> Ref:
+        ref = parse_ref(self.words)
         if ref.node:
             raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
-        if ref.own not in accepted:
-            raise click.UsageError(f"{ref} cannot be asked that; name {_names(accepted)}")
+        if ref.own_type not in accepted:
+            raise click.UsageError(f"{ref} cannot be asked that; name {_format_accepted(accepted)}")
         return ref
 
-    async def _give(
-        self, order: Callable[[RequestSubject], PersonRequest], refs: Sequence[Ref | None], after: After | None = None
+    async def _send_requests(
+        self,
+        make_request: Callable[[RequestSubject], PersonRequest],
+        refs: Sequence[Ref | None],
+        after_write: AfterWrite | None = None,
     ) -> int:
-        async with self.choice.connected() as cluster:
-            refs = refs or [Ref(SOURCE, name) for name in await source_names(cluster)]
+        async with self.choice.connect() as cluster:
+            refs = refs or [Ref(SOURCE, name) for name in await read_source_names(cluster)]
             if not refs:
                 raise RequestError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
             namespace = self.namespace or cluster.namespace
-            made = [order(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
-            is_shown = self.dry_run or self.git
-            header = f"Cluster {cluster.name}, {local(made[0].subject.now)}"
-            echo(f"# {header}" if is_shown else header)
-            for one in made:
-                for line in await self._told(cluster, one):
+            requests = [make_request(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
+            is_preview = self.dry_run or self.git
+            header = f"Cluster {cluster.name}, {format_local_time(requests[0].subject.now)}"
+            echo(f"# {header}" if is_preview else header)
+            for request in requests:
+                for line in await self._write_or_format(cluster, request):
                     echo(line)
-            return await after(cluster, made) if after and not is_shown else 0
+            return await after_write(cluster, requests) if after_write and not is_preview else 0
 
-    async def _told(self, cluster: KubeCluster, made: PersonRequest) -> list[str]:
+    async def _write_or_format(self, cluster: KubeCluster, request: PersonRequest) -> list[str]:
         """Write it, or show how to; what to tell of that."""
         if self.dry_run:
-            return [made.kubectl(await cluster.discover(), await self._options())]
+            return [request.format_kubectl_command(await cluster.discover(), await self._kubectl_options())]
         if self.git:
-            return [made.lines()]
-        if await cluster.merge(made.subject.key, made.patch, manager=PEOPLE) is None:
-            raise RequestError(f"{made.subject} was deleted meanwhile")
-        said = ", ".join(
-            f"{name}={value}" if value is not None else f"{name}-" for name, value in made.annotations.items()
+            return [request.format_git_change()]
+        if await cluster.merge(request.subject.key, request.patch, manager=CLI_MANAGER) is None:
+            raise RequestError(f"{request.subject} was deleted meanwhile")
+        annotation_text = ", ".join(
+            f"{name}={value}" if value is not None else f"{name}-" for name, value in request.annotations.items()
         )
-        return [made.told, f"Written: {said}", *([f"Undo: {self.choice.told(made.undo)}"] if made.undo else [])]
+        return [
+            request.outcome,
+            f"Written: {annotation_text}",
+            *([f"Undo: {self.choice.format_command(request.undo)}"] if request.undo else []),
+        ]
 
-    async def _options(self) -> list[str]:
+    async def _kubectl_options(self) -> list[str]:
         """kubectl's options for the same cluster."""
         kubeconfig = self.choice.kubeconfig
         if self.choice.sandbox:
-            from gitops.sandbox import find
+            from gitops.sandbox import find_kubeconfig
 
-            kubeconfig = str(await find())
-        named = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
-        return [word for option, value in named.items() if value for word in (option, value)]
+            kubeconfig = str(await find_kubeconfig())
+        options = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
+        return [argument for option, value in options.items() if value for argument in (option, value)]
 
 
-def _names(accepted: Sequence[str]) -> str:
+def _format_accepted(accepted: Sequence[str]) -> str:
     return ", ".join({INSTANCE: "an instance (webapp/shop)"}.get(word, f"{word}/NAME") for word in accepted)
 
 
-def order_options(command: Callable[..., int]) -> Callable[..., int]:
+def request_options(command: Callable[..., int]) -> Callable[..., int]:
     """REF and the options of all commands of people; the command gets them as one parameter, `give`."""
 
     @wraps(command)
@@ -169,36 +185,36 @@ def order_options(command: Callable[..., int]) -> Callable[..., int]:
 
 async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> RequestSubject:
     """What Git is to say of an instance may be said before it exists."""
-    key = INSTALLATION if ref is None else await locate(cluster, ref, namespace)
-    is_instance = ref is not None and not ref.own
+    key = INSTALLATION if ref is None else await find_key(cluster, ref, namespace)
+    is_instance = ref is not None and not ref.own_type
     live = await cluster.get(key)
     if live is None and is_instance and may_be_missing:
         live = {"metadata": {}}
-    if live is None and ref and ref.own == SOURCE:
-        raise RequestError(await _unread(cluster, ref))
+    if live is None and ref and ref.own_type == SOURCE:
+        raise RequestError(await _describe_unread_source(cluster, ref))
     if live is None:
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
         unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
-        hint = (await meant(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
+        hint = (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
         raise RequestError(
             f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
         )
     if is_instance:
         await _expect_instance(cluster, key, live)
     user = await cluster.user()
-    return RequestSubject(key, live, ref, "" if user == _ANYBODY else user, SystemClock().now())
+    return RequestSubject(key, live, ref, "" if user == _ANONYMOUS_USER else user, SystemClock().now())
 
 
-async def _unread(cluster: KubeCluster, ref: Ref) -> str:
+async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
     """Why there is no object that tells of a source, and what to do."""
-    follows = followed(await cluster.get(INSTALLATION)) or frozenset()
-    if ref.name in follows:
+    followed_sources = configured_sources(await cluster.get(INSTALLATION)) or frozenset()
+    if ref.name in followed_sources:
         return (
             f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
             f"daemon began to ask; `levelgate status` says when that has changed"
         )
-    near = suggestion(ref.name, follows.union(await source_names(cluster)))
-    return f"no daemon follows {ref} in cluster {cluster.name}{near or f'; levelgate run --source {ref.name}=URL does'}"
+    hint = suggestion(ref.name, followed_sources.union(await read_source_names(cluster)))
+    return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; levelgate run --source {ref.name}=URL does'}"
 
 
 async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:

@@ -6,16 +6,16 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, order_options, reason, until
+from gitops.cli.person_requests import RequestCommand, reason_option, request_options, until_option
 from gitops.records import requests
 from gitops.records.references import SOURCE
 
 
 @click.command()
 @click.option("--revision", metavar="SHA", required=True, help="The commit: 7 characters of its id or more.")
-@reason
-@until
-@order_options
+@reason_option
+@until_option
+@request_options
 def command(revision: str, reason: str, until: datetime | None, give: RequestCommand) -> int:
     """Read this commit of a source instead of the head of its ref, also while Git is down, as long as the commit was read before.
 

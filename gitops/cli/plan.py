@@ -15,10 +15,10 @@ import click
 
 from applier import kube
 from applier.applyset.adoption import Adoption
-from gitops.cli import program_version, uncollected
-from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_beside_config, utc_option
-from gitops.cli.terminal import echo, tell
-from gitops.source import locations, while_inside
+from gitops.cli import disable_garbage_collection, program_version
+from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_with_config, utc_option
+from gitops.cli.terminal import echo, print_document
+from gitops.source import locations, stop_tick_on_exit
 
 if TYPE_CHECKING:
     from gitops.config import Config
@@ -107,30 +107,30 @@ def command(
     levelgate plan . --source platform --against prod-eu.json -o sarif
     """
     if file:
-        refuse_beside_config(adopt="--adopt")
+        refuse_with_config(adopt="--adopt")
     if revision and (base or head):
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
     against = against or ("git" if base else "cluster")
-    wanted = _refs(refs)
-    config = _configuration(file) if file else None
-    with uncollected(), ThreadPoolExecutor(max_workers=2) as beside, while_inside() as tick:
-        commits = beside.submit(locations.compared, place, base, head or revision, tick)
+    parsed_refs = _parse_refs(refs)
+    config = _read_configuration(file) if file else None
+    with disable_garbage_collection(), ThreadPoolExecutor(max_workers=2) as executor, stop_tick_on_exit() as tick:
+        commits = executor.submit(locations.read_comparison, place, base, head or revision, tick)
         if against == "cluster":
-            beside.submit(kube.load)
+            executor.submit(kube.preload)
         from gitops.cli.plan_inputs import PlanInputs
         from gitops.cli.plan_text import text
-        from gitops.plan.narrowing import narrowed
+        from gitops.plan.narrowing import filter_report
         from gitops.times import TimeFormat
 
-        asked = PlanInputs(place, base, head or revision, against, source, adopt, config)
-        report, title = asyncio.run(asked.report(choice, commits))
-    shown = narrowed(report, wanted, namespace)
-    for word, ref in zip(refs, wanted, strict=True):
-        if not narrowed(report, [ref], namespace).changes:
+        inputs = PlanInputs(place, base, head or revision, against, source, adopt, config)
+        report, title = asyncio.run(inputs.make_report(choice, commits))
+    narrowed_report = filter_report(report, parsed_refs, namespace)
+    for typed_ref, ref in zip(refs, parsed_refs, strict=True):
+        if not filter_report(report, [ref], namespace).changes:
             echo(
-                f"{word}: nothing of it changes, if there is such a thing{f' in {namespace}' if namespace else ''}",
+                f"{typed_ref}: nothing of it changes, if there is such a thing{f' in {namespace}' if namespace else ''}",
                 err=True,
             )
     times = TimeFormat(utc)
@@ -138,42 +138,42 @@ def command(
         case "json":
             from gitops.plan.report_json import as_json
 
-            tell(as_json(shown), "json", is_sorted=True)
+            print_document(as_json(narrowed_report), "json", is_sorted=True)
         case "markdown":
-            from gitops.plan.report_markdown import comment
+            from gitops.plan.report_markdown import format_comment
 
-            click.echo(comment(shown, version=program_version()))
+            click.echo(format_comment(narrowed_report, version=program_version()))
         case "junit":
             from gitops.plan.report_ci import as_junit
 
-            click.echo(as_junit(shown))
+            click.echo(as_junit(narrowed_report))
         case "sarif":
             from gitops.plan.report_ci import as_sarif
 
-            tell(as_sarif(shown, program_version(), path=commits.result().path), "json")
+            print_document(as_sarif(narrowed_report, program_version(), path=commits.result().path), "json")
         case _:
-            header = f"{title}\n{times.full(report.at)}. Nothing was written."
-            click.echo("\n".join([header, *text(shown, times, full=bool(refs))]), color=_painted(color))
-    if report.wrong:
+            header = f"{title}\n{times.format_full(report.at)}. Nothing was written."
+            click.echo("\n".join([header, *text(narrowed_report, times, full=bool(refs))]), color=_color_setting(color))
+    if report.problem_count:
         return 1
     return 2 if exit_code and report.has_changes else 0
 
 
-def _painted(color: str) -> bool | None:
+def _color_setting(color: str) -> bool | None:
     """As click takes it: None where the terminal decides."""
-    unasked = False if os.environ.get("NO_COLOR") else None
-    return {"always": True, "never": False}.get(color, unasked)
+    default_setting = False if os.environ.get("NO_COLOR") else None
+    return {"always": True, "never": False}.get(color, default_setting)
 
 
-def _refs(words: tuple[str, ...]) -> list[Ref]:
+def _parse_refs(words: tuple[str, ...]) -> list[Ref]:
     if not words:
         return []
-    from gitops.cli.typed import typed
+    from gitops.cli.typed import parse_ref
 
-    return [typed([word]) for word in words]
+    return [parse_ref([word]) for word in words]
 
 
-def _configuration(file: Path) -> Config:
-    from gitops.config import read
+def _read_configuration(file: Path) -> Config:
+    from gitops.config import read_config
 
-    return read(file)
+    return read_config(file)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options
+from gitops.cli.person_requests import INSTANCE, RequestCommand, request_options
 from gitops.records import requests
 
 
 @click.command()
-@order_options
+@request_options
 def command(give: RequestCommand) -> int:
     """Let an instance go on that was held: it takes its turn in the rollout of now. The other half of `hold`.
 

@@ -13,12 +13,12 @@ from applier.applyset.inventory import parent_body, scope_of
 from gitops import source_config
 from gitops.cli import program_version
 from gitops.cli.options import revision_option, schemas_option
-from gitops.cli.terminal import echo_lines, tell
+from gitops.cli.terminal import echo_lines, print_document
 from gitops.source import locations
 from gitops.text import mark_of, title
 from renderer import documents
 from renderer.identity import Manifest, ObjectKey, applyset_id
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
@@ -46,17 +46,17 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     levelgate render . --revision main~1 -o yaml
     levelgate render https://git.example.com/platform.git -o json
     """
-    snapshot = locations.read(place, revision=revision)
-    types, unreadable = source_config.schemas_in(schemas)
-    bundle = render([source_config.catalog_of(snapshot)], ClusterView(types=types))
+    snapshot = locations.read_location(place, revision=revision)
+    types, unreadable = source_config.load_schemas(schemas)
+    bundle = render([source_config.load_catalog(snapshot)], ClusterView(types=types))
     bundle = replace(bundle, problems=(*unreadable, *bundle.problems))
     if output_dir is not None:
-        _write(bundle, output_dir)
-        click.echo(f"Wrote {counted(len(bundle.instances), 'instance')} to {output_dir}", err=True)
+        _write_directory(bundle, output_dir)
+        click.echo(f"Wrote {format_count(len(bundle.instances), 'instance')} to {output_dir}", err=True)
     elif output == "json":
-        tell(_as_json(bundle, snapshot.revision), "json", is_sorted=True)
+        print_document(_as_json(bundle, snapshot.revision), "json", is_sorted=True)
     elif output == "yaml":
-        click.echo(documents.dump(_all(bundle)), nl=False)
+        click.echo(documents.dump(_writable_manifests(bundle)), nl=False)
     else:
         echo_lines(_table(bundle, f"{place}: {snapshot.describe(revision)}"))
     echo_lines(map(str, bundle.problems), err=True)
@@ -67,7 +67,7 @@ def _as_json(bundle: Rendering, revision: str) -> dict[str, Any]:
     """The stable contract of `render -o json`."""
     return {
         "revision": revision,
-        "instances": [_instance(key, rendered) for key, rendered in bundle.instances.items()],
+        "instances": [_instance_as_json(key, rendered) for key, rendered in bundle.instances.items()],
         "objects": {"levels": [level for rendered in bundle.sources.values() for level in _levels(rendered)]},
         "problems": [
             {"file": problem.file, "line": problem.line, "path": problem.path, "message": problem.message}
@@ -76,7 +76,7 @@ def _as_json(bundle: Rendering, revision: str) -> dict[str, Any]:
     }
 
 
-def _instance(key: ObjectKey, rendered: RenderedApplySet) -> dict[str, Any]:
+def _instance_as_json(key: ObjectKey, rendered: RenderedApplySet) -> dict[str, Any]:
     return {
         "instance": {
             "apiVersion": rendered.manifest["apiVersion"],
@@ -106,7 +106,7 @@ def _levels(rendered: RenderedApplySet) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _all(bundle: Rendering) -> list[Manifest]:
+def _writable_manifests(bundle: Rendering) -> list[Manifest]:
     """Everything that can be written as it stands, in an order in which it can be applied."""
     return [node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable]
 
@@ -115,34 +115,34 @@ def _table(bundle: Rendering, header: str) -> list[str]:
     lines = [header]
     for source in bundle.sources.values():
         if source.nodes:
-            lines += ["", "Objects, definitions and instances", *map(_row, source.nodes)]
+            lines += ["", "Objects, definitions and instances", *map(_format_node, source.nodes)]
     for key, rendered in bundle.instances.items():
         lines += ["", title(key)]
         lines += [f"   ! {rendered.error}"] if rendered.error else []
         width = max((len(node.id) for node in rendered.nodes), default=0)
-        lines += [_row(node, width) for node in rendered.nodes]
+        lines += [_format_node(node, width) for node in rendered.nodes]
         lines += [f"   - {excluded.id}  excluded: {excluded.because}" for excluded in rendered.excluded]
     count = sum(len(rendered.nodes) for rendered in bundle.sets)
     waiting = sum(bool(node.waiting) for rendered in bundle.sets for node in rendered.nodes)
     lines += [
         "",
-        f"{counted(count, 'object')} of {counted(len(bundle.instances), 'instance')} and the repository, {waiting} waiting for data, "
-        f"{counted(len(bundle.problems), 'problem')}.",
+        f"{format_count(count, 'object')} of {format_count(len(bundle.instances), 'instance')} and the repository, {waiting} waiting for data, "
+        f"{format_count(len(bundle.problems), 'problem')}.",
     ]
     return lines
 
 
-def _row(node: RenderedNode, width: int = 0) -> str:
+def _format_node(node: RenderedNode, width: int = 0) -> str:
     """`width` is that of the longest id beside it."""
     mark = mark_of(node)
-    what = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
-    name = what if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {what}"
+    object_text = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
+    name = object_text if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {object_text}"
     place = f"  in {node.key.namespace}" if node.key and node.key.namespace and node.id == str(node.key) else ""
     note = f"   {node.error}" if node.error else f"   waits for {', '.join(node.waiting)}" if node.waiting else ""
     return f"  {node.level} {mark} {name}{place}{note}".rstrip()
 
 
-def _write(bundle: Rendering, directory: Path) -> None:
+def _write_directory(bundle: Rendering, directory: Path) -> None:
     """A folder for each instance with its ApplySet parent and one file for each level; and one for the source's own objects.
 
     Replaces what an earlier rendering wrote there. Raises ClickException for a directory with anything else in it.
@@ -157,16 +157,16 @@ def _write(bundle: Rendering, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     marker.write_text("Written by levelgate render --output-dir, and replaced by the next one.\n")
     for rendered in bundle.sets:
-        folder = directory / _folder(rendered)
+        folder = directory / _folder_name(rendered)
         folder.mkdir(parents=True, exist_ok=True)
         if rendered.manifest:
-            (folder / "parent.yaml").write_text(documents.dump([_parent(rendered)]))
+            (folder / "parent.yaml").write_text(documents.dump([_parent_manifest(rendered)]))
         for number, level in enumerate(rendered.levels):
-            if manifests := [_member(rendered, node) for node in level if node.writable]:
+            if manifests := [_member_manifest(rendered, node) for node in level if node.writable]:
                 (folder / f"level-{number}.yaml").write_text(documents.dump(manifests))
 
 
-def _folder(rendered: RenderedApplySet) -> str:
+def _folder_name(rendered: RenderedApplySet) -> str:
     return (
         "/".join(filter(None, (str(rendered.parent.group_kind), rendered.parent.namespace, rendered.parent.name)))
         if rendered.manifest
@@ -174,16 +174,21 @@ def _folder(rendered: RenderedApplySet) -> str:
     )
 
 
-def _parent(rendered: RenderedApplySet) -> Manifest:
+def _parent_manifest(rendered: RenderedApplySet) -> Manifest:
     """The instance with the ApplySet keys that it has in the cluster."""
     scope = scope_of((node.key for node in rendered.nodes if node.key and not node.external), rendered.parent)
-    marks = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())["metadata"]
+    applyset_metadata = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())[
+        "metadata"
+    ]
     metadata = rendered.manifest["metadata"]
-    both = {place: {**(metadata.get(place) or {}), **marks[place]} for place in ("labels", "annotations")}
-    return {**rendered.manifest, "metadata": {**metadata, **both}}
+    merged_metadata = {
+        metadata_key: {**(metadata.get(metadata_key) or {}), **applyset_metadata[metadata_key]}
+        for metadata_key in ("labels", "annotations")
+    }
+    return {**rendered.manifest, "metadata": {**metadata, **merged_metadata}}
 
 
-def _member(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
+def _member_manifest(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
     """The manifest with the label of its set; objects of the repository itself are written as they stand."""
     if not rendered.manifest:
         return node.manifest

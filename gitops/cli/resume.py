@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, RequestCommand, everything, optional_reason, order_options
+from gitops.cli.person_requests import (
+    INSTANCE,
+    RequestCommand,
+    everything_option,
+    optional_reason_option,
+    request_options,
+)
 from gitops.records import requests
 from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 
 
 @click.command()
-@optional_reason
-@everything
-@order_options
+@optional_reason_option
+@everything_option
+@request_options
 def command(reason: str, everything: bool, give: RequestCommand) -> int:
     """Go on with what was suspended, or with a rollout that was halted. A rollout needs a reason: the failures there are now are accepted.
 

@@ -13,11 +13,11 @@ import click
 
 from gitops import source_config
 from gitops.cli import program_version
-from gitops.cli.options import FILE, Duration
+from gitops.cli.options import EXISTING_FILE, Duration
 from gitops.cli.terminal import echo
-from gitops.clock import SystemClock, any_of
-from gitops.config.address import ListenAddress, address
-from gitops.source import Credentials, Mirror, default_cache, while_inside
+from gitops.clock import SystemClock, wait_for_any
+from gitops.config.address import ListenAddress, parse_address
+from gitops.source import Credentials, Mirror, default_cache, stop_tick_on_exit
 
 if TYPE_CHECKING:
     from gitops.pull_requests.reviewer import Reviewer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--token-file",
     required=True,
-    type=FILE,
+    type=EXISTING_FILE,
     metavar="FILE",
     help="Holds the token for the forge, and for Git over https. Read anew for each request.",
 )
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--hook-secret-file",
     "secret_file",
-    type=FILE,
+    type=EXISTING_FILE,
     metavar="FILE",
     help="Holds the secrets that hooks are proven with, one a line.",
 )
@@ -89,65 +89,67 @@ def command(
     """
     if number and not once:
         raise click.UsageError("--pr goes with --once")
-    where = _listened(listen, secret_file, once=once)
-    config = source_config.source_config(f"{source}={url}" if source else url, path=path)
-    credentials = Credentials(token_file=_for_git(url, token_file))
+    listen_address = _parse_listen_address(listen, secret_file, once=once)
+    config = source_config.parse_source(f"{source}={url}" if source else url, path=path)
+    credentials = Credentials(token_file=_git_token_file(url, token_file))
 
     async def review(tick: Callable[[], None]) -> bool:
         from gitops.forge.connect import ForgeProject
         from gitops.pull_requests.reviewer import Reviewer
 
         clock = SystemClock()
-        place = ForgeProject.of(url, token_file, kind=forge or "", api=api, project=project, login=login)
-        found, rest = place.connect(clock)
+        forge_location = ForgeProject.from_url(url, token_file, kind=forge or "", api=api, project=project, login=login)
+        forge_project, rest_client = forge_location.connect(clock)
         try:
             mirror = Mirror(config.target, default_cache(), credentials=credentials, tick=tick)
-            reviewer = Reviewer(found, mirror, config.name, clock, program_version(), notice=_notice)
+            reviewer = Reviewer(forge_project, mirror, config.name, clock, program_version(), notice=_print_notice)
             if number:
-                return await reviewer.one(number)
+                return await reviewer.review_one(number)
             if once:
-                return await reviewer.all()
-            if where is None or secret_file is None:
-                return await _follow(reviewer, interval)
-            from gitops.server.waking import waking
+                return await reviewer.review_all()
+            if listen_address is None or secret_file is None:
+                return await _review_until_stopped(reviewer, interval)
+            from gitops.server.waking import serve_wake_hooks
 
-            async with waking(reviewer.woken, config, place.kind, secret_file, where) as at:
-                _notice(0, f"hooks are taken at {at}")
-                return await _follow(reviewer, interval)
+            async with serve_wake_hooks(
+                reviewer.triggered, config, forge_location.kind, secret_file, listen_address
+            ) as hook_url:
+                _print_notice(0, f"hooks are taken at {hook_url}")
+                return await _review_until_stopped(reviewer, interval)
         finally:
-            await rest.close()
+            await rest_client.close()
 
     async def interruptible() -> bool:
-        with while_inside() as tick:  # in here: whoever runs this waits for all threads before it returns
+        with stop_tick_on_exit() as tick:  # in here: whoever runs this waits for all threads before it returns
             return await review(tick)
 
     return 0 if asyncio.run(interruptible()) else 1
 
 
-def _for_git(url: str, token_file: Path) -> Path | None:
+def _git_token_file(url: str, token_file: Path) -> Path | None:
     """The token is for https; a repository on this machine or behind ssh asks for none."""
     return token_file if url.startswith("https:") else None
 
 
-async def _follow(reviewer: Reviewer, interval: timedelta) -> bool:
+async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool:
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, reviewer.stop.set)
-    await any_of(reviewer.forever(interval), reviewer.stop.wait())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, reviewer.stop.set)
+    await wait_for_any(reviewer.run(interval), reviewer.stop.wait())
     return True
 
 
-def _listened(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
+def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
     """Where hooks are taken. Raises UsageError."""
     if bool(listen) != bool(secret_file):
         raise click.UsageError("--listen and --hook-secret-file go together: hooks that nobody proves are not taken")
     if once and listen:
         raise click.UsageError("--listen goes without --once: hooks say when to look")
     try:
-        return address(listen) if listen else None
+        return parse_address(listen) if listen else None
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
 
 
-def _notice(number: int, text: str) -> None:
+def _print_notice(number: int, text: str) -> None:
     echo(f"#{number}  {text}" if number else text)

@@ -12,25 +12,25 @@ import click
 
 from applier.applyset.adoption import Adoption
 from gitops import source_config
-from gitops.cli import NOT_YET, uncollected
+from gitops.cli import EXIT_WAITING, disable_garbage_collection
 from gitops.cli.options import (
     ClusterChoice,
     Duration,
     adopt_option,
     cluster_options,
-    refuse_beside_config,
+    refuse_with_config,
     refuse_without,
 )
 from gitops.cli.progress import ProgressPrinter
 from gitops.cli.run_process import Process
 from gitops.clock import SystemClock
-from gitops.config import Config, read
-from gitops.config.address import DEFAULT, address
+from gitops.config import Config, read_config
+from gitops.config.address import DEFAULT_ADDRESS, parse_address
 from gitops.config.schema import LOG_FORMATS
 from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.tally import StateCounts
-from gitops.records.cause_rows import blocked_rows
+from gitops.records.cause_rows import node_causes
 from gitops.windows.window import LOCAL
 
 
@@ -96,7 +96,7 @@ from gitops.windows.window import LOCAL
     metavar="ADDR:PORT|off",
     envvar="LEVELGATE_LISTEN",
     help="Where the status page, health, metrics and hooks are served, without --once.  "
-    f"[default: {DEFAULT}, or listen of the configuration]  [env: LEVELGATE_LISTEN]",
+    f"[default: {DEFAULT_ADDRESS}, or listen of the configuration]  [env: LEVELGATE_LISTEN]",
 )
 @click.option(
     "--log-format",
@@ -140,15 +140,15 @@ def command(
     if file is None:
         if not sources:
             raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
-        found = [
-            source_config.source_config(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
+        source_configs = [
+            source_config.parse_source(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
         ]
-        config = Config(tuple(found), LOCAL)
+        config = Config(tuple(source_configs), LOCAL)
     else:
-        refuse_beside_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
-        config = read(file)
+        refuse_with_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
+        config = read_config(file)
     try:
-        address(listen or str(DEFAULT))
+        parse_address(listen or str(DEFAULT_ADDRESS))
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
     if not once:
@@ -162,34 +162,38 @@ def command(
         config=config,
         file=file,
         progress=progress,
-        choice=choice.or_context(config.context),
+        choice=choice.with_default_context(config.context),
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         max_concurrent=max_concurrent_reconciles or config.max_concurrent_reconciles or 1,
-        agreed=agreed,
+        required_plan_hash=agreed,
         resync=resync or config.resync,
         listen=listen or config.listen,
-        conclude=lambda found, follower: report(
-            progress, found, list(follower.errors.values()), fail_on_held=fail_on_held
+        make_exit_code=lambda source_configs, follower: report(
+            progress, source_configs, list(follower.errors.values()), fail_on_held=fail_on_held
         ),
     )
-    with uncollected() if once else nullcontext():
+    with disable_garbage_collection() if once else nullcontext():
         return asyncio.run(process.run(wait if once else None))
 
 
 def report(
-    progress: ProgressPrinter, found: ReconcileResult, errors: list[SourceError], *, fail_on_held: bool = False
+    progress: ProgressPrinter,
+    reconcile_result: ReconcileResult,
+    errors: list[SourceError],
+    *,
+    fail_on_held: bool = False,
 ) -> int:
     """The last lines of `run --once`, and its exit code."""
-    for one in found.plan.sets if not found.propagation.stopped else ():
-        for node, cause, _ in blocked_rows(one):
-            progress.blocked(one.rendered, node, cause)
-    for problem in found.problems:
-        progress.problem(str(problem))
-    for error in found.status_errors:
-        progress.problem(f"status not written: {error}")
-    tally = StateCounts.of_all(found.ledger)
+    for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
+        for node, cause, _ in node_causes(set_plan):
+            progress.print_blocked(set_plan.rendered, node, cause)
+    for problem in reconcile_result.problems:
+        progress.print_problem(str(problem))
+    for error in reconcile_result.status_errors:
+        progress.print_problem(f"status not written: {error}")
+    tally = StateCounts.of_all(reconcile_result.ledger)
     sys.stdout.flush()
-    progress.header(str(tally))
-    if errors or found.problems or tally.failed or found.status_errors:
+    progress.print_header(str(tally))
+    if errors or reconcile_result.problems or tally.failed or reconcile_result.status_errors:
         return 1
-    return NOT_YET if tally.waiting or (tally.held and fail_on_held) else 0
+    return EXIT_WAITING if tally.waiting or (tally.held and fail_on_held) else 0

@@ -41,35 +41,39 @@ def command(port: int, data: Path | None) -> int:
 
 
 async def _serve(port: int, data: Path | None) -> None:
-    from applier.sandbox.storage.persistence import Directory
-    from gitops.sandbox import serving
+    from applier.sandbox.storage.persistence import DataDirectory
+    from gitops.sandbox import serve_sandbox
 
     async with AsyncExitStack() as stack:
-        directory = None if data is None else Directory.open(data)
+        directory = None if data is None else DataDirectory.open(data)
         if directory:
             stack.callback(directory.close)
         place = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="levelgate-sandbox-")))
         store = directory.store if directory else None
-        running = await stack.enter_async_context(serving(port=port, place=place, store=store))
-        stopped = asyncio.ensure_future(_interruption().wait())
-        _greet(running.url, running.kubeconfig, kept=data is not None)
+        sandbox = await stack.enter_async_context(serve_sandbox(port=port, directory=place, store=store))
+        stop_task = asyncio.ensure_future(_stop_event().wait())
+        _print_greeting(sandbox.url, sandbox.kubeconfig, is_persistent=data is not None)
         # A fault of the controllers must not go unnoticed.
-        await asyncio.wait((running.controllers, stopped), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        await asyncio.wait((sandbox.controllers, stop_task), return_when=asyncio.FIRST_COMPLETED)
+        stop_task.cancel()
     click.echo("stopped")
 
 
-def _greet(url: str, kubeconfig: Path, *, kept: bool) -> None:
+def _print_greeting(url: str, kubeconfig: Path, *, is_persistent: bool) -> None:
     click.echo(f"A sandbox at {url}. It is no cluster: it answers like one, and nothing runs in it.")
     click.echo("\n".join(("", f"    export KUBECONFIG={kubeconfig}", "    kubectl get namespaces", "")))
     click.echo("levelgate reaches it with --sandbox.")
-    click.echo("Its objects are kept there. Ctrl-C stops it." if kept else "Ctrl-C stops it, and its objects are gone.")
+    click.echo(
+        "Its objects are kept there. Ctrl-C stops it."
+        if is_persistent
+        else "Ctrl-C stops it, and its objects are gone."
+    )
 
 
-def _interruption() -> asyncio.Event:
+def _stop_event() -> asyncio.Event:
     """Set at SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stop.set)
     return stop

@@ -10,24 +10,24 @@ from typing import Any
 
 import click
 
-from gitops.cli import INTERRUPTED, program_version
-from gitops.cli.options import FILE
-from gitops.cli.terminal import echo_lines, tell
+from gitops.cli import EXIT_INTERRUPTED, program_version
+from gitops.cli.options import EXISTING_FILE
+from gitops.cli.terminal import echo_lines, print_document
 from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.backtest import BacktestResult, compare, held
-from gitops.simulate.commits import CommitSeries, HistoryReader, rules_of
+from gitops.simulate.backtest import BacktestResult, compare, held_time
+from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
 from gitops.simulate.engine import Simulation
-from gitops.simulate.recorder import length
-from gitops.simulate.svg import picture
+from gitops.simulate.recorder import format_duration
+from gitops.simulate.svg import render_svg
 from gitops.simulate.timeline import Timeline, TimelineEvent
-from gitops.simulate.timeline_json import as_json, compared_as_json
-from gitops.text import aligned
+from gitops.simulate.timeline_json import as_json, backtest_as_json
+from gitops.text import align_table
 from gitops.times import TimeFormat
-from renderer.phrasing import counted, listed
+from renderer.phrasing import format_count, join_names
 
-LONGEST = timedelta(days=14)
+DEFAULT_DURATION = timedelta(days=14)
 
 
 class AssumptionsOption(click.ParamType[str]):
@@ -59,7 +59,7 @@ class AssumptionsOption(click.ParamType[str]):
 )
 @click.option(
     "--policy",
-    type=FILE,
+    type=EXISTING_FILE,
     metavar="FILE",
     help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
 )
@@ -99,140 +99,148 @@ def command(
     levelgate simulate . --base v1.0 --policy stricter.yaml
     """
     times = TimeFormat(utc)
-    begins = typed_time(times, start, "--start") if start else None
+    start_time = typed_time(times, start, "--start") if start else None
     repository = HistoryReader(place, source)
     now = SystemClock().now().replace(microsecond=0)
-    commits = repository.history(base, head, begins) if policy else repository.step(base, head, begins or now)
-    ends = typed_time(times, until, "--until") if until else commits.pushes[-1].at + LONGEST
-    if ends <= commits.pushes[0].at:
+    commits = (
+        repository.read_history(base, head, start_time)
+        if policy
+        else repository.read_step(base, head, start_time or now)
+    )
+    end_time = typed_time(times, until, "--until") if until else commits.pushes[-1].at + DEFAULT_DURATION
+    if end_time <= commits.pushes[0].at:
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
     assumptions = Assumptions.parse(assume, seed=seed)
     echo_lines(map(str, commits.problems), err=True)
-    found, interrupted = _simulated(commits, assumptions, ends)
-    if policy and not interrupted:
-        tested, interrupted = _simulated(commits.under(rules_of(policy)), assumptions, ends)
-        _show_comparison(found, tested, times, output, assumptions)
+    timeline, is_interrupted = _run_simulation(commits, assumptions, end_time)
+    if policy and not is_interrupted:
+        tested_timeline, is_interrupted = _run_simulation(commits.with_rules(read_rules(policy)), assumptions, end_time)
+        _show_comparison(timeline, tested_timeline, times, output, assumptions)
     else:
-        _show(found, times, output, assumptions)
-    return INTERRUPTED if interrupted else 1 if commits.problems else 0
+        _show(timeline, times, output, assumptions)
+    return EXIT_INTERRUPTED if is_interrupted else 1 if commits.problems else 0
 
 
-def _simulated(commits: CommitSeries, assumptions: Assumptions, ends: datetime) -> tuple[Timeline, bool]:
+def _run_simulation(commits: CommitSeries, assumptions: Assumptions, end_time: datetime) -> tuple[Timeline, bool]:
     """The timeline, and whether somebody broke it off."""
     simulation = Simulation(commits.pushes[0].at, assumptions, program_version())
     try:
-        asyncio.run(simulation.run(commits.base, commits.pushes, ends))
+        asyncio.run(simulation.run(commits.base, commits.pushes, end_time))
     except KeyboardInterrupt:
         return simulation.timeline("interrupted"), True
     return simulation.timeline(), False
 
 
-def _show(found: Timeline, times: TimeFormat, output: str, assumptions: Assumptions) -> None:
+def _show(timeline: Timeline, times: TimeFormat, output: str, assumptions: Assumptions) -> None:
     if output == "svg":
-        click.echo(picture(found))
+        click.echo(render_svg(timeline))
     elif output == "json":
-        _json(as_json(found, assumed=str(assumptions), seed=assumptions.seed))
+        _print_json(as_json(timeline, assumptions=str(assumptions), seed=assumptions.seed))
     else:
-        echo_lines(_text(found, times, assumptions))
+        echo_lines(_text(timeline, times, assumptions))
 
 
 def _show_comparison(
     actual: Timeline, tested: Timeline, times: TimeFormat, output: str, assumptions: Assumptions
 ) -> None:
-    compared = compare(actual, tested)
+    results = compare(actual, tested)
     if output == "svg":
-        click.echo(picture(tested))
+        click.echo(render_svg(tested))
     elif output == "json":
-        document = as_json(tested, assumed=str(assumptions), seed=assumptions.seed)
-        _json({**document, "comparison": compared_as_json(compared)})
+        document = as_json(tested, assumptions=str(assumptions), seed=assumptions.seed)
+        _print_json({**document, "comparison": backtest_as_json(results)})
     else:
-        echo_lines(_comparison(compared, tested, times, assumptions))
+        echo_lines(_comparison_lines(results, tested, times, assumptions))
 
 
-def _json(document: object) -> None:
-    tell(document, "json", is_sorted=True)
+def _print_json(document: object) -> None:
+    print_document(document, "json", is_sorted=True)
 
 
-def _text(found: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
-    first = found.arrivals[0] if found.arrivals else None
-    what = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
-    yield f"Simulation of {found.source}{what} {times.full(found.begins)}; assumed {assumptions}"
+def _text(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
+    first = timeline.arrivals[0] if timeline.arrivals else None
+    arrival_text = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
+    yield f"Simulation of {timeline.source}{arrival_text} {times.format_full(timeline.begins)}; assumed {assumptions}"
     yield "No cluster was asked and nothing was written."
     day = ""
-    for moment, who, text in _lines(found.events, times):
-        if (today := times.full(moment)[:14]) != day:
+    for moment, subject_name, text in _event_lines(timeline.events, times):
+        if (today := times.format_full(moment)[:14]) != day:
             day = today
             yield from ("", day)
-        yield f"{times.second(moment)}  {who:<24} {text}".rstrip()
+        yield f"{times.format_second(moment)}  {subject_name:<24} {text}".rstrip()
     yield "-" * 80
-    counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number)
-    yield f"{counted(len(found.tracks), 'instance')}: {counts or 'none'}"
-    yield f"Ended {times.full(found.ends)}, after {length((found.ends - found.begins).total_seconds())}: {found.ended}."
-    yield from (f"Warning: {one}" for one in found.warnings)
+    counts = ", ".join(f"{number} {stage}" for stage, number in timeline.counts.items() if number)
+    yield f"{format_count(len(timeline.tracks), 'instance')}: {counts or 'none'}"
+    elapsed = format_duration((timeline.ends - timeline.begins).total_seconds())
+    yield f"Ended {times.format_full(timeline.ends)}, after {elapsed}: {timeline.end_reason}."
+    yield from (f"Warning: {warning}" for warning in timeline.warnings)
 
 
-def _lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
+def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
     """Each event; writes of one level of one instance at one moment are one line."""
-    together: dict[tuple[datetime, str, object, object], list[str]] = {}
+    grouped_writes: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:
         if event.kind == "write":
-            key = event.at, event.who, event.fields.get("level", 0), event.fields["action"]
-            together.setdefault(key, []).append(event.text)
-    told = set()
+            key = event.at, event.subject, event.fields.get("level", 0), event.fields["action"]
+            grouped_writes.setdefault(key, []).append(event.text)
+    printed_keys = set()
     for event in events:
         text = event.text
         if event.kind == "write":
-            key = event.at, event.who, event.fields.get("level", 0), event.fields["action"]
-            if key in told:
+            key = event.at, event.subject, event.fields.get("level", 0), event.fields["action"]
+            if key in printed_keys:
                 continue
-            told.add(key)
-            text = _joined(together[key], str(event.fields["action"]))
+            printed_keys.add(key)
+            text = _join_writes(grouped_writes[key], str(event.fields["action"]))
         if isinstance(until := event.fields.get("until"), datetime):
-            text = text.replace("{until}", times.short(until, event.at))
-        yield event.at, event.who, text
+            text = text.replace("{until}", times.format_short(until, event.at))
+        yield event.at, event.subject, text
 
 
-def _joined(texts: list[str], action: str) -> str:
+def _join_writes(texts: list[str], action: str) -> str:
     """`level 1  config, deployment updated`"""
     if len(texts) == 1:
         return texts[0]
     head = texts[0].partition("  ")[0]
     names = [text.partition("  ")[2].removesuffix(f" {action}") for text in texts]
-    return f"{head}  {listed(names, most=4)} {action}"
+    return f"{head}  {join_names(names, limit=4)} {action}"
 
 
-def _comparison(
-    compared: tuple[BacktestResult, ...], tested: Timeline, times: TimeFormat, assumptions: Assumptions
+def _comparison_lines(
+    results: tuple[BacktestResult, ...], tested: Timeline, times: TimeFormat, assumptions: Assumptions
 ) -> Iterator[str]:
-    yield f"{counted(len(compared), 'commit')} of {tested.source}, {times.full(tested.begins)} to {times.full(tested.ends)}; assumed {assumptions}"
+    period = f"{times.format_full(tested.begins)} to {times.format_full(tested.ends)}"
+    yield f"{format_count(len(results), 'commit')} of {tested.source}, {period}; assumed {assumptions}"
     yield ""
     rows = [["COMMIT", "ARRIVED", "OWN RULES", "THIS POLICY", "DELAY", "HELD", "SUBJECT"]]
-    ends = [one.tested.at for one in compared[1:]] + [tested.ends]
-    for one, end in zip(compared, ends, strict=True):
+    end_times = [result.tested.at for result in results[1:]] + [tested.ends]
+    for result, end in zip(results, end_times, strict=True):
         rows.append(
             [
-                one.tested.commit[:7],
-                times.minute(one.tested.at),
-                _settled(one.actual.settled, times, overtaken=one.actual.overtaken),
-                _settled(one.tested.settled, times, overtaken=one.tested.overtaken),
-                "-" if one.delay is None else length(one.delay.total_seconds()),
-                length(held(tested, one.tested.at, end).total_seconds()),
-                one.tested.subject[:40],
+                result.tested.commit[:7],
+                times.format_minute(result.tested.at),
+                _format_settled(result.actual.settled, times, overtaken=result.actual.is_superseded),
+                _format_settled(result.tested.settled, times, overtaken=result.tested.is_superseded),
+                "-" if result.delay is None else format_duration(result.delay.total_seconds()),
+                format_duration(held_time(tested, result.tested.at, end).total_seconds()),
+                result.tested.subject[:40],
             ]
         )
-    yield from aligned(rows)
-    delays = [one.delay for one in compared if one.delay]
-    longest = length(max((timedelta(), *delays)).total_seconds())
-    overtaken = sum(one.tested.overtaken and not one.actual.overtaken for one in compared)
+    yield from align_table(rows)
+    delays = [result.delay for result in results if result.delay]
+    longest = format_duration(max((timedelta(), *delays)).total_seconds())
+    overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
-    yield f"{len(delays)} of {len(compared)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."
-    alone = {
-        "their own rules": sum(bool(one.actual.settled) and not one.tested.settled for one in compared),
-        "this policy": sum(bool(one.tested.settled) and not one.actual.settled for one in compared),
+    yield f"{len(delays)} of {len(results)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."
+    exclusive_counts = {
+        "their own rules": sum(bool(result.actual.settled) and not result.tested.settled for result in results),
+        "this policy": sum(bool(result.tested.settled) and not result.actual.settled for result in results),
     }
-    yield from (f"{number} would have settled under {rules} alone." for rules, number in alone.items() if number)
-    yield from (f"Warning: {one}" for one in tested.warnings)
+    yield from (
+        f"{number} would have settled under {rules} alone." for rules, number in exclusive_counts.items() if number
+    )
+    yield from (f"Warning: {result}" for result in tested.warnings)
 
 
-def _settled(moment: datetime | None, times: TimeFormat, *, overtaken: bool) -> str:
-    return times.minute(moment) if moment else "overtaken" if overtaken else "not in time"
+def _format_settled(moment: datetime | None, times: TimeFormat, *, overtaken: bool) -> str:
+    return times.format_minute(moment) if moment else "overtaken" if overtaken else "not in time"

@@ -10,8 +10,8 @@ import click
 from gitops.cli.options import ClusterChoice, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
-from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, take, written
-from renderer.phrasing import counted
+from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, serialize, take_snapshot
+from renderer.phrasing import format_count
 
 
 @click.command()
@@ -26,8 +26,8 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     levelgate snapshot --context prod-eu -o prod-eu.json
     levelgate plan . --source platform --against prod-eu.json
     """
-    found = asyncio.run(_taken(choice))
-    data = written(found)
+    snapshot = asyncio.run(_take_snapshot(choice))
+    data = serialize(snapshot)
     if file is None:
         click.echo(data, nl=False)
         return 0
@@ -36,12 +36,12 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     except OSError as error:
         raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
     echo(
-        f"Wrote {counted(len(found.objects), 'object')} of cluster {found.cluster} to {file}, {len(data)} bytes",
+        f"Wrote {format_count(len(snapshot.objects), 'object')} of cluster {snapshot.cluster} to {file}, {len(data)} bytes",
         err=True,
     )
     return 0
 
 
-async def _taken(choice: ClusterChoice) -> ClusterSnapshot:
-    async with choice.connected() as cluster:
-        return await take(cluster, SystemClock().now(), await cluster.version())
+async def _take_snapshot(choice: ClusterChoice) -> ClusterSnapshot:
+    async with choice.connect() as cluster:
+        return await take_snapshot(cluster, SystemClock().now(), await cluster.version())

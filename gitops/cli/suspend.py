@@ -6,16 +6,23 @@ from datetime import datetime
 
 import click
 
-from gitops.cli.person_requests import INSTANCE, RequestCommand, everything, order_options, reason, until
+from gitops.cli.person_requests import (
+    INSTANCE,
+    RequestCommand,
+    everything_option,
+    reason_option,
+    request_options,
+    until_option,
+)
 from gitops.records import requests
 from gitops.records.references import DEFINITION, SOURCE
 
 
 @click.command()
-@reason
-@until
-@everything
-@order_options
+@reason_option
+@until_option
+@everything_option
+@request_options
 def command(reason: str, until: datetime | None, everything: bool, give: RequestCommand) -> int:
     """Write nothing of REF, or of anything with --all: no change, no healing, no pruning. REF is an instance, a definition (rgd/NAME) or a source.
 

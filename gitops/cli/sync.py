@@ -9,23 +9,23 @@ import click
 
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
-from gitops.cli import NOT_YET
+from gitops.cli import EXIT_WAITING
 from gitops.cli.options import Duration, refuse_without
-from gitops.cli.person_requests import INSTANCE, RequestCommand, order_options
-from gitops.cli.terminal import echo, unreached
-from gitops.explain.waiting import until
+from gitops.cli.person_requests import INSTANCE, RequestCommand, request_options
+from gitops.cli.terminal import echo, unreachable_reporter
+from gitops.explain.waiting import wait_until
 from gitops.records import requests
 from gitops.records.references import SOURCE
 from gitops.records.requests import PersonRequest
 from gitops.records.source_record import SourceRecord
-from gitops.records.sync import last_answered
+from gitops.records.sync import last_answered_request
 from renderer import well_known
 
 
 @click.command()
 @click.option("--wait", is_flag=True, help="Wait until it has been looked at; exit code 3 where that takes too long.")
 @click.option("--timeout", type=Duration(), default="1m", show_default=True, help="With --wait: for how long.")
-@order_options
+@request_options
 def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
     """Ask now where the source of REF stands in Git, and go over it; without REF, all sources. It opens no gate.
 
@@ -40,21 +40,31 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
     if not wait:
         refuse_without("--wait", timeout="--timeout")
 
-    async def after(cluster: KubeCluster, given: Sequence[PersonRequest]) -> int:
+    async def after(cluster: KubeCluster, written_requests: Sequence[PersonRequest]) -> int:
         async def look() -> bool:
-            found = [(one, await cluster.get(one.subject.key)) for one in given]
-            return all(live is None or last_answered(live) == one.annotations[well_known.SYNC] for one, live in found)
+            live_objects = [(request, await cluster.get(request.subject.key)) for request in written_requests]
+            return all(
+                live is None or last_answered_request(live) == request.annotations[well_known.SYNC_REQUESTED_AT]
+                for request, live in live_objects
+            )
 
-        watched = [
-            WatchTarget(key.group_kind, key.namespace, name=key.name) for key in (one.subject.key for one in given)
+        watch_targets = [
+            WatchTarget(key.group_kind, key.namespace, name=key.name)
+            for key in (request.subject.key for request in written_requests)
         ]
-        if await until(cluster, watched, look, seconds=timeout.total_seconds(), missed=unreached()):
+        if await wait_until(
+            cluster, watch_targets, look, timeout_seconds=timeout.total_seconds(), on_unavailable=unreachable_reporter()
+        ):
             echo("It has been looked at.")
             return 0
-        records = [SourceRecord.read(live) for one in given if (live := await cluster.get(one.subject.key))]
-        unread = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
-        why = "; ".join(unread) or "does `levelgate run` work here?"
+        records = [
+            SourceRecord.from_object(live)
+            for request in written_requests
+            if (live := await cluster.get(request.subject.key))
+        ]
+        unreadable_reasons = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
+        why = "; ".join(unreadable_reasons) or "does `levelgate run` work here?"
         echo(f"No answer within {timeout.total_seconds():g}s: {why}", err=True)
-        return NOT_YET
+        return EXIT_WAITING
 
-    return give.to_sources(requests.sync, INSTANCE, SOURCE, after=after if wait else None)
+    return give.to_sources(requests.sync, INSTANCE, SOURCE, after_write=after if wait else None)

@@ -8,12 +8,12 @@ from typing import Any
 import click
 import orjson
 
-from gitops.text import one_line, visible, visible_json
+from gitops.text import escape_terminal, escape_terminal_json, one_line
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
     """A line, or several, to stdout or stderr."""
-    click.echo(visible(text), err=err)
+    click.echo(escape_terminal(text), err=err)
 
 
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
@@ -22,25 +22,25 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
         click.echo(one_line(line), err=err)
 
 
-def unreached() -> Callable[[Exception], None]:
+def unreachable_reporter() -> Callable[[Exception], None]:
     """Says to stderr, once for each reason in a row, that a server went away that is asked again."""
-    told: list[str] = []
+    last_message: list[str] = []
 
     def tell_once(error: Exception) -> None:
-        if told != [str(error)]:
-            told[:] = [str(error)]
+        if last_message != [str(error)]:
+            last_message[:] = [str(error)]
             echo(f"{error}; it is tried again", err=True)
 
     return tell_once
 
 
-def tell(told: Any, output: str, *, is_sorted: bool = False) -> None:
+def print_document(document_value: Any, output: str, *, is_sorted: bool = False) -> None:
     """For programs: the same content as `json`, or as `yaml`."""
     if output == "yaml":
         from renderer.documents.writer import dump
 
-        told = orjson.loads(orjson.dumps(told))
-        echo(dump([told]).removesuffix("\n"))
+        document_value = orjson.loads(orjson.dumps(document_value))
+        echo(dump([document_value]).removesuffix("\n"))
     else:
-        document = orjson.dumps(told, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0))
-        click.echo(visible_json(document.decode()))
+        document = orjson.dumps(document_value, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0))
+        click.echo(escape_terminal_json(document.decode()))

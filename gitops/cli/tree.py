@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, whole
-from gitops.cli.terminal import echo, tell
-from gitops.cli.typed import typed
+from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable
+from gitops.cli.terminal import echo, print_document
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.phrasing import reference
-from gitops.explain.tree import TreeNode, tree, walk
-from gitops.records.references import Ref, existing, locate
-from gitops.text import aligned, local, place
+from gitops.explain.tree import TreeNode, read_tree, walk
+from gitops.records.references import Ref, find_key, get_object
+from gitops.text import align_table, format_local_time, qualified_name
 
 
 @click.command()
@@ -33,25 +33,25 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
     levelgate tree webapp/shop -n prod
     levelgate tree source/platform
     """
-    wanted = typed(ref)
-    if wanted.node:
-        raise click.UsageError(f"a tree begins at an instance: levelgate tree {wanted.type}/{wanted.name}")
-    return asyncio.run(_tree(wanted, namespace, output, choice))
+    parsed_ref = parse_ref(ref)
+    if parsed_ref.node:
+        raise click.UsageError(f"a tree begins at an instance: levelgate tree {parsed_ref.type}/{parsed_ref.name}")
+    return asyncio.run(_tree(parsed_ref, namespace, output, choice))
 
 
 async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterChoice) -> int:
-    async with choice.readable(namespace) as (cluster, where):
-        key = await locate(cluster, ref, where)
+    async with choice.connect_readable(namespace) as (cluster, ref_namespace):
+        key = await find_key(cluster, ref, ref_namespace)
         now = SystemClock().now()
-        found = await tree(cluster, await existing(cluster, ref, key), now)
+        root = await read_tree(cluster, await get_object(cluster, ref, key), now)
     if output in {"json", "yaml"}:
-        tell(_as_json(found), output)
+        print_document(_as_json(root), output)
     elif output == "name":
-        echo("\n".join(reference(branch.key) for _, branch in walk(found)))
+        echo("\n".join(reference(branch.key) for _, branch in walk(root)))
     else:
-        header = f"Cluster {cluster.name}, {local(now)}, levelgate {program_version()}"
-        echo("\n".join([header, "", *_text(found)]))
-    return whole(cluster)
+        header = f"Cluster {cluster.name}, {format_local_time(now)}, levelgate {program_version()}"
+        echo("\n".join([header, "", *_text(root)]))
+    return report_unreadable(cluster)
 
 
 def _text(root: TreeNode) -> Iterable[str]:
@@ -59,10 +59,10 @@ def _text(root: TreeNode) -> Iterable[str]:
     for depth, branch in walk(root):
         level = "" if branch.level is None else str(branch.level)
         why = branch.cause if branch.health == "Current" else branch.message
-        name = f"{'  ' * depth}{branch.key.kind} {place(branch.key)}"
+        name = f"{'  ' * depth}{branch.key.kind} {qualified_name(branch.key)}"
         node = "" if branch.node == str(branch.key) else branch.node
         rows.append([level, name, node, branch.health, why])
-    return aligned(rows)
+    return align_table(rows)
 
 
 def _as_json(branch: TreeNode) -> dict[str, Any]:
@@ -77,5 +77,5 @@ def _as_json(branch: TreeNode) -> dict[str, Any]:
         "health": branch.health,
         "message": branch.message,
         "cause": branch.cause,
-        "members": [_as_json(one) for one in branch.below],
+        "members": [_as_json(member) for member in branch.children],
     }

@@ -11,7 +11,7 @@ from gitops.records.references import Ref, RefError
 from gitops.times import TimeFormat
 
 
-def typed(words: Sequence[str]) -> Ref:
+def parse_ref(words: Sequence[str]) -> Ref:
     """REF as it was typed. Raises UsageError with what would be right."""
     try:
         return Ref.parse(words)
@@ -22,6 +22,6 @@ def typed(words: Sequence[str]) -> Ref:
 def typed_time(times: TimeFormat, text: str, option: str) -> datetime:
     """Return the moment that was given for this option. Raises BadParameter."""
     try:
-        return times.read(text)
+        return times.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint=option) from None

@@ -12,15 +12,15 @@ import click
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from gitops.cli import NOT_YET, program_version
+from gitops.cli import EXIT_WAITING, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
-from gitops.leadership import Leadership, own_identity, while_held
+from gitops.leadership import Leadership, own_identity, run_while_held
 from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.text import aligned, local, title
+from gitops.text import align_table, format_local_time, title
 from renderer.identity import ObjectKey
 
 
@@ -47,92 +47,106 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
     levelgate uninstall --context dev
     levelgate uninstall --context dev --with-workloads --yes
     """
-    return asyncio.run(_uninstall(choice, wait if with_workloads else None, sure=yes))
+    return asyncio.run(_uninstall(choice, wait if with_workloads else None, is_confirmed=yes))
 
 
-async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, sure: bool) -> int:
+async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confirmed: bool) -> int:
     """`wait` is given where workloads go as well."""
     clock = SystemClock()
-    async with choice.connected() as cluster:
-        leaver = Uninstaller(cluster)
-        todo = await leaver.survey()
-        records, company = dict(await read_records(cluster)), await leaver.other_writers(todo)
-        echo(f"Cluster {cluster.name}, {local(clock.now())}, levelgate {program_version()}\n")
-        echo("\n".join(_plan(todo, company, records if wait is not None else None)))
-        if todo.is_empty:
+    async with choice.connect() as cluster:
+        uninstaller = Uninstaller(cluster)
+        uninstall_plan = await uninstaller.survey()
+        records, other_writers = dict(await read_records(cluster)), await uninstaller.other_writers(uninstall_plan)
+        echo(f"Cluster {cluster.name}, {format_local_time(clock.now())}, levelgate {program_version()}\n")
+        echo("\n".join(_plan_lines(uninstall_plan, other_writers, records if wait is not None else None)))
+        if uninstall_plan.is_empty:
             return 0
-        if not (sure or _agreed()):
+        if not (is_confirmed or _confirm()):
             return 1
-        lead = Leadership(cluster, own_identity(), clock)
-        await lead.acquire(lambda _: None, patient=False)
+        leadership = Leadership(cluster, own_identity(), clock)
+        await leadership.acquire(lambda _: None, patient=False)
         if wait is not None:
-            removing = leaver.remove(records, clock, version=program_version(), wait=wait)
-            found = await while_held(lead.hold(), removing)
-            if left := list(_left(found)):
-                echo("\n".join(["still there; call it again when they are gone:", *left]), err=True)
-                return NOT_YET
+            removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)
+            reconcile_result = await run_while_held(leadership.hold(), removal)
+            if remaining := list(_remaining_members(reconcile_result)):
+                echo("\n".join(["still there; call it again when they are gone:", *remaining]), err=True)
+                return EXIT_WAITING
         # The Lease is among the records: who deletes these can hold it no longer.
-        await while_held(lead.hold(), leaver.release(todo if wait is None else await leaver.survey()))
-        return _conclude(*await leaver.leave())
+        await run_while_held(
+            leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
+        )
+        return _report_remaining(*await uninstaller.uninstall())
 
 
-def _plan(todo: UninstallPlan, company: str, records: dict[str, SourceRecord] | None) -> Iterable[str]:
+def _plan_lines(
+    uninstall_plan: UninstallPlan, other_writers: str, records: dict[str, SourceRecord] | None
+) -> Iterable[str]:
     """What would be done. `company` is in our own namespace beside us, `records` are given where workloads go as well."""
-    if todo.is_empty:
+    if uninstall_plan.is_empty:
         yield "Nothing of Levelgate's own is there."
     if records:
         yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs stay"
-    rows = [["release", kind, str(count), _shown(todo.release, kind)] for kind, count in _counted(todo.release)]
-    rows += [["delete", kind, str(count), _shown(todo.records, kind)] for kind, count in _counted(todo.records)]
-    if todo.namespace:
-        name = todo.namespace["metadata"]["name"]
+    rows = [
+        ["release", kind, str(count), _example_of_kind(uninstall_plan.release, kind)]
+        for kind, count in _count_by_kind(uninstall_plan.release)
+    ]
+    rows += [
+        ["delete", kind, str(count), _example_of_kind(uninstall_plan.records, kind)]
+        for kind, count in _count_by_kind(uninstall_plan.records)
+    ]
+    if uninstall_plan.namespace:
+        name = uninstall_plan.namespace["metadata"]["name"]
         rows += [
-            ["release", "Namespace", "1", f"{name}: {company} is in it"]
-            if company
+            ["release", "Namespace", "1", f"{name}: {other_writers} is in it"]
+            if other_writers
             else ["delete", "Namespace", "1", name]
         ]
     if rows:
-        yield from aligned([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
+        yield from align_table([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
         yield ""
         yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate's go."
-    for kind, why in todo.unseen.items():
+    for kind, why in uninstall_plan.unreadable_kinds.items():
         yield f"not looked through: {kind}: {why}"
 
 
-def _counted(objects: Sequence[Object]) -> list[tuple[str, int]]:
-    return sorted(Counter(str(ObjectKey.of(obj).group_kind) for obj in objects).items())
+def _count_by_kind(objects: Sequence[Object]) -> list[tuple[str, int]]:
+    return sorted(Counter(str(ObjectKey.from_manifest(obj).group_kind) for obj in objects).items())
 
 
-def _shown(objects: Sequence[Object], kind: str) -> str:
-    return title(next(key for obj in objects if str((key := ObjectKey.of(obj)).group_kind) == kind)).partition(" ")[2]
+def _example_of_kind(objects: Sequence[Object], kind: str) -> str:
+    return title(
+        next(key for obj in objects if str((key := ObjectKey.from_manifest(obj)).group_kind) == kind)
+    ).partition(" ")[2]
 
 
-def _agreed() -> bool:
+def _confirm() -> bool:
     if sys.stdin.isatty():
         return click.confirm("Go on?")
     echo("Error: nothing was done; it takes --yes where nobody can be asked", err=True)
     return False
 
 
-def _left(found: ReconcileResult) -> Iterable[str]:
+def _remaining_members(reconcile_result: ReconcileResult) -> Iterable[str]:
     """Members that are to go and have not gone yet. What a person protects stays, and is released."""
-    for one in found.plan.sets:
-        for orphan in one.orphans:
-            if orphan.is_leaving:
-                yield f"  {title(orphan.member.key)}: {orphan.blocked.message if orphan.blocked else 'to be deleted'}"
+    for set_plan in reconcile_result.plan.sets:
+        for prune_candidate in set_plan.prune_candidates:
+            if prune_candidate.is_being_deleted:
+                yield f"  {title(prune_candidate.member.key)}: {prune_candidate.blocked.message if prune_candidate.blocked else 'to be deleted'}"
 
 
-def _conclude(left: UninstallPlan, errors: Sequence[ClusterError]) -> int:
+def _report_remaining(remaining: UninstallPlan, errors: Sequence[ClusterError]) -> int:
     if errors:
         for error in errors:
             echo(f"Error: {error}", err=True)
         echo("records were kept; call it again when that is put right", err=True)
         return 1
-    if not left.is_empty:
+    if not remaining.is_empty:
         echo("Error: somebody goes on writing; stop every `levelgate run`, then call it again", err=True)
         return 1
-    if left.unseen:
-        echo(f"Error: not looked through, and so perhaps not released: {', '.join(left.unseen)}", err=True)
+    if remaining.unreadable_kinds:
+        echo(
+            f"Error: not looked through, and so perhaps not released: {', '.join(remaining.unreadable_kinds)}", err=True
+        )
         return 1
     echo("Nothing of Levelgate's own is left.")
     return 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, order_options
+from gitops.cli.person_requests import RequestCommand, request_options
 from gitops.records import requests
 from gitops.records.references import SOURCE
 
 
 @click.command()
-@order_options
+@request_options
 def command(give: RequestCommand) -> int:
     """Let a source that was pinned follow its ref again. The other half of `pin`.
 

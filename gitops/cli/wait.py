@@ -11,20 +11,20 @@ import click
 
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
-from gitops.cli import NOT_YET
+from gitops.cli import EXIT_WAITING
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.terminal import echo, unreached
-from gitops.cli.typed import typed
+from gitops.cli.terminal import echo, unreachable_reporter
+from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview
 from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.wait import WaitGoal, WaitResult, WaitTarget
-from gitops.explain.waiting import until
-from gitops.records.installation import INSTALLATION, followed, untaken
+from gitops.explain.waiting import wait_until
+from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState
-from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, locate
+from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, find_key
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.text import local, title
+from gitops.text import format_local_time, title
 from renderer.definition.variables import suggestion
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
 
@@ -58,78 +58,91 @@ def command(
     levelgate wait webapp/shop -n prod --for applied --timeout 5m
     levelgate wait
     """
-    wanted = typed(ref) if ref else None
-    if wanted and (wanted.node or wanted.own not in {"", SOURCE, ROLLOUT}):
-        raise click.UsageError(f"one waits for a source, a rollout or an instance, not for {wanted}")
+    parsed_ref = parse_ref(ref) if ref else None
+    if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE, ROLLOUT}):
+        raise click.UsageError(f"one waits for a source, a rollout or an instance, not for {parsed_ref}")
     if revision and not _COMMIT.fullmatch(revision.lower()):
         raise click.UsageError(f"--revision {revision!r} is no commit; write 7 characters of its id or more")
-    if revision and wanted and wanted.own == ROLLOUT:
+    if revision and parsed_ref and parsed_ref.own_type == ROLLOUT:
         raise click.UsageError("a rollout may be at several commits; wait for a source or an instance with --revision")
-    return asyncio.run(_wait(wanted, WaitTarget(WaitGoal(goal), revision.lower()), timeout, namespace, choice))
+    return asyncio.run(_wait(parsed_ref, WaitTarget(WaitGoal(goal), revision.lower()), timeout, namespace, choice))
 
 
 async def _wait(
-    ref: Ref | None, awaited: WaitTarget, patience: timedelta, namespace: str | None, choice: ClusterChoice
+    ref: Ref | None, wait_target: WaitTarget, time_limit: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    async with choice.connected() as cluster:
-        subjects, look = await _what(cluster, ref, awaited, namespace or cluster.namespace)
-        echo(f"Cluster {cluster.name}, {local(SystemClock().now())}", err=True)
-        told: list[str] = []
+    async with choice.connect() as cluster:
+        subjects, read_results = await _targets_and_reader(cluster, ref, wait_target, namespace or cluster.namespace)
+        echo(f"Cluster {cluster.name}, {format_local_time(SystemClock().now())}", err=True)
+        printed_messages: list[str] = []
 
         async def is_there() -> bool:
-            found = await look()
-            for one in found:
-                if one.told not in told:
-                    echo(one.told, err=True)
-            told[:] = [one.told for one in found]
-            return all(one.is_there for one in found)
+            results = await read_results()
+            for result in results:
+                if result.message not in printed_messages:
+                    echo(result.message, err=True)
+            printed_messages[:] = [result.message for result in results]
+            return all(result.is_reached for result in results)
 
-        if await until(cluster, subjects, is_there, seconds=patience.total_seconds(), missed=unreached()):
+        if await wait_until(
+            cluster,
+            subjects,
+            is_there,
+            timeout_seconds=time_limit.total_seconds(),
+            on_unavailable=unreachable_reporter(),
+        ):
             return 0
-        echo(f"Not {awaited.goal} within {patience.total_seconds():g}s.", err=True)
-        return NOT_YET
+        echo(f"Not {wait_target.goal} within {time_limit.total_seconds():g}s.", err=True)
+        return EXIT_WAITING
 
 
-_Look = Callable[[], Awaitable[list[WaitResult]]]
+_ResultReader = Callable[[], Awaitable[list[WaitResult]]]
 
 
-async def _what(
-    cluster: KubeCluster, ref: Ref | None, awaited: WaitTarget, namespace: str
-) -> tuple[list[WatchTarget], _Look]:
+async def _targets_and_reader(
+    cluster: KubeCluster, ref: Ref | None, wait_target: WaitTarget, namespace: str
+) -> tuple[list[WatchTarget], _ResultReader]:
     """What to watch, and how to look."""
     records = WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
 
     async def sources() -> list[WaitResult]:
-        told, installed = await read_records(cluster), await cluster.get(INSTALLATION)
-        found = dict([*told, *await untaken(cluster, installed, told)])
-        wanted = {*dict(told), *(followed(installed) or ())}
-        if ref and ref.name not in wanted | found.keys():
-            return [WaitResult(False, f"no daemon follows {ref} yet{suggestion(ref.name, wanted)}")]
-        names = [ref.name] if ref else sorted(wanted)
-        return [awaited.of_source(name, found.get(name)) for name in names] or [
+        known_records, installed = await read_records(cluster), await cluster.get(INSTALLATION)
+        all_records = dict([*known_records, *await find_sources_without_commit(cluster, installed, known_records)])
+        source_set = {*dict(known_records), *(configured_sources(installed) or ())}
+        if ref and ref.name not in source_set | all_records.keys():
+            return [WaitResult(False, f"no daemon follows {ref} yet{suggestion(ref.name, source_set)}")]
+        names = [ref.name] if ref else sorted(source_set)
+        return [wait_target.check_source(name, all_records.get(name)) for name in names] or [
             WaitResult(False, "no source is known yet")
         ]
 
-    if ref is None or ref.own == SOURCE:
+    if ref is None or ref.own_type == SOURCE:
         return [records], sources
-    if ref.own == ROLLOUT:
-        return [records], lambda: _rollout(cluster, ref.name, awaited)
-    key = await locate(cluster, ref, namespace)
+    if ref.own_type == ROLLOUT:
+        return [records], lambda: _rollout_results(cluster, ref.name, wait_target)
+    key = await find_key(cluster, ref, namespace)
 
     async def instance() -> list[WaitResult]:
-        found = await cluster.get(key)
-        source = InstanceState.of(found).source if found else ""
-        record = await cluster.get(source_parent(source)) if source and awaited.revision else None
-        return [awaited.of_instance(title(key), found, SourceRecord.read(record) if record else None)]
+        live_instance = await cluster.get(key)
+        source = InstanceState.from_object(live_instance).source if live_instance else ""
+        record = await cluster.get(source_parent(source)) if source and wait_target.commit else None
+        return [
+            wait_target.check_instance(title(key), live_instance, SourceRecord.from_object(record) if record else None)
+        ]
 
     return [WatchTarget(key.group_kind, key.namespace, name=key.name), records], instance
 
 
-async def _rollout(cluster: KubeCluster, name: str, awaited: WaitTarget) -> list[WaitResult]:
+async def _rollout_results(cluster: KubeCluster, name: str, wait_target: WaitTarget) -> list[WaitResult]:
     permitted = PermittedCluster(cluster)
-    found = (await Overview.read(permitted, now=SystemClock().now())).of_rollout(name)
-    if not found.rollouts:
-        raise RefError(permitted.after(f"nothing is known of rollout/{name}; `levelgate status` lists what there is"))
-    if len(found.instances) < sum(wave.total for wave in found.rollouts[0].waves) and permitted.refused:
-        raise RefError(f"how far rollout/{name} is cannot be told. {permitted.told}")
-    return [awaited.of_rollout(name, found.instances)]
+    rollout_overview = (await Overview.from_cluster(permitted, now=SystemClock().now())).for_rollout(name)
+    if not rollout_overview.rollouts:
+        raise RefError(
+            permitted.append_denials(f"nothing is known of rollout/{name}; `levelgate status` lists what there is")
+        )
+    if (
+        len(rollout_overview.instances) < sum(wave.total for wave in rollout_overview.rollouts[0].waves)
+        and permitted.denied
+    ):
+        raise RefError(f"how far rollout/{name} is cannot be told. {permitted.denial_note}")
+    return [wait_target.check_rollout(name, rollout_overview.instances)]

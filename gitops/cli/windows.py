@@ -11,22 +11,22 @@ import click
 from applier.cluster import Cluster
 from gitops import source_config
 from gitops.cli.options import ClusterChoice, cluster_options, revision_option
-from gitops.cli.terminal import echo, tell
+from gitops.cli.terminal import echo, print_document
 from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
-from gitops.explain.window_table import WindowCalendar, as_json, tables
-from gitops.gates.lint import by_target
+from gitops.explain.window_table import WindowCalendar, as_json, format_tables
+from gitops.gates.lint import gates_by_target
 from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.references import RefError
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import read_records
-from gitops.rollouts.source_rules import in_force
+from gitops.rollouts.source_rules import resolve_rules
 from gitops.source import locations
 from gitops.times import TimeFormat
 from gitops.windows import zones
-from gitops.windows.lint import clock_changes, warnings
-from gitops.windows.targets import targets
+from gitops.windows.lint import find_clock_changes, find_warnings
+from gitops.windows.targets import list_targets
 from gitops.windows.window import LOCAL
 from renderer.render.render import render
 
@@ -70,58 +70,65 @@ def command(
         raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
     if place is not None and choice != ClusterChoice():
         raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
-    found, where, problems = _of_path(place, revision) if place else asyncio.run(_of_cluster(namespace, choice))
+    calendars, header_prefix, problems = (
+        _read_repository(place, revision) if place else asyncio.run(_read_cluster(namespace, choice))
+    )
     if namespace and not all_namespaces:
-        found = [one.within(namespace) for one in found]
+        calendars = [calendar.in_namespace(namespace) for calendar in calendars]
     if output != "table":
-        tell([window for one in found for window in as_json(one, now, count)], output, is_sorted=True)
+        print_document(
+            [window for calendar in calendars for window in as_json(calendar, now, count)], output, is_sorted=True
+        )
     else:
-        header = f"{where}{times.full(now)} ({now:%H:%MZ}), tzdata {zones.version()}"
-        echo("\n".join([header, *_text(found, times, now, count)]))
+        header = f"{header_prefix}{times.format_full(now)} ({now:%H:%MZ}), tzdata {zones.tzdata_version()}"
+        echo("\n".join([header, *_text(calendars, times, now, count)]))
     for problem in problems:
         echo(problem, err=True)
-    for one in found:
-        for warning in warnings(one.windows, now):
+    for calendar in calendars:
+        for warning in find_warnings(calendar.windows, now):
             echo(f"warning: {warning}", err=True)
-        for window in one.windows:
-            for day, message in clock_changes(window, now):
+        for window in calendar.windows:
+            for day, message in find_clock_changes(window, now):
                 echo(f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}", err=True)
     return 1 if problems else 0
 
 
-def _of_path(place: str, revision: str) -> tuple[list[WindowCalendar], str, list[str]]:
-    snapshot = locations.read(place, revision=revision)
-    catalog = source_config.catalog_of(snapshot)
-    rules = in_force(catalog, {})
-    problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable]
-    gates = by_target({definition.name: definition for definition in catalog.definitions.values()})
-    found = WindowCalendar.of(rules, targets(render([catalog]), catalog.definitions, LOCAL), gates)
-    return [found], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
+def _read_repository(place: str, revision: str) -> tuple[list[WindowCalendar], str, list[str]]:
+    snapshot = locations.read_location(place, revision=revision)
+    catalog = source_config.load_catalog(snapshot)
+    rules = resolve_rules(catalog, {})
+    problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
+    gates = gates_by_target({definition.name: definition for definition in catalog.definitions.values()})
+    calendar = WindowCalendar.from_rules(rules, list_targets(render([catalog]), catalog.definitions, LOCAL), gates)
+    return [calendar], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 
-async def _of_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
-    async with choice.readable(namespace) as (cluster, _):
-        found = await in_cluster(cluster)
-        if not found and cluster.refused:
+async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
+    async with choice.connect_readable(namespace) as (cluster, _):
+        calendars = await read_calendars(cluster)
+        if not calendars and cluster.denied:
             raise RefError("the windows in force cannot be shown")
-        return found, f"Cluster {cluster.name}, ", [cluster.told] if cluster.told else []
+        return calendars, f"Cluster {cluster.name}, ", [cluster.denial_note] if cluster.denial_note else []
 
 
-async def in_cluster(cluster: Cluster) -> list[WindowCalendar]:
+async def read_calendars(cluster: Cluster) -> list[WindowCalendar]:
     """The calendars in force, by source. Raises ClusterError."""
-    rules = await window_calendar.read(cluster)
+    rules = await window_calendar.read_rules(cluster)
     if not rules:
         return []
     named = cluster_name(await cluster.get(INSTALLATION))
-    live = await window_calendar.targets(cluster, await read_records(cluster), named)
-    gates = by_target(await (await RevisionArchive.observe(cluster)).newest_definitions(cluster))
-    return [WindowCalendar.of(one, live.get(one.source, ()), gates) for one in rules]
+    live_targets = await window_calendar.list_targets(cluster, await read_records(cluster), named)
+    gates = gates_by_target(await (await RevisionArchive.observe(cluster)).read_newest_definitions(cluster))
+    return [
+        WindowCalendar.from_rules(source_rules, live_targets.get(source_rules.source, ()), gates)
+        for source_rules in rules
+    ]
 
 
-def _text(found: Sequence[WindowCalendar], times: TimeFormat, now: datetime, count: int) -> Iterable[str]:
-    shown = [one for one in found if one.windows]
-    if not shown:
+def _text(calendars: Sequence[WindowCalendar], times: TimeFormat, now: datetime, count: int) -> Iterable[str]:
+    non_empty = [calendar for calendar in calendars if calendar.windows]
+    if not non_empty:
         yield from ("", "No windows: the calendar holds nothing back.")
-    for one in shown:
-        yield from ("", f"Source {one.source}", "") if len(shown) > 1 else ("",)
-        yield from tables(one, times, now, count)
+    for calendar in non_empty:
+        yield from ("", f"Source {calendar.source}", "") if len(non_empty) > 1 else ("",)
+        yield from format_tables(calendar, times, now, count)

@@ -4,6 +4,6 @@ It is the operator's, never read from a repository that is followed. A file is t
 """
 
 from gitops.config.model import Config, ConfigErrors
-from gitops.config.reader import read
+from gitops.config.reader import read_config
 
-__all__ = ["Config", "ConfigErrors", "read"]
+__all__ = ["Config", "ConfigErrors", "read_config"]

@@ -8,7 +8,7 @@ from typing import Final
 
 from renderer.frozen import dataclass
 
-_FORM: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
+_ADDRESS_PATTERN: Final = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[A-Za-z0-9.-]*)):(?P<port>[0-9]{1,5})")
 OFF: Final = "off"
 
 
@@ -31,14 +31,16 @@ class ListenAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-DEFAULT: Final = ListenAddress("127.0.0.1", 8480)
+DEFAULT_ADDRESS: Final = ListenAddress("127.0.0.1", 8480)
 
 
-def address(text: str) -> ListenAddress | None:
+def parse_address(text: str) -> ListenAddress | None:
     """Of `127.0.0.1:8480`, `[::1]:8480`, `:8480` (all addresses); None for `off`. Raises ValueError with what to write."""
     if text == OFF:
         return None
-    match = _FORM.fullmatch(text)
+    match = _ADDRESS_PATTERN.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
-        raise ValueError(f"{text!r} is no address; write ADDR:PORT such as {DEFAULT}, :8480 for all addresses, or off")
+        raise ValueError(
+            f"{text!r} is no address; write ADDR:PORT such as {DEFAULT_ADDRESS}, :8480 for all addresses, or off"
+        )
     return ListenAddress(match["v6"] or match["host"], int(match["port"]))

@@ -8,76 +8,76 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gitops.durations import duration
+from gitops.durations import parse_duration
 from gitops.errors import RefusedUrl
-from gitops.source.target import parts_of
+from gitops.source.target import split_url
 from gitops.windows.problem_collector import FieldProblems
 from renderer.frozen import dataclass
 
 T = TypeVar("T")
 
-_SHORTEST: Final = timedelta(seconds=1)
-_SHORTEST_AGE: Final = timedelta(seconds=3)
+_MIN_INTERVAL: Final = timedelta(seconds=1)
+_MIN_AGE: Final = timedelta(seconds=3)
 
 
 @dataclass
 class FieldReader:
     """Collects mistakes in what is `found`; files are looked for beside the configuration, in its `directory`."""
 
-    found: FieldProblems
+    problems: FieldProblems
     directory: Path
 
-    def files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    def resolve_files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         """The files that these fields name, by field."""
         for name, text in value.items():
             if name == "username":
                 continue
-            yield name, self.file(f"{path}.{name}", text)
+            yield name, self.resolve_file(f"{path}.{name}", text)
 
-    def file(self, path: str, text: str) -> Path:
+    def resolve_file(self, path: str, text: str) -> Path:
         """One that has to be there and can be read."""
         file = self.directory / text
         if not file.is_file():
-            self.found.fail(path, f"there is no file {file}; relative paths begin at {self.directory}")
+            self.problems.add_problem(path, f"there is no file {file}; relative paths begin at {self.directory}")
         elif not os.access(file, os.R_OK):
-            self.found.fail(path, f"{file} cannot be read; check its permissions")
+            self.problems.add_problem(path, f"{file} cannot be read; check its permissions")
         return file
 
-    def parsed(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
+    def parse_field(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
         """None where nothing is said, or what is said is wrong."""
         try:
             return None if text is None else parse(text)
         except (ValueError, RefusedUrl) as error:
-            self.found.fail(path, str(error))
+            self.problems.add_problem(path, str(error))
             return None
 
 
-def web_url(text: str) -> str:
+def parse_web_url(text: str) -> str:
     """Raises ValueError, which does not repeat the URL: it may hold a secret."""
-    wrong = ValueError("is not the URL of a web server; write https://HOST/PATH")
+    error = ValueError("is not the URL of a web server; write https://HOST/PATH")
     try:
-        parts = parts_of(text)
+        parts = split_url(text)
     except ValueError:
-        raise wrong from None
+        raise error from None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isprintable() or " " in text:
-        raise wrong
+        raise error
     if parts.username is not None or parts.password is not None:
         raise ValueError("holds a credential; facts are read without one")
     return text
 
 
-def age(text: str) -> timedelta:
+def parse_age(text: str) -> timedelta:
     """How old a fact may be. Raises ValueError."""
-    return _no_shorter(text, _SHORTEST_AGE)
+    return _parse_at_least(text, _MIN_AGE)
 
 
-def interval(text: str) -> timedelta:
+def parse_interval(text: str) -> timedelta:
     """How often something is done. Raises ValueError."""
-    return _no_shorter(text, _SHORTEST)
+    return _parse_at_least(text, _MIN_INTERVAL)
 
 
-def _no_shorter(text: str, shortest: timedelta) -> timedelta:
-    found = duration(text)
-    if found < shortest:
-        raise ValueError(f"{text!r} is shorter than {shortest.seconds}s")
-    return found
+def _parse_at_least(text: str, minimum: timedelta) -> timedelta:
+    parsed = parse_duration(text)
+    if parsed < minimum:
+        raise ValueError(f"{text!r} is shorter than {minimum.seconds}s")
+    return parsed

@@ -15,7 +15,7 @@ from gitops.source_config import SourceConfig
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 
-RESYNC: Final = timedelta(minutes=10)
+DEFAULT_RESYNC: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Config:
     listen: str = ""
     hooks: Mapping[str, Path] = field(default_factory=dict)
     notifications: tuple[Receiver, ...] = ()
-    resync: timedelta = RESYNC
+    resync: timedelta = DEFAULT_RESYNC
     log_format: str = ""
 
     @property
     def governors(self) -> frozenset[str]:
         """The sources whose windows and policies govern all."""
-        return frozenset(one.name for one in self.sources if one.governs_all)
+        return frozenset(source.name for source in self.sources if source.governs_all)
 
 
 class ConfigErrors(GitopsError):

@@ -11,22 +11,22 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from gitops.config.address import address
-from gitops.config.fields import age, interval, web_url
-from gitops.config.model import RESYNC, Config, ConfigErrors
-from gitops.config.schema import FORM
+from gitops.config.address import parse_address
+from gitops.config.fields import parse_age, parse_interval, parse_web_url
+from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors
+from gitops.config.schema import CONFIG_SCHEMA
 from gitops.config.source_reader import SourceReader
 from gitops.external_facts import ExternalFactSource
 from gitops.notifications.receivers import (
+    DEFAULT_EVENTS,
     DEFAULT_TEMPLATE,
-    DEFAULT_WORDS,
     Channel,
     GitHubStatusChannel,
     GitLabStatusChannel,
     Receiver,
     Slack,
     Webhook,
-    template_mistake,
+    find_template_mistake,
 )
 from gitops.windows.problem_collector import FieldProblems
 from gitops.windows.window import LOCAL
@@ -35,47 +35,54 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.variables import suggestion
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
-def read(file: Path) -> Config:
+def read_config(file: Path) -> Config:
     """The configuration in a file. Files that it names are looked for beside it. Raises ConfigErrors."""
     try:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigErrors([Problem(str(file), 0, "", f"cannot be read: {error.strerror}")]) from None
-    found, problems = documents.load(str(file), data)
-    if not problems and len(found) != 1:
-        problems = [Problem(str(file), 0, "", f"holds {counted(len(found), 'object')}; one of kind Config is expected")]
+    parsed, problems = documents.load(str(file), data)
+    if not problems and len(parsed) != 1:
+        problems = [
+            Problem(str(file), 0, "", f"holds {format_count(len(parsed), 'object')}; one of kind Config is expected")
+        ]
     if problems:
         raise ConfigErrors(problems)
-    document = found[0]
+    document = parsed[0]
     mistakes = FieldProblems(
         DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
     )
-    config = _Reader(mistakes, file.absolute().parent).config(document.value)
+    config = _ConfigReader(mistakes, file.absolute().parent).parse_config(document.value)
     if mistakes.problems:
         raise ConfigErrors(sorted(set(mistakes.problems)))
     return config
 
 
 @dataclass
-class _Reader(SourceReader):
+class _ConfigReader(SourceReader):
     """Collects mistakes while it goes; a field that is wrong counts as not given, so that all others are looked at."""
 
     value: dict[str, Any] = field(default_factory=dict)
 
-    def config(self, value: dict[str, Any]) -> Config:
-        self._form(value)
-        sources = [self.source(f"sources[{index}]", one) for index, one in enumerate(self._list("sources"))]
-        externals = [self._external(f"externals[{index}]", one) for index, one in enumerate(self._list("externals"))]
-        self._names("sources")
-        self._names("externals")
-        self._names("notifications")
-        self._order()
+    def parse_config(self, value: dict[str, Any]) -> Config:
+        self._check_schema(value)
+        sources = [
+            self.read_source(f"sources[{index}]", item) for index, item in enumerate(self._list_items("sources"))
+        ]
+        externals = [
+            self._read_external_fact(f"externals[{index}]", item)
+            for index, item in enumerate(self._list_items("externals"))
+        ]
+        self._check_unique_names("sources")
+        self._check_unique_names("externals")
+        self._check_unique_names("notifications")
+        self._check_dependencies()
         return Config(
             tuple(filter(None, sources)),
             self._cluster(),
@@ -83,10 +90,10 @@ class _Reader(SourceReader):
             (self.value.get("cluster") or {}).get("context", ""),
             self.value.get("applyConcurrency"),
             self.value.get("maxConcurrentReconciles"),
-            self._listen(),
-            self._hooks(),
-            tuple(filter(None, map(self._receiver, count(), self._list("notifications")))),
-            self.parsed("resync", interval, self.value.get("resync")) or RESYNC,
+            self._read_listen(),
+            self._read_hooks(),
+            tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
+            self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
             self.value.get("logFormat", ""),
         )
 
@@ -97,103 +104,113 @@ class _Reader(SourceReader):
             message = (
                 f"{name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
             )
-            self.found.fail("cluster.name", message)
+            self.problems.add_problem("cluster.name", message)
         return name
 
-    def _listen(self) -> str:
+    def _read_listen(self) -> str:
         text: str = self.value.get("listen", "")
         if text:
-            self.parsed("listen", address, text)
+            self.parse_field("listen", parse_address, text)
         return text
 
-    def _hooks(self) -> Mapping[str, Path]:
+    def _read_hooks(self) -> Mapping[str, Path]:
         return {
-            provider: self.file(f"hooks.{provider}.secretFile", one["secretFile"])
-            for provider, one in (self.value.get("hooks") or {}).items()
+            provider: self.resolve_file(f"hooks.{provider}.secretFile", settings["secretFile"])
+            for provider, settings in (self.value.get("hooks") or {}).items()
         }
 
-    def _receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
+    def _read_receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
         path = f"notifications[{index}]"
         channels = [name for name in ("webhook", "slack", "github", "gitlab") if name in value]
         if len(channels) != 1:
-            self.found.fail(path, "must have exactly one of webhook, slack, github, gitlab")
+            self.problems.add_problem(path, "must have exactly one of webhook, slack, github, gitlab")
             return None
         (kind,) = channels
-        said: dict[str, str] = value[kind]
-        files = dict(self.files(f"{path}.{kind}", {name: text for name, text in said.items() if name.endswith("File")}))
-        url = self.parsed(f"{path}.{kind}.url", web_url, said.get("url"))
-        if mistake := template_mistake(value.get("template", DEFAULT_TEMPLATE)):
-            self.found.fail(f"{path}.template", mistake)
+        settings: dict[str, str] = value[kind]
+        files = dict(
+            self.resolve_files(
+                f"{path}.{kind}", {name: text for name, text in settings.items() if name.endswith("File")}
+            )
+        )
+        url = self.parse_field(f"{path}.{kind}.url", parse_web_url, settings.get("url"))
+        if mistake := find_template_mistake(value.get("template", DEFAULT_TEMPLATE)):
+            self.problems.add_problem(f"{path}.template", mistake)
         channel: Channel | None = None
-        where = {"url": url.rstrip("/")} if url else {}
+        url_argument = {"url": url.rstrip("/")} if url else {}
         match kind:
             case "webhook" if url and "secretFile" in files:
                 channel = Webhook(url, files["secretFile"])
             case "slack" if "urlFile" in files:
                 channel = Slack(files["urlFile"])
-            case "github" if "repository" in said and "tokenFile" in files:
-                channel = GitHubStatusChannel(said["repository"], files["tokenFile"], **where)
-            case "gitlab" if "project" in said and "tokenFile" in files:
-                channel = GitLabStatusChannel(said["project"], files["tokenFile"], **where)
+            case "github" if "repository" in settings and "tokenFile" in files:
+                channel = GitHubStatusChannel(settings["repository"], files["tokenFile"], **url_argument)
+            case "gitlab" if "project" in settings and "tokenFile" in files:
+                channel = GitLabStatusChannel(settings["project"], files["tokenFile"], **url_argument)
         if channel is None:
             return None
-        words = frozenset(value["events"]) if "events" in value else DEFAULT_WORDS
+        events = frozenset(value["events"]) if "events" in value else DEFAULT_EVENTS
         sources = frozenset(value.get("sources") or ())
-        return Receiver(value.get("name", ""), channel, words, sources, value.get("template", DEFAULT_TEMPLATE))
+        return Receiver(value.get("name", ""), channel, events, sources, value.get("template", DEFAULT_TEMPLATE))
 
-    def _form(self, value: dict[str, Any]) -> None:
+    def _check_schema(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""
         self.value = value
-        for mistake in schema.validate(FORM, value):
-            self.found.fail(mistake.path, mistake.message)
+        for mistake in schema.validate(CONFIG_SCHEMA, value):
+            self.problems.add_problem(mistake.path, mistake.message)
             if match := _LIST_FIELD.match(mistake.path):
                 value[match[1]][int(match[2])].pop(match[3], None)
             elif "[" not in mistake.path:
                 value.pop(mistake.path.partition(".")[0], None)
 
-    def _list(self, name: str) -> list[dict[str, Any]]:
-        found = self.value.get(name)
-        return [one if isinstance(one, dict) else {} for one in found] if isinstance(found, list) else []
+    def _list_items(self, name: str) -> list[dict[str, Any]]:
+        items = self.value.get(name)
+        return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
-    def _names(self, name: str) -> None:
+    def _check_unique_names(self, list_name: str) -> None:
         """No two of one name."""
-        uses = Counter(one.get("name") for one in self._list(name))
+        counts = Counter(item.get("name") for item in self._list_items(list_name))
         seen = set()
-        for index, one in enumerate(self._list(name)):
-            written = one.get("name")
-            if written in seen:
-                self.found.fail(f"{name}[{index}].name", f"{uses[written]} {name} are called {written!r}; rename one")
-            seen.add(written)
+        for index, item in enumerate(self._list_items(list_name)):
+            item_name = item.get("name")
+            if item_name in seen:
+                self.problems.add_problem(
+                    f"{list_name}[{index}].name",
+                    f"{counts[item_name]} {list_name} are called {item_name!r}; rename one",
+                )
+            seen.add(item_name)
 
-    def _order(self) -> None:
+    def _check_dependencies(self) -> None:
         """Sources that depend on others: these exist, and nobody waits for himself."""
-        sources = {one["name"]: one for one in reversed(self._list("sources")) if "name" in one}
-        for index, one in enumerate(self._list("sources")):
-            for place, other in enumerate(one.get("dependsOn") or ()):
-                if other not in sources:
-                    message = f"no source {other!r}{suggestion(other, sources)}"
-                    self.found.fail(f"sources[{index}].dependsOn[{place}]", message)
+        sources = {item["name"]: item for item in reversed(self._list_items("sources")) if "name" in item}
+        for index, item in enumerate(self._list_items("sources")):
+            for position, dependency in enumerate(item.get("dependsOn") or ()):
+                if dependency not in sources:
+                    message = f"no source {dependency!r}{suggestion(dependency, sources)}"
+                    self.problems.add_problem(f"sources[{index}].dependsOn[{position}]", message)
         graph = {
-            name: [other for other in one.get("dependsOn") or () if other in sources] for name, one in sources.items()
+            name: [dependency for dependency in item.get("dependsOn") or () if dependency in sources]
+            for name, item in sources.items()
         }
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
-            circle = error.args[1]
-            index = next(index for index, one in enumerate(self._list("sources")) if one.get("name") == circle[0])
-            self.found.fail(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(circle)}")
+            cycle = error.args[1]
+            index = next(
+                index for index, item in enumerate(self._list_items("sources")) if item.get("name") == cycle[0]
+            )
+            self.problems.add_problem(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(cycle)}")
 
-    def _external(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
+    def _read_external_fact(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
         http = value.get("http") or {}
-        url = self.parsed(f"{path}.http.url", web_url, http.get("url"))
-        oldest = self.parsed(f"{path}.maxAge", age, value.get("maxAge"))
-        timeout = self.parsed(f"{path}.http.timeout", interval, http.get("timeout", "10s"))
-        if not url or not oldest or not timeout or "expect" not in http:
+        url = self.parse_field(f"{path}.http.url", parse_web_url, http.get("url"))
+        max_age = self.parse_field(f"{path}.maxAge", parse_age, value.get("maxAge"))
+        timeout = self.parse_field(f"{path}.http.timeout", parse_interval, http.get("timeout", "10s"))
+        if not url or not max_age or not timeout or "expect" not in http:
             return None
-        external = ExternalFactSource(value.get("name", ""), url, http["expect"], oldest, timeout)
+        external = ExternalFactSource(value.get("name", ""), url, http["expect"], max_age, timeout)
         if "timeout" in http and timeout > external.interval:
-            most = f"{external.interval.total_seconds():g}s"
-            self.found.fail(
-                f"{path}.http.timeout", f"is longer than {most}, a third of maxAge, after which it is asked again"
+            limit_text = f"{external.interval.total_seconds():g}s"
+            self.problems.add_problem(
+                f"{path}.http.timeout", f"is longer than {limit_text}, a third of maxAge, after which it is asked again"
             )
         return replace(external, timeout=min(timeout, external.interval))

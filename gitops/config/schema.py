@@ -11,76 +11,76 @@ from applier.causes import EventReason, Reason
 from gitops.forge.connect import ForgeKind
 from renderer.identity import OWN_NAMESPACE
 from renderer.kinds import OWN_API_VERSION
-from renderer.schema.form import fields, one_of
+from renderer.schema.form import enum_form, object_form
 
 LOG_FORMATS: Final = ("text", "json")
 _TEXT: Final = {"type": "string", "minLength": 1}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
-_ADOPT_POLICY: Final = one_of(AdoptPolicy)
-ADOPT: Final = fields(
-    "policy", policy=_ADOPT_POLICY, **{"from": {"type": "array", "minItems": 1, "items": one_of(TOOLS)}}
+_ADOPT_POLICY_SCHEMA: Final = enum_form(AdoptPolicy)
+ADOPT_SCHEMA: Final = object_form(
+    "policy", policy=_ADOPT_POLICY_SCHEMA, **{"from": {"type": "array", "minItems": 1, "items": enum_form(TOOLS)}}
 )
 """What `adopt` is where it is more than a word."""
 
-_SOURCE: Final = fields(
+_SOURCE_SCHEMA: Final = object_form(
     "name",
     "url",
     name=_TEXT,
     url=_TEXT,
-    ref=fields(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
+    ref=object_form(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
     path=_TEXT,
     interval=_TEXT,
-    policies=one_of(("Own", "All")),
-    credentials=fields(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
+    policies=enum_form(("Own", "All")),
+    credentials=object_form(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
     dependsOn=_TEXTS,
-    adopt={"oneOf": [_ADOPT_POLICY, ADOPT]},
-    brake=fields(
+    adopt={"oneOf": [_ADOPT_POLICY_SCHEMA, ADOPT_SCHEMA]},
+    brake=object_form(
         deletions={"type": "integer", "minimum": 0}, percent={"type": "integer", "minimum": 0, "maximum": 100}
     ),
     prune={"type": "boolean"},
     suspend=_TEXT,
     serviceAccount=_TEXT,
     requirePlan={"type": "boolean"},
-    forge=fields("tokenFile", kind=one_of(ForgeKind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
-    verify=fields("mode", mode=one_of(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
+    forge=object_form("tokenFile", kind=enum_form(ForgeKind), url=_TEXT, repository=_TEXT, tokenFile=_TEXT),
+    verify=object_form("mode", mode=enum_form(("Head", "EveryCommit")), allowedSignersFile=_TEXT, keyringFile=_TEXT),
 )
-_EXTERNAL: Final = fields(
+_EXTERNAL_SCHEMA: Final = object_form(
     "name",
     "http",
     "maxAge",
     name=_TEXT,
-    http=fields("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
+    http=object_form("url", "expect", url=_TEXT, expect=_TEXT, timeout=_TEXT),
     maxAge=_TEXT,
 )
-_NOTIFICATION: Final = fields(
+_NOTIFICATION_SCHEMA: Final = object_form(
     "name",
     name=_TEXT,
-    webhook=fields("url", "secretFile", url=_TEXT, secretFile=_TEXT),
-    slack=fields("urlFile", urlFile=_TEXT),
-    github=fields("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
-    gitlab=fields("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
-    events={"type": "array", "minItems": 1, "items": one_of(sorted({*EventReason, *Reason}))},
+    webhook=object_form("url", "secretFile", url=_TEXT, secretFile=_TEXT),
+    slack=object_form("urlFile", urlFile=_TEXT),
+    github=object_form("repository", "tokenFile", repository=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    gitlab=object_form("project", "tokenFile", project=_TEXT, tokenFile=_TEXT, url=_TEXT),
+    events={"type": "array", "minItems": 1, "items": enum_form(sorted({*EventReason, *Reason}))},
     sources=_TEXTS,
     template=_TEXT,
 )
-PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
+WEBHOOK_PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
 """Whose hooks are understood; each has a path of its own."""
 
-FORM: Final = fields(
+CONFIG_SCHEMA: Final = object_form(
     "apiVersion",
     "kind",
     "sources",
-    apiVersion=one_of((OWN_API_VERSION,)),
-    kind=one_of(("Config",)),
-    cluster=fields(name=_TEXT, context=_TEXT),
-    namespace=one_of((OWN_NAMESPACE,)),
+    apiVersion=enum_form((OWN_API_VERSION,)),
+    kind=enum_form(("Config",)),
+    cluster=object_form(name=_TEXT, context=_TEXT),
+    namespace=enum_form((OWN_NAMESPACE,)),
     applyConcurrency={"type": "integer", "minimum": 1, "maximum": 256},
     maxConcurrentReconciles={"type": "integer", "minimum": 1, "maximum": 64},
-    sources={"type": "array", "minItems": 1, "items": _SOURCE},
-    externals={"type": "array", "items": _EXTERNAL},
-    notifications={"type": "array", "items": _NOTIFICATION},
+    sources={"type": "array", "minItems": 1, "items": _SOURCE_SCHEMA},
+    externals={"type": "array", "items": _EXTERNAL_SCHEMA},
+    notifications={"type": "array", "items": _NOTIFICATION_SCHEMA},
     listen=_TEXT,
     resync=_TEXT,
-    logFormat=one_of(LOG_FORMATS),
-    hooks=fields(**{name: fields("secretFile", secretFile=_TEXT) for name in PROVIDERS}),
+    logFormat=enum_form(LOG_FORMATS),
+    hooks=object_form(**{name: object_form("secretFile", secretFile=_TEXT) for name in WEBHOOK_PROVIDERS}),
 )

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from applier.applyset.adoption import NEVER, Adoption
+from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.plan.model import DeletionBrake
-from gitops.config.fields import FieldReader, interval, web_url
+from gitops.config.fields import FieldReader, parse_interval, parse_web_url
 from gitops.forge.connect import ForgeProject, UnknownForge
 from gitops.source import (
     BranchRef,
@@ -25,18 +25,18 @@ from gitops.source import (
     VersionRef,
     is_url,
 )
-from gitops.source_config import SOURCE_NAME, SourceConfig
+from gitops.source_config import SOURCE_NAME_PATTERN, SourceConfig
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE
 
-_ACCOUNT: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-_REFS: Final[Mapping[str, Callable[[str], Ref]]] = {
+_ACCOUNT_PATTERN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_REF_PARSERS: Final[Mapping[str, Callable[[str], Ref]]] = {
     "branch": BranchRef,
     "tag": TagRef,
     "semver": lambda text: VersionRef(VersionRange.parse(text)),
     "commit": CommitRef,
 }
-_OF_SCHEMES: Final = {
+_CREDENTIAL_SCHEMES: Final = {
     "tokenFile": ("https", "http"),
     "username": ("https", "http"),
     "caFile": ("https",),
@@ -49,70 +49,76 @@ _OF_SCHEMES: Final = {
 class SourceReader(FieldReader):
     """A field that is wrong counts as not given, so that all others are looked at."""
 
-    def source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
+    def read_source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
         name = value.get("name", "")
-        if name and not SOURCE_NAME.fullmatch(name):
-            self.found.fail(f"{path}.name", f"{name!r} cannot name a source; write small letters, digits and dashes")
-        target = self._target(path, value)
-        credentials = self._credentials(f"{path}.credentials", value.get("credentials") or {}, target)
-        every = self.parsed(f"{path}.interval", interval, value.get("interval", "30s"))
-        adoption = _adoption(value.get("adopt"))
-        if target is None or every is None:
+        if name and not SOURCE_NAME_PATTERN.fullmatch(name):
+            self.problems.add_problem(
+                f"{path}.name", f"{name!r} cannot name a source; write small letters, digits and dashes"
+            )
+        target = self._read_target(path, value)
+        credentials = self._read_credentials(f"{path}.credentials", value.get("credentials") or {}, target)
+        poll_interval = self.parse_field(f"{path}.interval", parse_interval, value.get("interval", "30s"))
+        adoption = _parse_adoption(value.get("adopt"))
+        if target is None or poll_interval is None:
             return None
         return SourceConfig(
             name,
             target,
             credentials,
-            interval=every,
+            interval=poll_interval,
             adoption=adoption,
             brake=DeletionBrake(**(value.get("brake") or {})),
             prunes=value.get("prune", True),
             suspend=value.get("suspend", ""),
-            service_account=self._account(f"{path}.serviceAccount", value.get("serviceAccount", "")),
+            service_account=self._read_account(f"{path}.serviceAccount", value.get("serviceAccount", "")),
             depends_on=tuple(value.get("dependsOn") or ()),
             governs_all=value.get("policies") == "All",
             require_plan=value.get("requirePlan", False),
-            verification=self._verification(f"{path}.verify", value.get("verify")),
-            forge=self._forge(f"{path}.forge", value.get("forge"), target),
+            verification=self._read_verification(f"{path}.verify", value.get("verify")),
+            forge=self._read_forge(f"{path}.forge", value.get("forge"), target),
         )
 
-    def _account(self, path: str, text: str) -> str:
+    def _read_account(self, path: str, text: str) -> str:
         """`NAMESPACE/NAME`; one without a namespace is in Levelgate's own."""
-        named = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
-        if named and not _ACCOUNT.fullmatch(named):
-            self.found.fail(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
-        return named
+        qualified = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
+        if qualified and not _ACCOUNT_PATTERN.fullmatch(qualified):
+            self.problems.add_problem(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
+        return qualified
 
-    def _target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
+    def _read_target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
         url: str = value.get("url", "")
         if not is_url(url):
             url = os.path.normpath(self.directory / Path(url).expanduser())
-        found = self.parsed(f"{path}.url", SourceTarget, url) if "url" in value else None
-        ref = self._ref(f"{path}.ref", value.get("ref"))
-        inside = self.parsed(
+        parsed = self.parse_field(f"{path}.url", SourceTarget, url) if "url" in value else None
+        ref = self._read_ref(f"{path}.ref", value.get("ref"))
+        inner_path = self.parse_field(
             f"{path}.path", lambda text: SourceTarget(str(self.directory), path=text).path, value.get("path", "")
         )
-        return None if found is None or ref is None or inside is None else SourceTarget(found.url, ref, inside)
+        return (
+            None if parsed is None or ref is None or inner_path is None else SourceTarget(parsed.url, ref, inner_path)
+        )
 
-    def _ref(self, path: str, value: Mapping[str, str] | None) -> Ref | None:
+    def _read_ref(self, path: str, value: Mapping[str, str] | None) -> Ref | None:
         match list((value or {"": ""}).items()):
             case [("", "")]:
                 return DefaultBranchRef()
             case [(kind, text)]:
-                return self.parsed(f"{path}.{kind}", _REFS[kind], text)
-        self.found.fail(path, f"must be exactly one of {', '.join(_REFS)}, such as {{branch: main}}")
+                return self.parse_field(f"{path}.{kind}", _REF_PARSERS[kind], text)
+        self.problems.add_problem(path, f"must be exactly one of {', '.join(_REF_PARSERS)}, such as {{branch: main}}")
         return None
 
-    def _credentials(self, path: str, value: Mapping[str, str], target: SourceTarget | None) -> Credentials:
+    def _read_credentials(self, path: str, value: Mapping[str, str], target: SourceTarget | None) -> Credentials:
         for name in value:
-            if target and target.scheme not in _OF_SCHEMES[name]:
-                wanted = " and ".join(_OF_SCHEMES[name])
-                self.found.fail(
-                    f"{path}.{name}", f"is for {wanted}, and the URL is one of {target.scheme}; take it out"
+            if target and target.scheme not in _CREDENTIAL_SCHEMES[name]:
+                schemes = " and ".join(_CREDENTIAL_SCHEMES[name])
+                self.problems.add_problem(
+                    f"{path}.{name}", f"is for {schemes}, and the URL is one of {target.scheme}; take it out"
                 )
         if "username" in value and "tokenFile" not in value:
-            self.found.fail(f"{path}.username", "counts beside tokenFile only, the file with the token or password")
-        files = dict(self.files(path, value))
+            self.problems.add_problem(
+                f"{path}.username", "counts beside tokenFile only, the file with the token or password"
+            )
+        files = dict(self.resolve_files(path, value))
         return Credentials(
             token_file=files.get("tokenFile"),
             username=value.get("username", "git"),
@@ -121,14 +127,14 @@ class SourceReader(FieldReader):
             ca_file=files.get("caFile"),
         )
 
-    def _forge(self, path: str, value: Mapping[str, str] | None, target: SourceTarget) -> ForgeProject | None:
+    def _read_forge(self, path: str, value: Mapping[str, str] | None, target: SourceTarget) -> ForgeProject | None:
         if not value or "tokenFile" not in value:
             return None
-        token = self.file(f"{path}.tokenFile", value["tokenFile"])
-        if "url" in value and not self.parsed(f"{path}.url", web_url, value["url"]):
+        token = self.resolve_file(f"{path}.tokenFile", value["tokenFile"])
+        if "url" in value and not self.parse_field(f"{path}.url", parse_web_url, value["url"]):
             return None
         try:
-            return ForgeProject.of(
+            return ForgeProject.from_url(
                 target.url,
                 token,
                 kind=value.get("kind", ""),
@@ -136,23 +142,23 @@ class SourceReader(FieldReader):
                 project=value.get("repository", ""),
             )
         except UnknownForge as error:
-            self.found.fail(path, str(error))
+            self.problems.add_problem(path, str(error))
             return None
 
-    def _verification(self, path: str, value: Mapping[str, str] | None) -> Verification | None:
+    def _read_verification(self, path: str, value: Mapping[str, str] | None) -> Verification | None:
         if not value:
             return None
-        named = {name: text for name, text in value.items() if name != "mode"}
-        if not named:
-            self.found.fail(path, "names no keys; write allowedSignersFile, or keyringFile for OpenPGP")
-        files = dict(self.files(path, named))
+        key_files = {name: text for name, text in value.items() if name != "mode"}
+        if not key_files:
+            self.problems.add_problem(path, "names no keys; write allowedSignersFile, or keyringFile for OpenPGP")
+        files = dict(self.resolve_files(path, key_files))
         return Verification(
             value.get("mode") == "EveryCommit", files.get("allowedSignersFile"), files.get("keyringFile")
         )
 
 
-def _adoption(value: Any) -> Adoption:
+def _parse_adoption(value: Any) -> Adoption:
     """Of what `adopt` says, a word or more; its form is checked already."""
     if isinstance(value, str):
         value = {"policy": value}
-    return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NEVER
+    return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NO_ADOPTION

@@ -15,7 +15,7 @@ from gitops.plan.hashing import is_same
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
 
-TRAILER = "Levelgate-Plan"
+PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
@@ -23,25 +23,25 @@ class PlanHashMismatch(GitopsError):
 
 
 async def require_plan_hash(
-    cluster: Cluster, state: SourceState, agreed: str, *, clock: Clock, cluster_name: str
+    cluster: Cluster, state: SourceState, required_hash: str, *, clock: Clock, cluster_name: str
 ) -> None:
     """Raises OtherPlan where the plan of this source is another one, ClusterError where the cluster cannot be read."""
-    found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
-    if not is_same(agreed, found.hash):
-        source = found.source
+    plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
+    if not is_same(required_hash, plan.hash):
+        source = plan.source
         raise PlanHashMismatch(
-            f"source {source}: the plan is {found.hash} now, not {agreed}: Git or the cluster has moved, and nothing was written; "
+            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has moved, and nothing was written; "
             f"read it with `levelgate plan` and --source {source}, and require that one"
         )
 
 
 async def plan_mismatch(
-    cluster: Cluster, state: SourceState, said: str, *, clock: Clock, cluster_name: str
+    cluster: Cluster, state: SourceState, trailer_hash: str, *, clock: Clock, cluster_name: str
 ) -> HeldCommit | None:
     """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
-    found = await planner.against(cluster, state, clock=clock, cluster_name=cluster_name)
-    if is_same(said, found.hash):
+    plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
+    if is_same(trailer_hash, plan.hash):
         return None
-    made = f"was made for plan {said}" if said else f"says no plan in a trailer {TRAILER}"
-    commit = state.catalog.revision
-    return HeldCommit(commit, f"commit {commit[:7]} {made}, and its plan is {found.hash}", Reason.APPROVAL_REQUIRED)
+    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"says no plan in a trailer {PLAN_TRAILER}"
+    commit = state.catalog.commit
+    return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)

@@ -23,70 +23,76 @@ class CommitAcceptance:
 
     name: str
     mirror: Mirror
-    known: SourceState | None
+    last_state: SourceState | None
     record: Object | None
     config: SourceConfig | None
     governors: frozenset[str]
     cluster: Cluster
     cluster_name: str
     clock: Clock
-    doors: GitServerLimits
+    server_limits: GitServerLimits
     notice: Callable[[str, str], None]
 
-    async def offer(self, before: AcceptedCommit, after: AcceptedCommit) -> HeldCommit | None:
+    async def find_held_commit(self, current_commit: AcceptedCommit, new_commit: AcceptedCommit) -> HeldCommit | None:
         """What a person has to agree to before the source goes on; None: nothing. Raises SourceError and ClusterError."""
-        through, mirror, record = self.doors.run, self.mirror, self.record
-        offer = await through(mirror, objection, mirror, before, after, record)
-        unpinned = self.known.unpinned if self.known else SourceRecord.read(record or {}).unpinned
-        if offer and unpinned:
-            offer = await through(mirror, objection, mirror, before._replace(commit=unpinned), after, record)
-        if offer or not self.config:
-            return offer
+        run, mirror, record = self.server_limits.run, self.mirror, self.record
+        held_commit = await run(mirror, objection, mirror, current_commit, new_commit, record)
+        unpinned = (
+            self.last_state.unpinned if self.last_state else SourceRecord.from_object(record or {}).commit_before_pin
+        )
+        if held_commit and unpinned:
+            held_commit = await run(
+                mirror, objection, mirror, current_commit._replace(commit=unpinned), new_commit, record
+            )
+        if held_commit or not self.config:
+            return held_commit
         if signers := self.config.verification:
-            offer = await through(mirror, unsigned, mirror, signers, before.commit, after.commit, record)
-        if offer is None and self.config.require_plan and after.commit != before.commit:
-            offer = await self._unplanned(self.config, after.commit)
-        return offer
+            held_commit = await run(mirror, unsigned, mirror, signers, current_commit.commit, new_commit.commit, record)
+        if held_commit is None and self.config.require_plan and new_commit.commit != current_commit.commit:
+            held_commit = await self._find_plan_mismatch(self.config, new_commit.commit)
+        return held_commit
 
-    async def state(self, before: AcceptedCommit, after: AcceptedCommit, offer: HeldCommit | None) -> SourceState:
+    async def read_state(
+        self, current_commit: AcceptedCommit, new_commit: AcceptedCommit, held_commit: HeldCommit | None
+    ) -> SourceState:
         """The source at the commit that it has come to, or as it was before, with the offer of that one. Raises SourceError where it was nowhere."""
-        known = self.known
-        if offer is None or known is None:
-            stand = before if offer else after
-            known = replace(await self._stand(stand.commit, offer), version=stand.version)
-        if offer:
-            self.notice(self.name, f"HELD: {offer.why}; {self._advice(offer)}")
-        return replace(known, offer=offer, pin=None, unpinned="")
+        state = self.last_state
+        if held_commit is None or state is None:
+            target_commit = current_commit if held_commit else new_commit
+            state = replace(await self._read_commit(target_commit.commit, held_commit), version=target_commit.version)
+        if held_commit:
+            self.notice(self.name, f"HELD: {held_commit.why}; {self._advice(held_commit)}")
+        return replace(state, offer=held_commit, pin=None, unpinned="")
 
-    async def _stand(self, commit: str, offer: HeldCommit | None) -> SourceState:
+    async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
         """The source at this commit. Where a person has to agree before it goes on to the one that is offered, and the copy is lost, it stays there
         unread.
         """
-        if offer and not commit:
-            raise SourceError(str(self.mirror.target), offer.why, advice=self._advice(offer))
+        if held_commit and not commit:
+            raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
         try:
-            snapshot = await self.doors.run(self.mirror, self.mirror.snapshot, commit)
+            snapshot = await self.server_limits.run(self.mirror, self.mirror.read_snapshot, commit)
         except SourceError:
-            if offer is None:
+            if held_commit is None:
                 raise
-            why = f"commit {commit[:7]} is in no copy any more: {offer.why}"
-            return unavailable_state(self.name, self.mirror.target, commit, why)
+            message = f"commit {commit[:7]} is in no copy any more: {held_commit.why}"
+            return unavailable_state(self.name, self.mirror.target, commit, message)
         self.notice(self.name, f"{snapshot.revision[:7]}  {snapshot.subject}")
-        return state_of(self.name, self.mirror.target, snapshot, self.known.catalog if self.known else None)
+        return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
-    async def _unplanned(self, config: SourceConfig, commit: str) -> HeldCommit | None:
+    async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
         """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
         from gitops.daemon import agreement
 
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None
-        snapshot = await self.doors.run(self.mirror, self.mirror.snapshot, commit)
-        state = state_of(self.name, target, snapshot, self.known.catalog if self.known else None)
+        snapshot = await self.server_limits.run(self.mirror, self.mirror.read_snapshot, commit)
+        state = state_of(self.name, target, snapshot, self.last_state.catalog if self.last_state else None)
         state = state.configured(config, self.governors)
         return await agreement.plan_mismatch(
             self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name
         )
 
-    def _advice(self, offer: HeldCommit) -> str:
-        return f"to go there: levelgate approve source/{self.name} --commit {offer.commit[:12]}"
+    def _advice(self, held_commit: HeldCommit) -> str:
+        return f"to go there: levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"

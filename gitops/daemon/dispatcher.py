@@ -15,7 +15,7 @@ from applier.plan.model import ApplySetPlan
 from gitops.clock import Clock
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.workers import QueueKey, WorkKind
-from gitops.daemon.workqueue import CHANGE, RESYNC, WorkQueue
+from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, WorkQueue
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots, root_instance
 from gitops.reconcile.incremental.scope import WidenScope, admit_scope
@@ -76,7 +76,7 @@ class Dispatcher:
         self._rollouts = QueueKey(self.reconciler.cluster.name, WorkKind.ROLLOUTS)
         self._records = QueueKey(self.reconciler.cluster.name, WorkKind.RECORDS)
 
-    def wake(self, roots: Roots, priority: int = CHANGE) -> None:
+    def wake(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         if roots is None:
             self.queue.add_after(self._everything, self._rests_until - self.elapsed(), priority)
@@ -177,7 +177,7 @@ class Dispatcher:
         found = await self._attended(self.reconciler.reconcile_grants(), None)
         self.wake(None if isinstance(found, WidenScope) else found)
         if self.reconciler.whole and self.reconciler.whole.has_stale_causes:
-            self.queue.add_after(self._everything, self._surveyed_after, RESYNC)
+            self.queue.add_after(self._everything, self._surveyed_after, PRIORITY_RESYNC)
 
     async def _tell(self) -> None:
         """What a person wrote meanwhile is for a whole pass to hear."""
@@ -225,11 +225,11 @@ class Dispatcher:
         it only put something on record there is time to look at others with it.
         """
         whole = self.reconciler.whole
-        if seconds and whole is None and self._everything in self.queue.held:
+        if seconds and whole is None and self._everything in self.queue.processing:
             return
-        if result.is_concluding:
+        if result.is_report:
             seconds = max(seconds, TOLD_AFTER)
-        if whole and result.is_concluding and result.key in map(source_parent, revisions_of(whole.sources)):
+        if whole and result.is_report and result.key in map(source_parent, revisions_of(whole.sources)):
             whole.has_unreported_changes = True
             self.queue.add_after(self._records, seconds)
             return

@@ -12,7 +12,7 @@ from gitops.source import Mirror
 P = ParamSpec("P")
 T = TypeVar("T")
 
-AT_ONE_SERVER: Final = 4
+MAX_THREADS_PER_SERVER: Final = 4
 """Questions at once."""
 
 
@@ -20,9 +20,9 @@ class GitServerLimits:
     """One to each server."""
 
     def __init__(self) -> None:
-        self._doors = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONE_SERVER))
+        self._semaphores = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(MAX_THREADS_PER_SERVER))
 
-    async def run(self, mirror: Mirror, act: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    async def run(self, mirror: Mirror, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What `act` answers, in a thread, once it is its turn at the server of this mirror."""
-        async with self._doors[mirror.server]:
-            return await asyncio.to_thread(act, *arguments, **named)
+        async with self._semaphores[mirror.server]:
+            return await asyncio.to_thread(function, *arguments, **named)

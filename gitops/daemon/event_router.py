@@ -16,7 +16,7 @@ from applier.cluster import Cluster, Object, WatchEvent, WatchTarget
 from applier.errors import ClusterError, KindNotServed
 from applier.plan.model import ApplySetPlan
 from applier.read.watches import Watches
-from applier.state.managed_fields import metadata_beside_status
+from applier.state.managed_fields import metadata_without_status_writes
 from applier.state.observed import Observed
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import (
@@ -71,7 +71,7 @@ class EventRouter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watches.want(())
+        await self._watches.set_targets(())
 
     @property
     def is_blind(self) -> bool:
@@ -88,7 +88,7 @@ class EventRouter:
                 found = [one for one in await asyncio.gather(*parents) if one]
                 self._subjects = frozenset(expected_watch_targets(sources, found))
                 self._beginning = set(self._subjects)
-                await self._watches.want(self._subjects)
+                await self._watches.set_targets(self._subjects)
                 await self._all_begun.wait()
 
     def begin_pass(self, roots: Roots = None) -> None:
@@ -109,7 +109,7 @@ class EventRouter:
                     self.topology.set_dependencies(one.rendered.parent, dependencies_of(one))
                     self._subjects |= {*references(one), *self._members(one)}
             self._blind &= self._subjects
-            await self._watches.want(self._subjects)
+            await self._watches.set_targets(self._subjects)
             for others in self._reading(found, roots or ()):
                 self.wake(others)
         waiting, self._heard = self._heard, {}
@@ -120,7 +120,7 @@ class EventRouter:
         """What is told of an instance was written when no pass waited for that any more: who reads it is woken, and itself if that is news to it.
         False where it is none that is known here.
         """
-        key = ObjectKey.of(obj)
+        key = ObjectKey.from_manifest(obj)
         if self._bundle is None or key not in self._bundle.instances:
             return False
         later = self._heard.pop(key, None)
@@ -154,22 +154,24 @@ class EventRouter:
         """It is kept while a pass is under way that may have seen or done it, or a status is being written that it may be."""
         is_seen = None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots)
         if is_seen or self._may_be_ours(change):
-            self._heard[ObjectKey.of(change.object)] = change, roots
+            self._heard[ObjectKey.from_manifest(change.object)] = change, roots
         elif self._observed is None or is_new_version(change, self._observed):
             self.wake(roots)
 
     def _may_be_ours(self, change: WatchEvent) -> bool:
-        key = ObjectKey.of(change.object)
+        key = ObjectKey.from_manifest(change.object)
         if change.deleted or self._observed is None or not self.reconciler.is_writing(key):
             return False
         known = self._observed.objects.get(key)
-        return known is not None and metadata_beside_status(known) == metadata_beside_status(change.object)
+        return known is not None and metadata_without_status_writes(known) == metadata_without_status_writes(
+            change.object
+        )
 
     def _roots(self, change: WatchEvent) -> Roots:
         """Whom it concerns; everything where nobody says so, and where a source does."""
         if (bundle := self._bundle) is None:
             return None
-        key = ObjectKey.of(change.object)
+        key = ObjectKey.from_manifest(change.object)
         whom = affected_sets(bundle, self.topology, change.object, deleted=change.deleted)
         if key in whom and self.reconciler.expects(change.object):
             whom = {one: why for one, why in whom.items() if one != key}
@@ -197,7 +199,7 @@ class EventRouter:
 
 def is_new_version(change: WatchEvent, observed: Observed) -> bool:
     """Does the change say something that was not observed yet?"""
-    known = observed.objects.get(ObjectKey.of(change.object))
+    known = observed.objects.get(ObjectKey.from_manifest(change.object))
     if known is None or change.deleted:
         return (known is None) is not change.deleted
     return bool(known["metadata"].get("resourceVersion") != change.object["metadata"]["resourceVersion"])

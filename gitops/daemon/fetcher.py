@@ -18,7 +18,7 @@ from gitops.clock import Clock
 from gitops.daemon.commit_acceptance import CommitAcceptance
 from gitops.daemon.doors import GitServerLimits
 from gitops.daemon.git_servers import GitServerBackoff
-from gitops.daemon.source_records import SourceRecords, alike
+from gitops.daemon.source_records import SourceRecords, is_same_message
 from gitops.errors import RevisionNotFound, SourceError, Stopped
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import ReconcileResult
@@ -26,7 +26,7 @@ from gitops.reconcile.source_acceptance import AcceptedCommit, accepted
 from gitops.reconcile.sources import SourceState, state_of
 from gitops.records.source_record import SourceRecord
 from gitops.records.source_requests import Pin
-from gitops.records.sync import Requests, requests
+from gitops.records.sync import SyncRequests, find_sync_requests
 from gitops.source import Mirror, Tip, VersionRef
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
@@ -45,16 +45,16 @@ class Fetcher:
     clock: Clock
     notice: Callable[[str, str], None]
     stage: Stage = no_stage
-    has_moved: bool = False
+    has_new_state: bool = False
     errors: dict[str, SourceError] = field(default_factory=dict)
-    _due: set[str] = field(default_factory=set)
-    _asking: set[str] = field(default_factory=set)
+    _due_sources: set[str] = field(default_factory=set)
+    _fetching_sources: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
-    _read_by: dict[str, Mirror] = field(default_factory=dict)
-    _requested: Requests = field(default_factory=dict)
-    _synced: Requests = field(default_factory=dict)
-    _patience: GitServerBackoff = field(default_factory=GitServerBackoff)
-    _doors: GitServerLimits = field(default_factory=GitServerLimits)
+    _mirrors_read: dict[str, Mirror] = field(default_factory=dict)
+    _pending_requests: SyncRequests = field(default_factory=dict)
+    _answered_requests: SyncRequests = field(default_factory=dict)
+    _backoff: GitServerBackoff = field(default_factory=GitServerBackoff)
+    _server_limits: GitServerLimits = field(default_factory=GitServerLimits)
 
     def __post_init__(self) -> None:
         self._records = SourceRecords(self.cluster, self.clock)
@@ -66,51 +66,58 @@ class Fetcher:
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
-    def ask(self, names: Iterable[str]) -> None:
+    def mark_due(self, names: Iterable[str]) -> None:
         """They are due."""
-        self._due |= set(names)
+        self._due_sources |= set(names)
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
-        await asyncio.gather(*self.begin())
+        await asyncio.gather(*self.start_fetches())
         return self.states
 
-    def begin(self) -> list[Coroutine[None, None, None]]:
+    def start_fetches(self) -> list[Coroutine[None, None, None]]:
         """What is to be asked now, each server apart: one that hangs keeps its own sources waiting and no others. Who is still being asked stays due.
         Each of them has to be awaited.
         """
-        self._due &= self.mirrors.keys()
+        self._due_sources &= self.mirrors.keys()
         servers: dict[Hashable, dict[str, Mirror]] = {}
-        for name in sorted(self._due - self._asking):
+        for name in sorted(self._due_sources - self._fetching_sources):
             servers.setdefault(self.mirrors[name].server, {})[name] = self.mirrors[name]
-        found = [self._look(together) for together in servers.values()]
-        for together in servers.values():
-            self._due -= together.keys()
-            self._asking |= together.keys()
-        return found
+        fetches = [self._poll_server(server_mirrors) for server_mirrors in servers.values()]
+        for server_mirrors in servers.values():
+            self._due_sources -= server_mirrors.keys()
+            self._fetching_sources |= server_mirrors.keys()
+        return fetches
 
-    async def _look(self, due: Mapping[str, Mirror]) -> None:
+    async def _poll_server(self, due_mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, but for those that are pinned."""
         try:
-            requested = {name: self._requested[name] for name in due.keys() & self._requested.keys()}
-            await self._records.learn(due)
-            pinned = {name: pin for name in due if (pin := self._records.pin(name))}
-            now, free = self.clock.now(), {name: mirror for name, mirror in due.items() if name not in pinned}
-            asked = {name: mirror for name, mirror in free.items() if not self._patience.rests(name, mirror, now)}
-            await asyncio.gather(
-                *([self._ask(asked)] if asked else []),
-                *(self._stay(name, due[name], pin) for name, pin in pinned.items()),
+            requested = {
+                name: self._pending_requests[name] for name in due_mirrors.keys() & self._pending_requests.keys()
+            }
+            await self._records.load_missing(due_mirrors)
+            pinned = {name: pin for name in due_mirrors if (pin := self._records.pin(name))}
+            now, unpinned = (
+                self.clock.now(),
+                {name: mirror for name, mirror in due_mirrors.items() if name not in pinned},
             )
-            self._answer(requested)
-            await asyncio.gather(*(self._records.tell(name, self.errors.get(name)) for name in due))
+            mirrors_to_poll = {
+                name: mirror for name, mirror in unpinned.items() if not self._backoff.is_backing_off(name, mirror, now)
+            }
+            await asyncio.gather(
+                *([self._fetch_changed(mirrors_to_poll)] if mirrors_to_poll else []),
+                *(self._read_pinned(name, due_mirrors[name], pin) for name, pin in pinned.items()),
+            )
+            self._mark_requests_answered(requested)
+            await asyncio.gather(*(self._records.report_error(name, self.errors.get(name)) for name in due_mirrors))
         finally:
-            self._asking -= due.keys()
+            self._fetching_sources -= due_mirrors.keys()
 
     @property
     def states(self) -> list[SourceState]:
         """The newest that was read of every source, under what the configuration says now, in the order of their names."""
         states = {
-            name: replace(state, synced=self._synced.get(name, {}))
+            name: replace(state, synced=self._answered_requests.get(name, {}))
             for name, state in sorted(self._states.items())
             if name in self.mirrors
         }
@@ -124,18 +131,18 @@ class Fetcher:
         """Sources whose windows and policies govern all."""
         return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
-    def heard(self, found: ReconcileResult) -> set[str]:
+    def take_requests(self, result: ReconcileResult) -> set[str]:
         """What people say of sources, as this pass has seen it; answers which are due because of that."""
-        due = set[str]()
-        if found.touched is None:  # an offer may have been approved, or what was against it may be over
-            due |= {name for name, state in self._states.items() if state.offer}
-        for name, wanted in requests(found.sets).items():
-            known = {**self._synced.get(name, {}), **self._requested.get(name, {})}
-            if not wanted.items() <= known.items():
-                self._requested[name] = wanted
-                self._patience.urge(name)
-                due.add(name)
-        return due | self._records.pinned_otherwise(self.mirrors, found)
+        due_sources = set[str]()
+        if result.touched is None:  # an offer may have been approved, or what was against it may be over
+            due_sources |= {name for name, state in self._states.items() if state.offer}
+        for name, source_requests in find_sync_requests(result.sets).items():
+            seen_requests = {**self._answered_requests.get(name, {}), **self._pending_requests.get(name, {})}
+            if not source_requests.items() <= seen_requests.items():
+                self._pending_requests[name] = source_requests
+                self._backoff.note_request(name)
+                due_sources.add(name)
+        return due_sources | self._records.find_changed_pins(self.mirrors, result)
 
     @property
     def unread(self) -> list[str]:
@@ -143,143 +150,160 @@ class Fetcher:
         return sorted(self.mirrors.keys() - self._states.keys())
 
     @property
-    def wake_at(self) -> datetime | None:
+    def next_pin_expiry(self) -> datetime | None:
         """When the next pin ends by itself."""
-        return self._records.wake_at
+        return self._records.next_pin_expiry
 
-    def _answer(self, requested: Requests) -> None:
+    def _mark_requests_answered(self, requested: SyncRequests) -> None:
         """People who wanted sources to be looked at have been heard, where the server has answered."""
         for name in requested.keys() - self.errors.keys():
-            self._synced.setdefault(name, {}).update(requested[name])
-            self.has_moved = True
-            if self._requested.get(name) is requested[name]:
-                del self._requested[name]
+            self._answered_requests.setdefault(name, {}).update(requested[name])
+            self.has_new_state = True
+            if self._pending_requests.get(name) is requested[name]:
+                del self._pending_requests[name]
 
-    async def _ask(self, mirrors: Mapping[str, Mirror]) -> None:
+    async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
         """Ask one server for all of these, and read what has moved."""
         mirror = next(iter(mirrors.values()))
-        access = mirror.access
-        names = sorted({name for one in mirrors.values() for name in one.wanted})
+        credential_states = mirror.credential_states
+        names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})
         try:
             with self.stage("ask"):
-                refs = await self._doors.run(mirror, mirror.refs, *names)
+                refs = await self._server_limits.run(mirror, mirror.list_refs, *names)
         except SourceError as error:
-            self._patience.failed(mirror, access, error, self.clock.now())
-            for name, one in mirrors.items():
-                await self._failed(name, one, error)
+            self._backoff.record_failure(mirror, credential_states, error, self.clock.now())
+            for name, source_mirror in mirrors.items():
+                await self._record_failure(name, source_mirror, error)
             return
-        self._patience.answered(mirror)
-        await asyncio.gather(*(self._follow(name, one, refs) for name, one in mirrors.items()))
+        self._backoff.reset(mirror)
+        await asyncio.gather(
+            *(self._update_source(name, source_mirror, refs) for name, source_mirror in mirrors.items())
+        )
 
-    async def _follow(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
-        known = self._states.get(name)
+    async def _update_source(self, name: str, mirror: Mirror, refs: Mapping[str, str]) -> None:
+        last_state = self._states.get(name)
         try:
-            tip = mirror.tip(refs)
-            if known is None or known.catalog.revision != tip.commit or known.pin or self._read_by[name] is not mirror:
+            tip = mirror.find_tip(refs)
+            if (
+                last_state is None
+                or last_state.catalog.commit != tip.commit
+                or last_state.pin
+                or self._mirrors_read[name] is not mirror
+            ):
                 with self.stage("fetch", source=name):
-                    await self._go_to(name, mirror, tip, known)
+                    await self._accept_tip(name, mirror, tip, last_state)
             self.errors.pop(name, None)
         except SourceError as error:
-            await self._failed(name, mirror, error)
+            await self._record_failure(name, mirror, error)
         except ClusterError:
-            self._due.add(name)  # the pass will say what is wrong with the cluster
+            self._due_sources.add(name)  # the pass will say what is wrong with the cluster
 
-    async def _go_to(self, name: str, mirror: Mirror, tip: Tip, known: SourceState | None) -> None:
+    async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
         """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
-        record = await self._records.record(name)
-        if known is None and not await self._doors.run(mirror, mirror.holds, tip.commit):
-            await self._go_on(name, mirror)  # who knows how long it takes to come
-        is_new = known is None or self._read_by[name] is not mirror
-        before = AcceptedCommit("")
-        if known is None:
-            before = accepted(record, mirror.target)
+        record = await self._records.get_record(name)
+        if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
+            await self._use_accepted_commit(name, mirror)  # who knows how long it takes to come
+        is_new = last_state is None or self._mirrors_read[name] is not mirror
+        current_commit = AcceptedCommit("")
+        if last_state is None:
+            current_commit = accepted(record, mirror.target)
         elif not is_new:
-            before = AcceptedCommit(known.catalog.revision, known.version)
-        commit = await self._doors.run(mirror, mirror.fetch, tip)
-        after = AcceptedCommit(commit, tip.version if isinstance(mirror.target.ref, VersionRef) else "")
-        taking = CommitAcceptance(
+            current_commit = AcceptedCommit(last_state.catalog.commit, last_state.version)
+        commit = await self._server_limits.run(mirror, mirror.fetch, tip)
+        new_commit = AcceptedCommit(commit, tip.version if isinstance(mirror.target.ref, VersionRef) else "")
+        acceptance = CommitAcceptance(
             name,
             mirror,
-            known,
+            last_state,
             record,
             self.configs.get(name),
             self._governors,
             self.cluster,
             self.cluster_name,
             self.clock,
-            self._doors,
+            self._server_limits,
             self.notice,
         )
-        offer = await taking.offer(before, after)
-        if offer and known and known.offer == offer and not known.pin:
+        held_commit = await acceptance.find_held_commit(current_commit, new_commit)
+        if held_commit and last_state and last_state.offer == held_commit and not last_state.pin:
             return
-        if offer is None:
-            await self._records.lapse(name, record, before.commit or (known.catalog.revision if known else ""), commit)
-        self._read(name, mirror, await taking.state(before, after, offer))
+        if held_commit is None:
+            await self._records.expire_approval(
+                name, record, current_commit.commit or (last_state.catalog.commit if last_state else ""), commit
+            )
+        self._store_state(name, mirror, await acceptance.read_state(current_commit, new_commit, held_commit))
 
-    async def _stay(self, name: str, mirror: Mirror, pin: Pin) -> None:
+    async def _read_pinned(self, name: str, mirror: Mirror, pin: Pin) -> None:
         """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
-        known = self._states.get(name)
+        last_state = self._states.get(name)
         try:
-            commit = await self._doors.run(mirror, mirror.commit, pin.revision)
-            if known and known.pin == pin and self._read_by[name] is mirror:
+            commit = await self._server_limits.run(mirror, mirror.find_commit, pin.commit)
+            if last_state and last_state.pin == pin and self._mirrors_read[name] is mirror:
                 self.errors.pop(name, None)
                 return
-            before = await self._before_pin(name, mirror, known)
-            snapshot = await self._doors.run(mirror, mirror.snapshot, commit)
+            previous_commit = await self._commit_before_pin(name, mirror, last_state)
+            snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
             self.errors.pop(name, None)
         except RevisionNotFound as error:
             advice = f"pin it to a commit that is there, or levelgate unpin source/{name}"
-            await self._failed(name, mirror, RevisionNotFound(error.where, f"{pin}; {error.why}", advice=advice))
+            await self._record_failure(
+                name, mirror, RevisionNotFound(error.where, f"{pin}; {error.message}", advice=advice)
+            )
             return
         except SourceError as error:
-            await self._failed(name, mirror, error)
+            await self._record_failure(name, mirror, error)
             return
         except ClusterError:
-            self._due.add(name)
+            self._due_sources.add(name)
             return
-        state = state_of(name, mirror.target, snapshot, known.catalog if known else None)
+        state = state_of(name, mirror.target, snapshot, last_state.catalog if last_state else None)
         self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
-        self._read(name, mirror, replace(state, pin=pin, unpinned=before.commit, version=before.version))
+        self._store_state(
+            name, mirror, replace(state, pin=pin, unpinned=previous_commit.commit, version=previous_commit.version)
+        )
 
-    async def _before_pin(self, name: str, mirror: Mirror, known: SourceState | None) -> AcceptedCommit:
+    async def _commit_before_pin(self, name: str, mirror: Mirror, last_state: SourceState | None) -> AcceptedCommit:
         """Where the source was when it was pinned; what this process does not know, the record tells."""
-        if known:
-            return AcceptedCommit(known.unpinned or known.catalog.revision, known.version)
-        record = await self._records.record(name)
-        before = accepted(record, mirror.target)
-        return before._replace(commit=SourceRecord.read(record or {}).unpinned or before.commit)
+        if last_state:
+            return AcceptedCommit(last_state.unpinned or last_state.catalog.commit, last_state.version)
+        record = await self._records.get_record(name)
+        accepted_commit = accepted(record, mirror.target)
+        return accepted_commit._replace(
+            commit=SourceRecord.from_object(record or {}).commit_before_pin or accepted_commit.commit
+        )
 
-    def _read(self, name: str, mirror: Mirror, state: SourceState) -> None:
-        self._read_by[name], self._states[name], self.has_moved = mirror, state, True
+    def _store_state(self, name: str, mirror: Mirror, state: SourceState) -> None:
+        self._mirrors_read[name], self._states[name], self.has_new_state = mirror, state, True
 
-    async def _failed(self, name: str, mirror: Mirror, error: SourceError) -> None:
+    async def _record_failure(self, name: str, mirror: Mirror, error: SourceError) -> None:
         if isinstance(error, Stopped):
             return
         if name not in self._states:
-            await self._go_on(name, mirror)
-        if not alike(str(error), str(self.errors.get(name, ""))):
-            kept = "; going on with what was read last" if name in self._states else ""
-            self.notice(name, f"cannot be read: {error}{kept}")
+            await self._use_accepted_commit(name, mirror)
+        if not is_same_message(str(error), str(self.errors.get(name, ""))):
+            suffix = "; going on with what was read last" if name in self._states else ""
+            self.notice(name, f"cannot be read: {error}{suffix}")
         self.errors[name] = error
 
-    async def go_on(self) -> None:
+    async def use_accepted_commits(self) -> None:
         """After a start: without those that have not answered yet, with what was accepted of them."""
         late = [name for name in self.unread if name not in self.errors]
-        await asyncio.gather(*(self._go_on(name, self.mirrors[name]) for name in late))
+        await asyncio.gather(*(self._use_accepted_commit(name, self.mirrors[name]) for name in late))
         for name in late:
-            kept = "what was read last" if name in self._states else "the others"
-            self.notice(name, f"not read yet, its server has not answered; going on with {kept}")
+            basis = "what was read last" if name in self._states else "the others"
+            self.notice(name, f"not read yet, its server has not answered; going on with {basis}")
 
-    async def _go_on(self, name: str, mirror: Mirror) -> None:
+    async def _use_accepted_commit(self, name: str, mirror: Mirror) -> None:
         """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
         with suppress(SourceError, ClusterError):
-            record = await self._records.record(name)
-            before = accepted(record, mirror.target)
-            if not before.commit or not await self._doors.run(mirror, mirror.holds, before.commit):
+            record = await self._records.get_record(name)
+            accepted_commit = accepted(record, mirror.target)
+            if not accepted_commit.commit or not await self._server_limits.run(
+                mirror, mirror.has_commit, accepted_commit.commit
+            ):
                 return
-            snapshot = await self._doors.run(mirror, mirror.snapshot, before.commit)
+            snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, accepted_commit.commit)
             state = state_of(name, mirror.target, snapshot)
-            unpinned = SourceRecord.read(record or {}).unpinned
+            unpinned = SourceRecord.from_object(record or {}).commit_before_pin
             if name not in self._states:
-                self._read(name, mirror, replace(state, version=before.version, unpinned=unpinned))
+                self._store_state(name, mirror, replace(state, version=accepted_commit.version, unpinned=unpinned))

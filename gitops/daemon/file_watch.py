@@ -16,15 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from gitops.daemon.git_servers import rest
+from gitops.daemon.git_servers import backoff_seconds
 
 _log = logging.getLogger(__name__)
 
-_TRAILING = 0.05
-_CEILING = 1.0
-CHECK_SECONDS: Final = 5.0
+_TRAILING_SECONDS = 0.05
+_CEILING_SECONDS = 1.0
+CHECK_INTERVAL_SECONDS: Final = 5.0
 """Seconds between two looks at whether a watch has ended."""
-LASTING_SECONDS: Final = 60.0
+STABLE_SECONDS: Final = 60.0
 """A watch that has lasted for so long is sound: that is told, and if it ends, it is begun again as soon as the first time."""
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
@@ -46,7 +46,7 @@ _Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
 """Device and inode of each directory to watch; True stands for all below it, too."""
 
 
-class _Watch:
+class _DirectoryWatch:
     """Watch of the directories around `path`, open as long as its context. Enter and leave it on the event loop.
 
     `changed` is called on the loop when the watched directories have been quiet for 50 ms, at the latest 1 s after the first change. Where each
@@ -54,93 +54,97 @@ class _Watch:
     called, since changes may have been missed. `warn` is told once for each reason that the path is not watched, and that it is watched again.
     """
 
-    is_whole = False
+    fires_on_first = False
 
-    def __init__(self, path: Path, changed: Callable[[], None], *, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, on_change: Callable[[], None], *, warn: Callable[[str], None]) -> None:
         self._path = path
-        self._changed = changed
+        self._on_change = on_change
         self._warn = warn
         self._observer: Any = None
         self._threads: list[threading.Thread] = []
         self._watched: _Directories = {}
         self._failures = 0
-        self._told = ""
+        self._reported_reason = ""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         """Yield each directory to watch, and True if all below it is watched too. Raises OSError."""
         raise NotImplementedError
 
-    def matters(self, path: Path) -> bool:
+    def is_relevant(self, path: Path) -> bool:
         """Return True if a change of this file can mean anything."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._debounce = Debounce(
-            self._loop, self._changed, trailing=_TRAILING, ceiling=_CEILING, leading=self.is_whole
+            self._loop,
+            self._on_change,
+            trailing=_TRAILING_SECONDS,
+            ceiling=_CEILING_SECONDS,
+            leading=self.fires_on_first,
         )
         try:
-            self._begin(self._survey())
+            self._start(self._identify_directories())
         except OSError as error:
-            self._failed(error.strerror or str(error))
-        self._keeping = self._loop.create_task(self._keep(), name=f"watch {self._path}")
+            self._record_failure(error.strerror or str(error))
+        self._restart_task = self._loop.create_task(self._restart_when_ended(), name=f"watch {self._path}")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._keeping.cancel()
-        self._end()
+        self._restart_task.cancel()
+        self._stop()
         self._debounce.stop()
 
-    async def _keep(self) -> None:
+    async def _restart_when_ended(self) -> None:
         """Begin the watch again whenever it has ended, ever more rarely where that does not last. Never returns."""
         while True:
-            await asyncio.sleep(max(CHECK_SECONDS, rest(self._failures, throttled=False)))
+            await asyncio.sleep(max(CHECK_INTERVAL_SECONDS, backoff_seconds(self._failures, throttled=False)))
             try:
-                wanted = await asyncio.to_thread(self._survey)
-                if self._observer is not None and not self._has_ended(wanted):
+                identities = await asyncio.to_thread(self._identify_directories)
+                if self._observer is not None and not self._has_ended(identities):
                     continue
-                self._end()
-                self._begin(wanted)
+                self._stop()
+                self._start(identities)
             except OSError as error:
-                self._end()
-                self._failed(error.strerror or str(error))
+                self._stop()
+                self._record_failure(error.strerror or str(error))
             else:
                 self._debounce.poke()
 
-    def _has_ended(self, wanted: _Directories) -> bool:
+    def _has_ended(self, identities: _Directories) -> bool:
         """Return True if the watch has to be begun again, and tell why. Other directories are no fault: a link was moved."""
-        if wanted.keys() != self._watched.keys():
+        if identities.keys() != self._watched.keys():
             return True
-        if wanted != self._watched:
-            self._failed("its directory was replaced")
+        if identities != self._watched:
+            self._record_failure("its directory was replaced")
         elif not all(thread.is_alive() for thread in self._threads):
-            self._failed("a thread of the watch has ended")
+            self._record_failure("a thread of the watch has ended")
         else:
-            if self._failures and self._loop.time() - self._begun >= LASTING_SECONDS:
-                self._failures, self._told = 0, ""
+            if self._failures and self._loop.time() - self._begun >= STABLE_SECONDS:
+                self._failures, self._reported_reason = 0, ""
                 self._warn(f"{self._path} is watched again")
             return False
         return True
 
-    def _failed(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         self._failures += 1
-        if reason != self._told:
-            self._told = reason
+        if reason != self._reported_reason:
+            self._reported_reason = reason
             self._warn(f"{self._path} is not watched ({reason}); it is still polled")
 
-    def _survey(self) -> _Directories:
+    def _identify_directories(self) -> _Directories:
         """Return the directories to watch with their identities. Raises OSError if one cannot be watched."""
         identities = {}
         for directory, is_deep in self.directories():
-            if kind := _silent_file_system(directory):
+            if kind := _silent_file_system_type(directory):
                 raise OSError(f"a file system of type {kind} reports no changes")
             status = directory.stat()
             identities[directory, is_deep] = (status.st_dev, status.st_ino)
         return identities
 
-    def _begin(self, directories: _Directories) -> None:
+    def _start(self, directories: _Directories) -> None:
         from watchdog.events import (
             FileClosedEvent,
             FileCreatedEvent,
@@ -154,10 +158,12 @@ class _Watch:
         handler = FileSystemEventHandler()
         handler.on_any_event = self._on_event  # type: ignore[method-assign]
         kinds = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileMovedEvent]
-        others = set(threading.enumerate())
+        existing_threads = set(threading.enumerate())
         observer = Observer()
         readers = [
-            thread for thread in threading.enumerate() if isinstance(thread, BaseThread) and thread not in others
+            thread
+            for thread in threading.enumerate()
+            if isinstance(thread, BaseThread) and thread not in existing_threads
         ]
         try:
             for directory, is_deep in directories:
@@ -169,7 +175,7 @@ class _Watch:
             raise
         self._observer, self._watched, self._begun = observer, directories, self._loop.time()
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         observer, self._observer = self._observer, None
         if observer is None:
             return
@@ -182,32 +188,34 @@ class _Watch:
     def _on_event(self, event: Any) -> None:
         """Take an event, in a thread of watchdog."""
         paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
-        if any(self.matters(Path(path)) for path in paths):
+        if any(self.is_relevant(Path(path)) for path in paths):
             self._loop.call_soon_threadsafe(self._debounce.poke)
 
 
-class RefWatch(_Watch):
+class RefWatch(_DirectoryWatch):
     """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree. Git renames each of them into its place."""
 
-    is_whole = True
+    fires_on_first = True
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
-        self._top = git_directory(self._path)
-        yield self._top, False
-        yield from ((self._top / name, True) for name in _WATCHED_DIRECTORIES if (self._top / name).is_dir())
+        self._git_directory = git_directory(self._path)
+        yield self._git_directory, False
+        yield from (
+            (self._git_directory / name, True) for name in _WATCHED_DIRECTORIES if (self._git_directory / name).is_dir()
+        )
 
-    def matters(self, path: Path) -> bool:
-        return is_ref(path, self._top)
+    def is_relevant(self, path: Path) -> bool:
+        return is_ref(path, self._git_directory)
 
 
-class FileWatch(_Watch):
+class FileWatch(_DirectoryWatch):
     """Watches one file, and everything beside it: a mounted ConfigMap changes by a link beside the file that is moved to other contents."""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
-        found = {self._path.absolute().parent, self._path.resolve().parent}
-        yield from ((directory, False) for directory in sorted(found))
+        parents = {self._path.absolute().parent, self._path.resolve().parent}
+        yield from ((directory, False) for directory in sorted(parents))
 
-    def matters(self, path: Path) -> bool:
+    def is_relevant(self, path: Path) -> bool:
         return True
 
 
@@ -231,8 +239,8 @@ class Debounce:
         self._ceiling = ceiling
         self._leading = leading
         self._quiet_from = -math.inf
-        self._last = 0.0
-        self._first: float | None = None
+        self._last_poke = 0.0
+        self._first_poke: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
 
@@ -240,10 +248,10 @@ class Debounce:
         """Note a change."""
         if self._stopped:
             return
-        self._last = self._loop.time()
-        if self._first is None:
-            self._first = self._last
-            self._timer = self._loop.call_at(self._due(self._first), self._fire, self._first)
+        self._last_poke = self._loop.time()
+        if self._first_poke is None:
+            self._first_poke = self._last_poke
+            self._timer = self._loop.call_at(self._fire_time(self._first_poke), self._fire, self._first_poke)
 
     def stop(self) -> None:
         """Drop a burst that has not been reported yet, and all that comes."""
@@ -252,17 +260,17 @@ class Debounce:
             self._timer.cancel()
 
     def _fire(self, first: float) -> None:
-        if (due := self._due(first)) > self._loop.time():
-            self._timer = self._loop.call_at(due, self._fire, first)
+        if (fire_at := self._fire_time(first)) > self._loop.time():
+            self._timer = self._loop.call_at(fire_at, self._fire, first)
             return
-        self._first, self._quiet_from = None, self._last + self._trailing
+        self._first_poke, self._quiet_from = None, self._last_poke + self._trailing
         self._action()
 
-    def _due(self, first: float) -> float:
+    def _fire_time(self, first: float) -> float:
         """Return when the burst that began with the poke at `first` is reported."""
         if self._leading and first > self._quiet_from:
             return first
-        return min(self._last + self._trailing, first + self._ceiling)
+        return min(self._last_poke + self._trailing, first + self._ceiling)
 
 
 def git_directory(path: Path) -> Path:
@@ -278,10 +286,10 @@ def git_directory(path: Path) -> Path:
     raise FileNotFoundError(f"{path} is no Git repository")
 
 
-def is_ref(path: Path, top: Path) -> bool:
+def is_ref(path: Path, directory: Path) -> bool:
     """Whether a change of this file below the Git directory `top` can mean that a ref moved."""
     try:
-        parts = path.relative_to(top).parts
+        parts = path.relative_to(directory).parts
     except ValueError:
         return False
     if not parts or path.suffix == ".lock":
@@ -289,7 +297,7 @@ def is_ref(path: Path, top: Path) -> bool:
     return parts[0] in _WATCHED_DIRECTORIES or (len(parts) == 1 and parts[0] in _WATCHED_FILES)
 
 
-def _silent_file_system(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+def _silent_file_system_type(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """The type of the file system that `path` is on, if changes made elsewhere are not reported on it; else empty."""
     try:
         lines = mounts.read_text().splitlines()
@@ -297,8 +305,8 @@ def _silent_file_system(path: Path, *, mounts: Path = Path("/proc/self/mountinfo
         return ""
     best = ("", "")
     for line in lines:
-        left, _, right = line.partition(" - ")
-        place = left.split()[4].replace("\\040", " ")
-        if path.is_relative_to(place) and len(place) >= len(best[0]):
-            best = (place, right.split()[0])
+        mount_fields, _, filesystem_fields = line.partition(" - ")
+        mount_point = mount_fields.split()[4].replace("\\040", " ")
+        if path.is_relative_to(mount_point) and len(mount_point) >= len(best[0]):
+            best = (mount_point, filesystem_fields.split()[0])
     return best[1] if best[1].startswith(_SILENT_FILE_SYSTEMS) else ""

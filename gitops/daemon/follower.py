@@ -12,13 +12,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 
-from gitops.clock import Clock, any_of
+from gitops.clock import Clock, wait_for_any
 from gitops.daemon.dispatcher import SHORTEST_SLEEP, Dispatcher, seconds_until
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
 from gitops.daemon.notices import NoticeFilter
 from gitops.daemon.workers import QueueKey, Workers
-from gitops.daemon.workqueue import CHANGE, OPENING, RESYNC, WorkQueue
+from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, PRIORITY_WINDOW, WorkQueue
 from gitops.errors import SourceError
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import ReconcileResult
@@ -30,10 +30,10 @@ from gitops.source import Mirror
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
-FIRST_ANSWERS = 5.0
+FIRST_FETCH_TIMEOUT_SECONDS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
 
-LAST_ANSWERS = 5.0
+SHUTDOWN_TIMEOUT_SECONDS = 5.0
 """Seconds that the end of the process waits for passes and writes that the server has not answered."""
 
 MAX_PASSES = 500
@@ -55,22 +55,22 @@ class Follower:
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     notice: Callable[[str, str], None] = lambda _source, _text: None
-    passed: Callable[[ReconcileResult], None] = lambda _: None
-    wake_at: Callable[[datetime | None], None] = lambda _: None
+    on_pass: Callable[[ReconcileResult], None] = lambda _: None
+    set_timer: Callable[[datetime | None], None] = lambda _: None
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
-    attention: EventRouter | None = None
+    event_router: EventRouter | None = None
     stage: Stage = no_stage
     max_concurrent: int = 1
     elapsed: Callable[[], float] = time.monotonic
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _polling: set[asyncio.Task[None]] = field(default_factory=set)
+    _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
+    _poll_tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _notices: NoticeFilter = field(default_factory=NoticeFilter)
 
     def __post_init__(self) -> None:
         def notice(source: str, text: str) -> None:
             self.notice(source, text)
 
-        self.queue = WorkQueue[QueueKey](lambda key: key.cluster, self._wake.set, self.elapsed)
+        self.queue = WorkQueue[QueueKey](lambda key: key.cluster, self._wake_event.set, self.elapsed)
         self._fetcher = Fetcher(
             self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
         )
@@ -80,11 +80,11 @@ class Follower:
             self.elapsed,
             self.queue,
             states=lambda: self._fetcher.states,
-            attention=lambda: self.attention,
-            told=self._passed,
+            attention=lambda: self.event_router,
+            told=self._on_background_pass,
             notice=notice,
         )
-        self.workers = Workers(self.queue, self._dispatcher.do, self._wake.set, limit=self.max_concurrent)
+        self.workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
         """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
@@ -96,10 +96,10 @@ class Follower:
 
     def poll(self, *names: str) -> None:
         """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
-        self._fetcher.ask(names)
-        if self.attention is not None and self.attention.is_blind:
+        self._fetcher.mark_due(names)
+        if self.event_router is not None and self.event_router.is_blind:
             self.reconcile_all()
-        self._wake.set()
+        self._wake_event.set()
 
     async def fetch(self) -> list[SourceState]:
         """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
@@ -115,8 +115,8 @@ class Follower:
         """Sources of which nothing has been read since the start."""
         return self._fetcher.unread
 
-    async def once(
-        self, *, wait: timedelta, insist: Callable[[SourceState], Coroutine[None, None, None]] | None = None
+    async def run_once(
+        self, *, wait: timedelta, check_state: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> ReconcileResult:
         """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once;
         what is refused is sent once, as long as nothing of it changes.
@@ -126,115 +126,117 @@ class Follower:
         self.reconciler.disable_retries()
         self.poll(*self.mirrors)
         states = await self.fetch()
-        if insist:
+        if check_state:
             for state in states:
-                await insist(state)
+                await check_state(state)
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
-            found = self._told(await self.reconciler.reconcile(states))
-            if found.is_conclusive and not any(map(in_flight, found.plan.sets)):
-                return found
-            if found.changed:
+            result = self._report_pass(await self.reconciler.reconcile(states))
+            if result.is_conclusive and not any(map(in_flight, result.plan.sets)):
+                return result
+            if result.changed:
                 waited, delay = 0.0, FIRST_LOOK
             elif waited >= wait.total_seconds():
-                return found
+                return result
             if self.stop.is_set():
-                return found
-            delay = min(delay, seconds_until(found.plan.turns_at, self.clock.now()))
-            await any_of(self.clock.sleep(delay), self.stop.wait())
+                return result
+            delay = min(delay, seconds_until(result.plan.recheck_at, self.clock.now()))
+            await wait_for_any(self.clock.sleep(delay), self.stop.wait())
             waited += delay
             delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
-        return found
+        return result
 
     def reconcile_all(self) -> None:
         """Look at everything soon: something has changed, or may have."""
-        self.wake(None)
+        self.enqueue(None)
 
-    def wake(self, roots: Roots, priority: int = CHANGE) -> None:
+    def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         self._dispatcher.wake(roots, priority)
 
     def on_timer(self) -> None:
         """A moment that `wake_at` was told of: look at whom it concerns; at everything where it is nobody in particular."""
-        ends = self._fetcher.wake_at
-        is_pinned = ends is not None and ends <= self.clock.now()
-        self.wake((None if is_pinned else self.reconciler.advance_clock()) or None, OPENING)
+        pin_expiry = self._fetcher.next_pin_expiry
+        is_pinned = pin_expiry is not None and pin_expiry <= self.clock.now()
+        self.enqueue((None if is_pinned else self.reconciler.advance_clock()) or None, PRIORITY_WINDOW)
 
-    async def forever(self) -> None:
+    async def run_forever(self) -> None:
         """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
         their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
         """
         self.reconciler.run_in_background(
-            self._dispatcher.requeue_write, lambda _: self.wake(None), self._dispatcher.answered
+            self._dispatcher.requeue_write, lambda _: self.enqueue(None), self._dispatcher.answered
         )
         self.reconciler.follows = self.mirrors.keys()
         try:
-            await any_of(self._first_answers(), self.stop.wait())
-            if self.attention is not None:
-                await any_of(self.attention.expect(self._fetcher.states), self.stop.wait())
-            self._fetcher.has_moved = False
-            self.wake(None, RESYNC)
+            await wait_for_any(self._fetch_initially(), self.stop.wait())
+            if self.event_router is not None:
+                await wait_for_any(self.event_router.expect(self._fetcher.states), self.stop.wait())
+            self._fetcher.has_new_state = False
+            self.enqueue(None, PRIORITY_RESYNC)
             while not self.stop.is_set():
-                self._wake.clear()
-                self._look_at_sources()
+                self._wake_event.clear()
+                self._poll_due_sources()
                 self.workers.start()
-                if not self._wake.is_set():
-                    due = self.queue.next_due
-                    timer = () if due is None else (self.clock.sleep(max(SHORTEST_SLEEP, due - self.elapsed())),)
-                    await any_of(self._wake.wait(), self.stop.wait(), *timer)
-            self._ask_no_more()
-            until = asyncio.get_running_loop().time() + LAST_ANSWERS
-            await self.workers.end(LAST_ANSWERS)
-            await self.reconciler.close(max(0.0, until - asyncio.get_running_loop().time()))
+                if not self._wake_event.is_set():
+                    due_at = self.queue.next_due_at
+                    timer = () if due_at is None else (self.clock.sleep(max(SHORTEST_SLEEP, due_at - self.elapsed())),)
+                    await wait_for_any(self._wake_event.wait(), self.stop.wait(), *timer)
+            self._cancel_polls()
+            deadline = asyncio.get_running_loop().time() + SHUTDOWN_TIMEOUT_SECONDS
+            await self.workers.end(SHUTDOWN_TIMEOUT_SECONDS)
+            await self.reconciler.close(max(0.0, deadline - asyncio.get_running_loop().time()))
         finally:
-            self._ask_no_more()
+            self._cancel_polls()
             await self.workers.cancel()
             await self.reconciler.close(0.0)
 
-    async def _first_answers(self) -> None:
+    async def _fetch_initially(self) -> None:
         """All servers are asked; who does not answer soon keeps the others waiting no longer."""
         self.poll(*self.mirrors)
-        self._look_at_sources()
-        if self._polling:
-            await asyncio.wait(self._polling, timeout=FIRST_ANSWERS)
-            await asyncio.wait([self._begin(self._fetcher.go_on())], timeout=FIRST_ANSWERS)
+        self._poll_due_sources()
+        if self._poll_tasks:
+            await asyncio.wait(self._poll_tasks, timeout=FIRST_FETCH_TIMEOUT_SECONDS)
+            await asyncio.wait(
+                [self._start_poll(self._fetcher.use_accepted_commits())], timeout=FIRST_FETCH_TIMEOUT_SECONDS
+            )
 
-    def _ask_no_more(self) -> None:
-        for asking in self._polling:
-            asking.cancel()
+    def _cancel_polls(self) -> None:
+        for task in self._poll_tasks:
+            task.cancel()
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
         await self.workers.idle()
         await self.reconciler.wait_until_idle()
 
-    def _look_at_sources(self) -> None:
+    def _poll_due_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
-        for asking in [one for one in self._polling if one.done()]:
-            self._polling.remove(asking)
-            asking.result()
-        if self._fetcher.has_moved:
-            self._fetcher.has_moved = False
+        for poll in [task for task in self._poll_tasks if task.done()]:
+            self._poll_tasks.remove(poll)
+            poll.result()
+        if self._fetcher.has_new_state:
+            self._fetcher.has_new_state = False
             self._dispatcher.sources_changed()
-        for due in self._fetcher.begin():
-            self._begin(due)
+        for request in self._fetcher.start_fetches():
+            self._start_poll(request)
 
-    def _begin(self, asking: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(asking, name="ask for sources")
-        task.add_done_callback(lambda _: self._wake.set())
-        self._polling.add(task)
+    def _start_poll(self, request: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(request, name="ask for sources")
+        task.add_done_callback(lambda _: self._wake_event.set())
+        self._poll_tasks.add(task)
         return task
 
-    def _passed(self, found: ReconcileResult) -> None:
+    def _on_background_pass(self, result: ReconcileResult) -> None:
         """One of those that `forever` runs."""
-        self._told(found)
-        self.wake_at(min(filter(None, (found.propagation.wake_at, self._fetcher.wake_at)), default=None))
+        self._report_pass(result)
+        self.set_timer(min(filter(None, (result.propagation.wake_at, self._fetcher.next_pin_expiry)), default=None))
 
-    def _told(self, found: ReconcileResult) -> ReconcileResult:
-        for source, text in self._notices.of(found):
+    def _report_pass(self, result: ReconcileResult) -> ReconcileResult:
+        for source, text in self._notices.collect_notices(result):
             self.notice(source, text)
-        if due := self._fetcher.heard(found):
-            self._fetcher.ask(due)
-            self._wake.set()
-        self.passed(found)
-        return found
+        if due_sources := self._fetcher.take_requests(result):
+            self._fetcher.mark_due(due_sources)
+            self._wake_event.set()
+        self.on_pass(result)
+        return result

@@ -7,73 +7,84 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.backoff import waits
+from applier.backoff import is_waiting
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
 from renderer.frozen import dataclass
 
-FREE: Final = 3
-LONGEST_REST: Final = 300.0
-THROTTLED_REST: Final = 60.0
-LONGEST_WANTED: Final = 3600.0
+FAILURES_WITHOUT_BACKOFF: Final = 3
+MAX_BACKOFF_SECONDS: Final = 300.0
+THROTTLED_BACKOFF_SECONDS: Final = 60.0
+MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 """Seconds; see `rest`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Failing:
+class _ServerFailure:
     """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself. `access` is that of the
     mirror that asked.
     """
 
-    times: int
+    count: int
     until: datetime
-    by_wish: bool
-    access: tuple[object, ...]
+    is_requested_by_server: bool
+    credential_states: tuple[object, ...]
 
-    def rests(self, now: datetime) -> bool:
-        return waits(self.until, timedelta(seconds=LONGEST_WANTED), now)
+    def is_backing_off(self, now: datetime) -> bool:
+        return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
 
 @dataclass(slots=True)
 class GitServerBackoff:
     """Which servers have failed at their last question, and which sources a person wants to be looked at all the same."""
 
-    _failures: dict[Hashable, _Failing] = field(default_factory=dict)
-    _urged: set[str] = field(default_factory=set)
+    _failures: dict[Hashable, _ServerFailure] = field(default_factory=dict)
+    _requested_sources: set[str] = field(default_factory=set)
 
-    def urge(self, source: str) -> None:
+    def note_request(self, source: str) -> None:
         """A person wants it to be looked at now."""
-        self._urged.add(source)
+        self._requested_sources.add(source)
 
-    def rests(self, source: str, mirror: Mirror, now: datetime) -> bool:
+    def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
         """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever, and so is, once, what a
         person wants to be looked at now, or with other credentials: unless it is the server that wants to be left alone.
         """
-        is_urged, failing = source in self._urged, self._failures.get(mirror.server)
-        self._urged.discard(source)
-        if failing is None or mirror.target.scheme == "file":
+        is_requested, failure = source in self._requested_sources, self._failures.get(mirror.server)
+        self._requested_sources.discard(source)
+        if failure is None or mirror.target.scheme == "file":
             return False
-        is_other = is_urged or mirror.access != failing.access
-        return failing.rests(now) and (failing.by_wish or not is_other)
+        may_retry = is_requested or mirror.credential_states != failure.credential_states
+        return failure.is_backing_off(now) and (failure.is_requested_by_server or not may_retry)
 
-    def failed(self, mirror: Mirror, access: tuple[object, ...], error: SourceError, now: datetime) -> None:
+    def record_failure(
+        self, mirror: Mirror, credential_states: tuple[object, ...], error: SourceError, now: datetime
+    ) -> None:
         """It was asked with this access, the mirror's when the question was put."""
-        before = self._failures.get(mirror.server)
-        times = before.times + 1 if before else 1
-        wanted, throttled = error.retry_after if isinstance(error, Unreachable) else None, isinstance(error, Throttled)
-        until = now + timedelta(seconds=rest(times, throttled=throttled, wanted=wanted))
-        self._failures[mirror.server] = _Failing(times, until, throttled or wanted is not None, access)
+        previous = self._failures.get(mirror.server)
+        failure_count = previous.count + 1 if previous else 1
+        retry_after, throttled = (
+            error.retry_after if isinstance(error, Unreachable) else None,
+            isinstance(error, Throttled),
+        )
+        until = now + timedelta(seconds=backoff_seconds(failure_count, throttled=throttled, retry_after=retry_after))
+        self._failures[mirror.server] = _ServerFailure(
+            failure_count, until, throttled or retry_after is not None, credential_states
+        )
 
-    def answered(self, mirror: Mirror) -> None:
+    def reset(self, mirror: Mirror) -> None:
         """It is asked as ever from now on."""
         self._failures.pop(mirror.server, None)
 
 
-def rest(failures: int, *, throttled: bool, wanted: float | None = None) -> float:
+def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None = None) -> float:
     """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
     wants to be asked less often has a minute at once. `wanted` is what it says itself in `Retry-After` (RFC 9110, 10.2.3), heeded up to an hour.
     """
-    patience = 0.0 if failures < FREE else min(2.0 ** (failures - FREE), LONGEST_REST)
-    if wanted is not None:
-        return max(patience, min(wanted, LONGEST_WANTED))
-    return max(patience, min(THROTTLED_REST * failures, LONGEST_REST)) if throttled else patience
+    backoff = (
+        0.0
+        if failures < FAILURES_WITHOUT_BACKOFF
+        else min(2.0 ** (failures - FAILURES_WITHOUT_BACKOFF), MAX_BACKOFF_SECONDS)
+    )
+    if retry_after is not None:
+        return max(backoff, min(retry_after, MAX_RETRY_AFTER_SECONDS))
+    return max(backoff, min(THROTTLED_BACKOFF_SECONDS * failures, MAX_BACKOFF_SECONDS)) if throttled else backoff

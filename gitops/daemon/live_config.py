@@ -14,39 +14,39 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gitops.config import Config, ConfigErrors, read
+from gitops.config import Config, ConfigErrors, read_config
 from gitops.daemon.file_watch import FileWatch
 from gitops.daemon.timers import Timers
 from renderer.frozen import dataclass
 
-NOTICE: Final = "configuration"
+NOTICE_SUBJECT: Final = "configuration"
 """Under this name it is told what becomes of the file."""
 
-_LOOK_AT_FILE: Final = timedelta(minutes=1)
+_REREAD_INTERVAL: Final = timedelta(minutes=1)
 """A changed file is seen at once where the file system tells, and else after this."""
 
 
 @dataclass
 class LiveConfig:
-    """`config` was read from `file`; None: it came from flags and does not change. `taken` hears that another one is in force. `refused`: why the
+    """`config` was read from `file`; None: it came from flags and does not change. `on_change` hears that another one is in force. `refused`: why the
     file as it is now is not taken, empty where it is.
     """
 
     config: Config
     file: Path | None
     notice: Callable[[str, str], None]
-    taken: Callable[[], None] = lambda: None
-    refused: str = field(default="", init=False)
+    on_change: Callable[[], None] = lambda: None
+    refusal: str = field(default="", init=False)
 
     @asynccontextmanager
-    async def followed(self) -> AsyncIterator[None]:
+    async def follow_file(self) -> AsyncIterator[None]:
         """Take the file as it changes, as long as the context lasts."""
         if self.file is None:
             yield
             return
-        async with Timers() as schedule:
-            with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE)):
-                schedule.every(NOTICE, _LOOK_AT_FILE, self.reread)
+        async with Timers() as timers:
+            with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE_SUBJECT)):
+                timers.call_every(NOTICE_SUBJECT, _REREAD_INTERVAL, self.reread)
                 self.reread()  # it may have changed since it was read first
                 yield
 
@@ -54,33 +54,35 @@ class LiveConfig:
         """Take the file as it is now; where it is wrong, tell it and go on."""
         assert self.file is not None
         try:
-            config = read(self.file)
+            config = read_config(self.file)
         except ConfigErrors as error:
-            if str(error) != self.refused:
-                self.notice(NOTICE, f"not taken, going on with the one before: {error}")
-            self.refused = str(error)
+            if str(error) != self.refusal:
+                self.notice(NOTICE_SUBJECT, f"not taken, going on with the one before: {error}")
+            self.refusal = str(error)
             return
-        was_refused, self.refused = bool(self.refused), ""
+        was_refused, self.refusal = bool(self.refusal), ""
         if config != self.config:
-            self._tell(config)
+            self._report_change(config)
             self.config = config
-            self.taken()
+            self.on_change()
         elif was_refused:
-            self.notice(NOTICE, "can be taken again; it says what is in force")
+            self.notice(NOTICE_SUBJECT, "can be taken again; it says what is in force")
 
-    def _tell(self, config: Config) -> None:
-        names = ", ".join(one.name for one in config.sources)
-        self.notice(NOTICE, f"taken anew; following {names}")
-        for name in sorted({one.name for one in self.config.sources} - {one.name for one in config.sources}):
+    def _report_change(self, config: Config) -> None:
+        names = ", ".join(source.name for source in config.sources)
+        self.notice(NOTICE_SUBJECT, f"taken anew; following {names}")
+        for name in sorted(
+            {source.name for source in self.config.sources} - {source.name for source in config.sources}
+        ):
             self.notice(name, "not followed any more; what it deployed stays as it is")
-        if _lasting(config) != _lasting(self.config):
+        if _start_only_settings(config) != _start_only_settings(self.config):
             self.notice(
-                NOTICE,
+                NOTICE_SUBJECT,
                 "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
             )
 
 
-def _lasting(config: Config) -> tuple[object, ...]:
+def _start_only_settings(config: Config) -> tuple[object, ...]:
     """What a process keeps as it was when it started."""
     return (
         *(config.cluster, config.context, config.apply_concurrency, config.max_concurrent_reconciles),

@@ -13,24 +13,26 @@ from renderer.frozen import dataclass
 class NoticeFilter:
     """What was told last: why everything is stopped, and why nothing of a source is written."""
 
-    _stopped: str = ""
-    _stays: Mapping[str, str] = field(default_factory=dict)
+    _last_suspension: str = ""
+    _last_messages: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, found: ReconcileResult) -> Iterator[tuple[str, str]]:
+    def collect_notices(self, result: ReconcileResult) -> Iterator[tuple[str, str]]:
         """What is new with this pass, each with the source, or the cluster, that it is about."""
-        stopped = found.propagation.stopped.message if found.propagation.stopped else ""
-        if stopped != self._stopped:
-            yield "cluster", stopped or "no longer suspended"
-        self._stopped = stopped
-        sources = [one.rendered.source for one in found.sets if one.rendered.is_source]
-        stays = {
-            one.rendered.source: one.error.message
-            for one in found.sets
-            if one.rendered.is_source and one.error and not (stopped or one.error.reason.is_hold)
+        suspension = result.propagation.stopped.message if result.propagation.stopped else ""
+        if suspension != self._last_suspension:
+            yield "cluster", suspension or "no longer suspended"
+        self._last_suspension = suspension
+        sources = [set_plan.rendered.source for set_plan in result.sets if set_plan.rendered.is_source]
+        messages = {
+            set_plan.rendered.source: set_plan.error.message
+            for set_plan in result.sets
+            if set_plan.rendered.is_source and set_plan.error and not (suspension or set_plan.error.reason.is_hold)
         }
-        if found.touched is not None:
-            stays |= {source: why for source, why in self._stays.items() if source not in sources}
-        before, self._stays = self._stays, stays
-        yield from ((source, why) for source, why in stays.items() if before.get(source) != why)
-        for name in found.miscounted:
-            yield "cluster", f"rollout {name} was counted wrong and has been counted anew; please report this"
+        if result.touched is not None:
+            messages |= {source: message for source, message in self._last_messages.items() if source not in sources}
+        previous_messages, self._last_messages = self._last_messages, messages
+        yield from (
+            (source, message) for source, message in messages.items() if previous_messages.get(source) != message
+        )
+        for rollout in result.miscounted:
+            yield "cluster", f"rollout {rollout} was counted wrong and has been counted anew; please report this"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from applier.cluster import STATUS, Cluster
+from applier.cluster import STATUS_MANAGER, Cluster
 from gitops.clock import Clock
-from gitops.records.instance_state import everything_suspended
+from gitops.records.instance_state import describe_suspension
 from gitops.records.requests import sync_value
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -32,7 +32,9 @@ class SyncHintForwarder:
         if self.leads():
             self.poll(*sorted(set(sources)))
             return
-        if await everything_suspended(self.cluster, self.clock.now()):
+        if await describe_suspension(self.cluster, self.clock.now()):
             return
-        said = {"metadata": {"annotations": {well_known.SYNC: sync_value(self.clock.now())}}}
-        await asyncio.gather(*(self.cluster.merge(source_parent(name), said, manager=STATUS) for name in sources))
+        said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: sync_value(self.clock.now())}}}
+        await asyncio.gather(
+            *(self.cluster.merge(source_parent(name), said, manager=STATUS_MANAGER) for name in sources)
+        )

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 _log = logging.getLogger(__name__)
 
-_LOOK_AT_CLOCK: Final = 30.0
+_CLOCK_CHECK_SECONDS: Final = 30.0
 """Seconds; apscheduler sleeps until the next timer as the clock was when it fell asleep."""
 
 
@@ -34,21 +34,21 @@ class Timers:
             timezone=UTC,
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
         )
-        self._longest: dict[str, timedelta] = {}
+        self._max_intervals: dict[str, timedelta] = {}
 
     async def __aenter__(self) -> Self:
         self._scheduler.start()
-        self._look_at_clock()
+        self._check_clock()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._looking.cancel()
+        self._clock_check.cancel()
         self._scheduler.shutdown(wait=False)
         await asyncio.sleep(0)  # the scheduler stops in a callback of the loop
 
-    def every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
+    def call_every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
         """Call `action` after each `interval`, the first time after one; each turn later by up to `jitter` of it."""
         from apscheduler.triggers.interval import IntervalTrigger
 
@@ -56,41 +56,41 @@ class Timers:
         if seconds <= 0 or not 0 <= jitter < 1:
             raise ValueError(f"{name}: the interval must be positive and the jitter at least 0 and below 1")
         trigger = IntervalTrigger(seconds=seconds, timezone=UTC, jitter=seconds * jitter or None)
-        self._add(name, trigger, action)
-        self._longest[name] = interval * (1 + jitter)
+        self._add_job(name, trigger, action)
+        self._max_intervals[name] = interval * (1 + jitter)
 
-    def at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
+    def call_at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
         """Call `action` once at `when` (with a zone), or at once if that has passed."""
         from apscheduler.triggers.date import DateTrigger
 
         if when.tzinfo is None:
             raise ValueError(f"{name}: {when} has no time zone")
-        self._add(name, DateTrigger(when.astimezone(UTC)), action)
+        self._add_job(name, DateTrigger(when.astimezone(UTC)), action)
 
     def cancel(self, name: str) -> None:
         """Forget the timer; it need not exist."""
         from apscheduler.jobstores.base import JobLookupError
 
-        self._longest.pop(name, None)
+        self._max_intervals.pop(name, None)
         try:
             self._scheduler.remove_job(name)
         except JobLookupError:
             _log.debug("no timer %s", name)
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         now = datetime.now(UTC)
-        for name, longest in self._longest.items():
-            if self._scheduler.get_job(name).next_run_time > now + longest:  # the clock was set back
+        for name, max_interval in self._max_intervals.items():
+            if self._scheduler.get_job(name).next_run_time > now + max_interval:  # the clock was set back
                 self._scheduler.modify_job(name, next_run_time=now)
         self._scheduler.wakeup()
-        self._looking = asyncio.get_running_loop().call_later(_LOOK_AT_CLOCK, self._look_at_clock)
+        self._clock_check = asyncio.get_running_loop().call_later(_CLOCK_CHECK_SECONDS, self._check_clock)
 
-    def _add(self, name: str, trigger: Any, action: Callable[[], None]) -> None:
+    def _add_job(self, name: str, trigger: Any, action: Callable[[], None]) -> None:
         async def run() -> None:  # a coroutine: plain functions would run in threads
             try:
                 action()
             except Exception:
                 _log.exception("timer %s failed", name)
 
-        self._longest.pop(name, None)
+        self._max_intervals.pop(name, None)
         self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)

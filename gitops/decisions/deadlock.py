@@ -57,7 +57,7 @@ def _waits(
     """The sets that this one waits for; none where it goes on, or where something else than a set may end its wait."""
     found: set[ObjectKey] = set()
     free = frozenset[ObjectKey]()
-    if one.error or one.parent_error or one.is_unknown or any(orphan.blocked for orphan in one.leaving):
+    if one.error or one.parent_error or one.is_unknown or any(orphan.blocked for orphan in one.candidates_to_remove):
         return free
     if one.not_moved:
         found |= awaited.get(one.rendered.parent, free)
@@ -87,7 +87,7 @@ def _is_behind(node: NodePlan, blocked: Cause, by_id: Mapping[str, NodePlan]) ->
 
 def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]]) -> Cause:
     ordered = {key: sorted(others) for key, others in waits.items()}
-    circle = levels.path(ordered, parent, parent)
+    circle = levels.find_path(ordered, parent, parent)
     way = " -> ".join(_named(key, parent) for key in circle or [parent, ordered[parent][0]])
     where = "in a circle" if circle else "for one that waits in a circle"
     because = tuple(
@@ -97,7 +97,7 @@ def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]])
         for other in ordered[parent]
     )
     message = f"waits {where}: {way}; no event can end that, only a change in Git"
-    return Cause(Reason.DEADLOCKED, message, because=because)
+    return Cause(Reason.DEADLOCKED, message, references=because)
 
 
 def _named(key: ObjectKey, among: ObjectKey) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from applier.applyset.inventory import target_of
 from applier.causes import Cause
-from applier.plan.model import Answered, Barrier, CandidateChange, ChangePermissions
+from applier.plan.model import Barrier, CandidateChange, ChangePermissions, PermissionAnswer
 from applier.state.observed import Observed
 from gitops.decisions import suspension
 from gitops.decisions.decision import Decision
@@ -23,7 +23,7 @@ from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.rollouts import RolloutDecisions
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
-from gitops.rollouts.directives import NOBODY
+from gitops.rollouts.directives import NO_DIRECTIVES
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey
 from renderer.render.instance_cache import RevisionPlacement
@@ -53,7 +53,7 @@ def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> 
     """What holds while a person has suspended everything; None where nobody has."""
     if not (wait := suspension.installation_suspension(observed, now)):
         return None
-    why = wait.blocked("Instance")
+    why = wait.to_cause("Instance")
     gates = ChangePermissions(lambda _: why, suspended={one.parent: why for one in bundle.sets})
     return Decision(gates=gates, wake_at=why.until, stopped=why)
 
@@ -66,7 +66,7 @@ def decide_changes(here: DecisionInputs) -> Decision:
     permission = ChangeJudge(
         here,
         verdicts,
-        {key: wait.blocked("Instance") for key, wait in suspended.items()},
+        {key: wait.to_cause("Instance") for key, wait in suspended.items()},
         moves.holds,
         frozenset(moves.frozen),
         moves.unruled,
@@ -88,7 +88,7 @@ def decide_changes(here: DecisionInputs) -> Decision:
     )
 
 
-def is_fixpoint(decided: Decision, here: DecisionInputs, answers: Iterable[Answered]) -> bool:
+def is_fixpoint(decided: Decision, here: DecisionInputs, answers: Iterable[PermissionAnswer]) -> bool:
     """Would deciding again come to the same, because nothing came out of the decision in `here` that it was not made with? Rendering, plan and
     decision rest on where instances are, on the `answers` of the gates and on what rollouts remember. A revision that was left open is the one
     that the rendering has taken.
@@ -107,7 +107,7 @@ def is_fixpoint(decided: Decision, here: DecisionInputs, answers: Iterable[Answe
         )
         and decided.states.keys() == states.keys()
         and all(states[name].without_report == state.without_report for name, state in decided.states.items())
-        and decided.gates.answer_as(here.before.gates, answers)
+        and decided.gates.gives_same_answers(here.before.gates, answers)
     )
 
 
@@ -153,9 +153,9 @@ def _under_glass(
 
 def _asked(here: DecisionInputs, key: ObjectKey) -> dict[str, Any]:
     """What somebody asks of an instance and since when, so that it can lapse."""
-    if (asked := here.asked[key]) is NOBODY:
+    if (asked := here.asked[key]) is NO_DIRECTIVES:
         return {}
-    said = {"hold": asked.hold, "breakGlass": asked.glass and str(asked.glass_until)}
+    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
     found = {
         name: {"said": word, "since": here.since(key, name, word).isoformat()} for name, word in said.items() if word
     }

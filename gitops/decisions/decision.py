@@ -53,10 +53,10 @@ class Decision:
             *(
                 one.not_moved
                 for one in plan.sets
-                if one.not_moved and not (one.not_moved.reason.is_turn or one.not_moved.reason is Reason.BAKING)
+                if one.not_moved and not (one.not_moved.reason.is_queued or one.not_moved.reason is Reason.BAKING)
             ),
             *(node.blocked for one in plan.sets for node in one.nodes),
-            *(orphan.blocked for one in plan.sets for orphan in one.orphans),
+            *(orphan.blocked for one in plan.sets for orphan in one.prune_candidates),
         ]
         edges = {self.next_edge, *(cause.until for cause in causes if cause)}
         states = dict(self.states)

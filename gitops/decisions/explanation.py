@@ -13,7 +13,7 @@ from applier.state.observed import is_terminating
 from gitops.gates.instance_gates import InstanceGates
 from gitops.rollouts import items
 from gitops.rollouts.collection import RolloutCollection, RolloutItem
-from gitops.rollouts.outlook import outlook
+from gitops.rollouts.outlook import build_outlook
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait, WaveForecast
 from gitops.rollouts.state import RolloutState, TargetRevision
@@ -68,20 +68,20 @@ def explain_instances(
     found = Explanation()
     for one in rollouts:
         kept = _kept_by_gates(one)
-        found_here = outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
-        reasons = one.gates.told(one.policy, found_here.waits)
-        found.ahead[one.name] = found_here.ahead
+        found_here = build_outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
+        reasons = one.gates.with_pace_reasons(one.policy, found_here.waits)
+        found.ahead[one.name] = found_here.forecasts
         for name, key in one.keys.items():
             member = one.collection[name]
             wave = one.collection.wave_of(name).name
             found.counted[key] = CountedItem(one.name, wave, kept.get(name, member))
             found.remembered[key] = {"rollout": {"name": one.name, "wave": wave}}
             if member.granted:
-                found.remembered[key]["progress"] = items.stored_progress(member, one.target(name), one.policy)
+                found.remembered[key]["progress"] = items.progress_to_dict(member, one.target(name), one.policy)
             wait = reasons.get(name)
             told = wait is None or wait.reason is Reason.PROGRESSING or (member.granted and wait == member.blocked)
             if wait and not told and plans[key].error is None:
-                found.blocked[key] = wait.blocked("Instance", reasons)
+                found.blocked[key] = wait.to_cause("Instance", reasons)
         for names, waiting in _by_what(reasons).items():
             others = frozenset(one.keys[name] for name in names)
             found.awaited |= {one.keys[name]: others for name in waiting}
@@ -112,7 +112,7 @@ def _kept_by_gates(one: DecidedRollout) -> dict[str, RolloutItem]:
     """
     kept: dict[str, RolloutItem] = {}
     for name in one.keys:
-        if one.collection.standing_of(name).eligible and (shut := one.gates.wait(name)):
+        if one.collection.state_of(name).is_eligible and (shut := one.gates.find_wait(name)):
             kept[name] = one.collection[name]
             one.collection.set_item(replace(kept[name], blocked=shut))
     return kept
@@ -122,6 +122,6 @@ def _by_what(reasons: Mapping[str, Wait]) -> Mapping[tuple[str, ...], list[str]]
     """Items that wait for other items alone, by these; what looks again after a time waits for that as well."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name, wait in reasons.items():
-        if wait.by and (wait.reason is not Reason.GATE_CLOSED or wait.not_before is None):
-            found.setdefault(wait.by, []).append(name)
+        if wait.blocking_items and (wait.reason is not Reason.GATE_CLOSED or wait.not_before is None):
+            found.setdefault(wait.blocking_items, []).append(name)
     return found

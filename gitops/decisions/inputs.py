@@ -16,13 +16,13 @@ from gitops.decisions.decision import Decision
 from gitops.gates.evaluate import ExternalFact, GateFacts
 from gitops.gates.evaluate import TargetVariables as TargetRevision
 from gitops.records.source_record import causes_of
-from gitops.rollouts.directives import Directives, first_seen, moment
-from gitops.rollouts.policy import DEFAULT, Policy, governing
+from gitops.rollouts.directives import Directives, first_seen_at, parse_time
+from gitops.rollouts.policy import DEFAULT_POLICY, Policy, select_policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState
-from gitops.windows.verdict import ClosedWindow, TrustedTime, in_window, not_startable
+from gitops.windows.verdict import ClosedWindow, TrustedTime, is_in_window, make_closed_window
 from gitops.windows.window import Window
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -64,7 +64,9 @@ class DecisionRules:
     def closed(self, source: str) -> str:
         """Why nothing of a source may be started, because rules that govern it cannot be read; empty where all can."""
         return (
-            "; ".join(rules.closed for rules in self.governing(source) if rules.closed) if source in self.rules else ""
+            "; ".join(rules.closed_reason for rules in self.governing(source) if rules.closed_reason)
+            if source in self.rules
+            else ""
         )
 
 
@@ -95,7 +97,9 @@ class DecisionInputs:
     def asked(self) -> Mapping[ObjectKey, Directives]:
         """What people ask of each instance; a break-glass of its definition counts where it has none of its own."""
         return {
-            key: Directives.of(one.rendered.manifest, one.parent).or_glass_of(self._definitions.get(key.group_kind))
+            key: Directives.from_objects(one.rendered.manifest, one.parent).with_wider_break_glass(
+                self._definitions.get(key.group_kind)
+            )
             for key, one in self.plans.items()
         }
 
@@ -130,7 +134,7 @@ class DecisionInputs:
         one = self.plans[key]
         rows = self._told.get(one.rendered.source, ())
         told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
-        return first_seen(one.parent, name, word) or moment(next(told, None)) or self.now
+        return first_seen_at(one.parent, name, word) or parse_time(next(told, None)) or self.now
 
     @cached_property
     def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -145,11 +149,11 @@ class DecisionInputs:
     def policy(self, kind: GroupKind, definition: str, labels: Mapping[str, str]) -> Policy | Problem:
         """The policy of one instance: the most specific, and the source's own before one that governs all sources."""
         own, *others = self._rules_of(kind) or (None,)
-        mine = governing(own.policies, definition, labels) if own else DEFAULT
-        common = governing([one for rules in others if rules for one in rules.policies], definition, labels)
-        if isinstance(mine, Problem) or common is DEFAULT:
+        mine = select_policy(own.policies, definition, labels) if own else DEFAULT_POLICY
+        common = select_policy([one for rules in others if rules for one in rules.policies], definition, labels)
+        if isinstance(mine, Problem) or common is DEFAULT_POLICY:
             return mine
-        if mine is DEFAULT or isinstance(common, Problem):
+        if mine is DEFAULT_POLICY or isinstance(common, Problem):
             return common
         return max(mine, common, key=lambda policy: policy.selector.rank(definition))
 
@@ -162,14 +166,14 @@ class DecisionInputs:
         """What the gates of a definition may read of the world."""
         revisions = self.stored.revisions.get(kind)
         named = _by_window(self._rules_of(kind))
-        windows = {name: in_window(rules.windows[name], self.now) for name, rules in named.items()}
+        windows = {name: is_in_window(rules.windows[name], self.now) for name, rules in named.items()}
         target = TargetRevision(revisions[-1].number if revisions else 0)
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, ClosedWindow]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
         named = _by_window(self._rules_of(kind))
-        return {name: not_startable(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
+        return {name: make_closed_window(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
 
 
 def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:

@@ -12,7 +12,7 @@ from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
 from gitops.gates.evaluate import GateFacts
 from gitops.gates.node_gates import NodeGates
-from gitops.rollouts.policy import DEFAULT, Policy
+from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import DecisionRecord
 from gitops.windows.verdict import ClosedWindow, WindowVerdict
@@ -56,9 +56,9 @@ class ChangeJudge:
         instance = instance_of(change)
         if instance in self.suspended:
             yield self.suspended[instance]
-        if change.effect is Operation.RECORD:
+        if change.operation is Operation.RECORD:
             return
-        if change.effect in _CONTENT:
+        if change.operation in _CONTENT:
             if instance in self.held:
                 yield self.held[instance]
             if in_turn and instance in self.frozen and not change.set.is_source:
@@ -68,7 +68,7 @@ class ChangeJudge:
             if wait := self._at_node(change):
                 yield self._told(wait, instance)
         verdict = self.verdicts.of(change)
-        if not verdict.open and not (in_turn and self._drains(verdict, change)):
+        if not verdict.is_open and not (in_turn and self._drains(verdict, change)):
             yield self.verdicts.blocked(verdict, instance)
 
     def _closed(self, source: str) -> str:
@@ -79,26 +79,26 @@ class ChangeJudge:
     def _at_node(self, change: CandidateChange) -> Wait | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
         found = self._asked_of(change)
-        return found.wait(change.node, change.effect, change.live) if found else None
+        return found.find_wait(change.node_id, change.operation, change.live) if found else None
 
     def override_record(self, change: CandidateChange) -> DecisionRecord | None:
         """For the record: that a change is made although windows are closed that govern it, or that its gate asks for."""
-        found = self._asked_of(change) if change.effect in _CONTENT else None
-        names = found.overridden(change.node, change.effect, change.live) if found else ()
+        found = self._asked_of(change) if change.operation in _CONTENT else None
+        names = found.overridden_windows(change.node_id, change.operation, change.live) if found else ()
         return self.verdicts.under_glass(
             change, [found.windows[name].window for name in sorted(names)] if found else ()
         )
 
     def _asked_of(self, change: CandidateChange) -> NodeGates | None:
-        return self._gates_of(change.set.parent) if change.node and not change.set.is_source else None
+        return self._gates_of(change.set.parent) if change.node_id and not change.set.is_source else None
 
     def _told(self, wait: Wait, instance: ObjectKey) -> Cause:
-        found = wait.blocked("Node")
+        found = wait.to_cause("Node")
         if found.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
             return found
         windows = self.situation.closings(instance.group_kind)
         return self.verdicts.refused(
-            found, instance, {windows[one.name].source for one in found.because if one.kind == "Window"}
+            found, instance, {windows[one.name].source for one in found.references if one.kind == "Window"}
         )
 
     def _gates_of(self, instance: ObjectKey) -> NodeGates | None:
@@ -108,7 +108,7 @@ class ChangeJudge:
             if kind not in self._worlds:
                 self._worlds[kind] = here.facts(kind), here.closings(kind)
             is_rendered = instance in here.bundle.instances and instance in here.plans
-            policy = self.policies.get(instance, DEFAULT)
+            policy = self.policies.get(instance, DEFAULT_POLICY)
             self._nodes[instance] = (
                 NodeGates(here.plans[instance], policy, *self._worlds[kind], self.verdicts.overridden_windows(instance))
                 if is_rendered
@@ -118,14 +118,14 @@ class ChangeJudge:
 
     def _drains(self, verdict: WindowVerdict, change: CandidateChange) -> bool:
         """May what was begun before the window closed be finished? Deletions are not begun anew."""
-        if change.begun is None or change.effect is Operation.PRUNE:
+        if change.drain_progress is None or change.operation is Operation.PRUNE:
             return False
-        if verdict.closed_at and change.begun.since >= verdict.closed_at:
+        if verdict.closed_at and change.drain_progress.since >= verdict.closed_at:
             return False
         if verdict.drain is None:
             return verdict.reason is Reason.WINDOW_CLOSED
         if verdict.drain_until and self.situation.now >= verdict.drain_until:
             return False
         if verdict.drain is Drain.LEVEL:
-            return change.level is not None and change.level <= change.begun.level
+            return change.level is not None and change.level <= change.drain_progress.level
         return verdict.drain is Drain.ROLLOUT

@@ -11,17 +11,17 @@ from applier.state.observed import annotation, is_terminating
 from gitops.decisions.explanation import DecidedRollout
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts
-from gitops.gates.evaluate import paced
+from gitops.gates.evaluate import apply_pace
 from gitops.gates.instance_gates import InstanceGates
 from gitops.rollouts import closed_windows, items
-from gitops.rollouts.advance import RolloutStep, decide, reserve
-from gitops.rollouts.collection import RolloutItem, collected
+from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
+from gitops.rollouts.collection import RolloutItem, build_collection
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import DecisionRecord, RolloutState, TargetRevision
-from gitops.rollouts.targets import assign_targets, bakes, newest
+from gitops.rollouts.targets import assign_targets, bake_times, newest_target
 from gitops.windows.verdict import ClosedWindow
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -65,7 +65,7 @@ class RolloutDecisions:
         }
         for name, (policy, members) in sorted(rollouts.items()):
             if why := self.situation.conditions.unrecorded.get(name):
-                self.unruled |= dict.fromkeys(members, Cause.by_failure(why))
+                self.unruled |= dict.fromkeys(members, Cause.from_error(why))
                 self.frozen |= members.keys()
             else:
                 self._rollout(name, policy, members, of[name])
@@ -143,20 +143,20 @@ class RolloutDecisions:
         definition = here.bundle.definitions[kind]
         written = definition.propagate_when
         windows = here.wave_windows(kind, policy)
-        policy = paced(policy, written)
+        policy = apply_pace(policy, written)
         is_paced = policy.is_explicit or any(gate.sets_pace for gate in written or ())
         state = assign_targets(
-            policy, replace(self._remembered(name, of), of=of), newest(here.stored.revisions[kind]), now=now
+            policy, replace(self._remembered(name, of), of=of), newest_target(here.stored.revisions[kind]), now=now
         )
-        baking = bakes(policy, state)
-        shut = dict(closed_windows.waves(policy, windows, now))
+        baking = bake_times(policy, state)
+        shut = dict(closed_windows.find_closed_waves(policy, windows, now))
         found: dict[ObjectKey, RolloutItem] = {}
         for key, labels in members.items():
             wave = policy.wave_of(labels)
             found[key] = self._item(key, policy, labels, state.targets[wave], baking[wave], paced=is_paced)
         keys = {item.key: key for key, item in found.items()}
         salt = ",".join(map(str, state.targets.values()))
-        collection = collected(policy, baking, found.values(), now=now, salt=salt)
+        collection = build_collection(policy, baking, found.values(), now=now, salt=salt)
         closings, past = here.closings(kind), self.verdicts.overridden_windows
         gates = InstanceGates(written or (), here.facts(kind), collection, keys, here.plans, closings, past)
         failed = {wave: members.counters.failed for wave, members in collection.waves.items()}
@@ -166,10 +166,14 @@ class RolloutDecisions:
         decision = (
             RolloutStep({}, {}, state, collection.next_change)
             if here.conditions.is_part
-            else decide(policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), gate=gates.wait)
+            else decide_grants(
+                policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), find_obstacle=gates.find_wait
+            )
         )
         reserve(collection, decision, now=now)
-        passed = filter(None, (self._past_gates(keys[one], gates.overridden(one), closings) for one in decision.grants))
+        passed = filter(
+            None, (self._past_gates(keys[one], gates.overridden_windows(one), closings) for one in decision.grants)
+        )
         decision = replace(decision, state=decision.state.with_decision(*passed))
         progress = progress_of(policy, collection, decision.state)
         facts = here.conditions.externals or {}
@@ -190,15 +194,19 @@ class RolloutDecisions:
         """One instance as its rollout sees it, held by whatever holds it."""
         here = self.situation
         asked, one = here.asked[key], here.plans[key]
-        held = asked.held(policy, here.now, since=here.since(key, "hold", asked.hold)) if asked.hold else None
+        held = (
+            asked.active_hold(policy, here.now, since=here.since(key, "hold", asked.hold_reason))
+            if asked.hold_reason
+            else None
+        )
         if held:
-            self.holds[key] = held.blocked("Instance")
+            self.holds[key] = held.to_cause("Instance")
         unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
         shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
-        if shut is None and not verdict.open:
+        if shut is None and not verdict.is_open:
             shut = self.verdicts.blocked(verdict, key)
-        return items.item(
+        return items.make_item(
             one,
             target,
             now=here.now,
@@ -206,9 +214,9 @@ class RolloutDecisions:
             labels=labels,
             priority=asked.priority,
             held=self.suspended.get(key) or held,
-            blocked=Wait.of(shut) if shut else None,
+            blocked=Wait.from_cause(shut) if shut else None,
             granted=self.targets.get(key) == target.revision,
-            paced=paced,
+            is_creation_paced=paced,
         )
 
     def _past_gates(
@@ -225,11 +233,11 @@ class RolloutDecisions:
     ) -> None:
         """Where an instance is rendered at from here on. One that was made at what had `completed` is made there to its end."""
         rendered, one = self.situation.bundle.instances[key], self.situation.plans[key]
-        if member.updated and not one.target and rendered.applied == target.revision:
+        if member.updated and not one.target_revision and rendered.applied == target.revision:
             self.targets[key] = target.revision  # made anew by hand: it says again where it is
-        if one.target and one.parent and is_terminating(one.parent):
-            self.targets.setdefault(key, one.target)  # and that it was let move
-        own = self.targets.get(key) or one.target or rendered.applied
+        if one.target_revision and one.parent and is_terminating(one.parent):
+            self.targets.setdefault(key, one.target_revision)  # and that it was let move
+        own = self.targets.get(key) or one.target_revision or rendered.applied
         self.places[key] = RevisionPlacement(target.revision if member.granted else own, target.revision)
         started = not rendered.applied and completed is not None and own == completed.revision
         is_elsewhere = not (member.updated or started) and own not in {rendered.applied, self.targets.get(key, -1)}

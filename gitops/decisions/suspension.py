@@ -12,7 +12,7 @@ from applier.plan.model import ApplySetPlan
 from applier.state.observed import Observed, annotation, label
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import NOBODY, Directives
+from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.queue_position import Wait
 from renderer import well_known
 from renderer.definition.crd import key_of
@@ -24,7 +24,7 @@ from renderer.render.model import RenderedApplySet, Rendering
 
 def installation_suspension(observed: Observed, now: datetime) -> Wait | None:
     """The word that nothing is written anywhere, on the record of the installation."""
-    return Directives.of(None, observed.objects.get(INSTALLATION)).suspended(now, "everything is")
+    return Directives.from_objects(None, observed.objects.get(INSTALLATION)).active_suspension(now, "everything is")
 
 
 def definitions(bundle: Rendering, observed: Observed) -> dict[GroupKind, Directives]:
@@ -32,12 +32,12 @@ def definitions(bundle: Rendering, observed: Observed) -> dict[GroupKind, Direct
     written = {kind: one.crd for kind, one in bundle.definitions.items()}
     crds = [crd for crd in observed.crds if annotation(crd, well_known.DEFINITION)]
     live = {defined_kind(crd): crd for crd in crds}
-    return {kind: Directives.of(written.get(kind), live.get(kind)) for kind in {**written, **live}}
+    return {kind: Directives.from_objects(written.get(kind), live.get(kind)) for kind in {**written, **live}}
 
 
 def sources(bundle: Rendering, observed: Observed) -> dict[str, Directives]:
     """What people ask of sources, on their records."""
-    return {name: Directives.of(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
+    return {name: Directives.from_objects(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
 
 
 def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
@@ -64,7 +64,7 @@ def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Obser
 
 
 def _record(source: str, observed: Observed) -> SourceRecord:
-    return SourceRecord.read(observed.objects.get(source_parent(source)) or {})
+    return SourceRecord.from_object(observed.objects.get(source_parent(source)) or {})
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Suspensions:
     def ends(self) -> set[datetime]:
         """When a word of somebody may end."""
         everyone = (*self.instances.values(), *self.definitions.values(), *self.sources.values())
-        return {end for asked in everyone if asked is not NOBODY for end in asked.ends}
+        return {end for asked in everyone if asked is not NO_DIRECTIVES for end in asked.end_times}
 
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
@@ -108,7 +108,7 @@ class Suspensions:
         yield from ((key_of(kind), wait) for kind, wait in kinds.items())
         for key, asked in self.instances.items():
             wider = (sources and sources.get(self._source(key))) or (kinds and kinds.get(key.group_kind))
-            if wait := wider or asked.suspended(now):
+            if wait := wider or asked.active_suspension(now):
                 yield key, wait
 
     def _name(self, kind: GroupKind) -> str:
@@ -127,5 +127,5 @@ class Suspensions:
 
 def _suspended(asked: Directives, what: str, name: str, now: datetime) -> Wait | None:
     """The suspension of something wider than one instance."""
-    wait = asked.suspended(now, f"{what} {name} is")
+    wait = asked.active_suspension(now, f"{what} {name} is")
     return wait and replace(wait, because=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))

@@ -41,22 +41,22 @@ class WindowVerdicts:
         """May this change be made?"""
         plan = self.situation.plans.get(change.set.parent)
         source = plan.source if plan else change.set.source  # that of the source that an instance goes from
-        return self._judged(self._target(change), change.effect, source, instance_of(change))
+        return self._judged(self._target(change), change.operation, source, instance_of(change))
 
     def blocked(self, verdict: WindowVerdict, instance: ObjectKey) -> Cause:
         """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
         return self.refused(
-            closed_windows.closed_window_cause(verdict), instance, {one.source for one in verdict.closings}
+            closed_windows.closed_window_cause(verdict), instance, {one.source for one in verdict.closed_windows}
         )
 
     def refused(self, found: Cause, instance: ObjectKey, sources: Iterable[str]) -> Cause:
         """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one."""
         asked = self.situation.asked.get(instance)
-        if asked is None or not asked.glass:
+        if asked is None or not asked.break_glass_reason:
             return found
-        refusal = asked.glass_refusal(self._asked_since(instance, asked), self.situation.now)
+        refusal = asked.break_glass_refusal(self._asked_since(instance, asked), self.situation.now)
         source = self.situation.plans[instance].source
-        if not refusal and not asked.glass_by and any(one != source for one in sources):
+        if not refusal and not asked.break_glass_by and any(one != source for one in sources):
             refusal = "said in Git it passes windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
         return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
@@ -64,22 +64,22 @@ class WindowVerdicts:
     def under_glass(self, change: CandidateChange, gated: Iterable[Window]) -> DecisionRecord | None:
         """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
         instance = instance_of(change)
-        if change.effect is Operation.RECORD or instance not in self.situation.asked:
+        if change.operation is Operation.RECORD or instance not in self.situation.asked:
             return None
         overridden = [one.window for one in self.of(change).overridden]
         overridden += [one for one in gated if one not in overridden]
-        return self.override_record(instance, f"{change.effect} {change.key}", change.set.source, overridden)
+        return self.override_record(instance, f"{change.operation} {change.key}", change.set.source, overridden)
 
     def override_record(
         self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]
     ) -> DecisionRecord | None:
         """For the record: what is done past these windows, because of whom and why; None where there are none."""
         asked = self.situation.asked.get(instance)
-        if asked is None or not (named := ", ".join(map(closed_windows.named, windows))):
+        if asked is None or not (named := ", ".join(map(closed_windows.format_window_name, windows))):
             return None
         commit = self.situation.bundle.commits.get(source, "")
-        by = asked.glass_by or f"commit {commit[:12]}"
-        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.glass)
+        by = asked.break_glass_by or f"commit {commit[:12]}"
+        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.break_glass_reason)
 
     def overridden_windows(self, instance: ObjectKey) -> frozenset[str]:
         """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
@@ -89,7 +89,9 @@ class WindowVerdicts:
         source = self.situation.plans[instance].source
         named = self.situation.closings(instance.group_kind)
         return frozenset(
-            name for name, one in named.items() if not one.window.final and (everywhere or one.source == source)
+            name
+            for name, one in named.items()
+            if not one.window.forbids_break_glass and (everywhere or one.source == source)
         )
 
     def _judged(self, target: WindowTarget, effect: Operation, source: str, instance: ObjectKey) -> WindowVerdict:
@@ -100,23 +102,23 @@ class WindowVerdicts:
             conditions = self.situation.conditions
             passes = None if everywhere or source not in conditions.rules else source
             rules = [
-                one.for_windows(glass if passes in (None, one.source) else None) for one in conditions.governing(source)
+                one.window_set(glass if passes in (None, one.source) else None) for one in conditions.governing(source)
             ]
             verdict = judge(rules, target, effect, conditions.reading)
             self._known[place] = verdict
-            if not verdict.open:
+            if not verdict.is_open:
                 self.edges.add(verdict.next_edge)
         return self._known[place]
 
     def _glass(self, instance: ObjectKey) -> tuple[datetime | None, bool]:
         """Until when somebody lets this instance pass windows, and whether those of all sources: what is said in Git passes those of its own."""
         asked = self.situation.asked.get(instance)
-        if not asked or not asked.glass:
+        if not asked or not asked.break_glass_reason:
             return None, False
-        return asked.past_windows_until(self._asked_since(instance, asked)), bool(asked.glass_by)
+        return asked.windows_overridden_until(self._asked_since(instance, asked)), bool(asked.break_glass_by)
 
     def _asked_since(self, instance: ObjectKey, asked: Directives) -> datetime:
-        return self.situation.since(instance, "breakGlass", str(asked.glass_until))
+        return self.situation.since(instance, "breakGlass", str(asked.break_glass_until))
 
     def _target(self, change: CandidateChange) -> WindowTarget:
         """The object of a change as windows select it."""
@@ -128,7 +130,7 @@ class WindowVerdicts:
             manifest = rendered.manifest or parent or {"metadata": {}}
             owner = definitions.get(rendered.parent.group_kind)
             name = rendered.definition or (owner.name if owner else "")
-            node = id_in_definition(change.node)
+            node = id_in_definition(change.node_id)
             return WindowTarget(kind, namespace, cluster, name, node, manifest["metadata"].get("labels") or {})
         if definition := definitions.get(kind):
             instance = situation.bundle.instances.get(change.key)

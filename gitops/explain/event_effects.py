@@ -26,7 +26,7 @@ from gitops.reconcile.observe import observe_all
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.step import Decider
 from gitops.records.installation import INSTALLATION, cluster_name
-from gitops.records.references import Ref, RefError, locate
+from gitops.records.references import Ref, RefError, find_key
 from gitops.records.source_record import SourceRecord, read_records
 from renderer.catalog.catalog import Catalog
 from renderer.errors import SourceLocation
@@ -61,8 +61,8 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
     """Of an event on the object that `event` names, alive or not; with a `subject` only what is woken of it: an instance, a node, a source, a
     definition or its rollout. Raises RefError, ClusterError.
     """
-    key = await locate(cluster, event, namespace)
-    about = await locate(cluster, subject, namespace) if subject and not subject.own else None
+    key = await find_key(cluster, event, namespace)
+    about = await find_key(cluster, subject, namespace) if subject and not subject.own_type else None
     obj = await cluster.get(key, metadata_only=True)
     if obj is None:
         version = (await cluster.discover()).resources[key.group_kind].api_version
@@ -101,7 +101,7 @@ async def _catalogs(cluster: Cluster, records: Sequence[tuple[str, SourceRecord]
 
 
 def _concerns(wake: AffectedSet, subject: Ref, about: ObjectKey | None) -> bool:
-    match subject.own:
+    match subject.own_type:
         case "source":
             return wake.set.source == subject.name
         case "rgd" | "rollout":

@@ -18,54 +18,54 @@ from applier.errors import KindNotServed
 from applier.plan.model import Operation
 from applier.state.observed import annotation, label
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
-from gitops.explain.tree import members
+from gitops.explain.tree import list_members
 from gitops.records import window_calendar
 from gitops.records.cause_rows import CauseRow
-from gitops.records.installation import INSTALLATION, cluster_name, followed, untaken
-from gitops.records.instance_state import DisplayState, InstanceState, instances
-from gitops.records.references import DEFINITION, Ref, RefError, locate, meant
+from gitops.records.installation import INSTALLATION, cluster_name, configured_sources, find_sources_without_commit
+from gitops.records.instance_state import DisplayState, InstanceState, list_instances
+from gitops.records.references import DEFINITION, Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.rollouts.items import name_of
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState as Rollout
-from gitops.windows.verdict import startable
+from gitops.windows.verdict import start_state
 from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer import well_known
 from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> CauseChain:
     """Raises RefError where there is nothing of that name, ClusterError."""
-    records, rules, rollouts, installed = await asyncio.gather(
-        read_records(cluster), window_calendar.read(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
+    records, rules, rollouts, installation = await asyncio.gather(
+        read_records(cluster), window_calendar.read_rules(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
     )
-    records += await untaken(cluster, installed, records)
-    world = _World(cluster, now, cluster_name(installed), records, rules, rollouts.states(now))
-    match ref.own:
+    records += await find_sources_without_commit(cluster, installation, records)
+    explainer = _Explainer(cluster, now, cluster_name(installation), records, rules, rollouts.states(now))
+    match ref.own_type:
         case "source":
-            return await world.source(ref)
+            return await explainer.explain_source(ref)
         case "rollout" | "rgd":
-            return await world.rollout(ref)
+            return await explainer.explain_rollout(ref)
         case "window":
-            return await world.window(ref)
+            return await explainer.explain_window(ref)
     try:
-        key = await locate(cluster, ref, namespace)
+        key = await find_key(cluster, ref, namespace)
     except RefError as error:
-        if (refused := world.refused(ref, namespace)) is None:
-            if world.unwritten:
-                raise RefError(f"{error}{world.unwritten}") from None
+        if (refused_key := explainer.find_refused_object(ref, namespace)) is None:
+            if explainer.unwritten_note:
+                raise RefError(f"{error}{explainer.unwritten_note}") from None
             raise
-        key = refused
-    return await world.object(key, ref)
+        key = refused_key
+    return await explainer.explain_object(key, ref)
 
 
 @dataclass
-class _World:
+class _Explainer:
     """What the cluster says, read as far as it is asked for."""
 
     cluster: Cluster
@@ -74,238 +74,284 @@ class _World:
     records: Sequence[tuple[str, SourceRecord]]
     rules: Sequence[SourceRules]
     rollouts: Mapping[str, Rollout]
-    kinds: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
+    instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
 
-    async def object(self, key: ObjectKey, ref: Ref) -> CauseChain:
+    async def explain_object(self, key: ObjectKey, ref: Ref) -> CauseChain:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
-        live, node = await self._live(key), ref.node
+        live, node = await self._read_live(key), ref.node
         if live is not None and label(live, well_known.PARENT_ID):
-            instance = InstanceState.of(live, self.rollouts)
-            causes = [one for one in instance.causes if not node or node == one.node or node in one.behind]
+            instance = InstanceState.from_object(live, self.rollouts)
+            causes = [row for row in instance.causes if not node or node == row.node or node in row.dependents]
             if node and not causes:
-                await self._expect(live, node)
-            if causes or node or not (claimed := self._told(key)):
-                return await self._of(key, causes, instance, node)
-            return await self._of(key, claimed[1], source=claimed[0])
-        owner, standing = (await self._owner(live)) if live is not None else (None, None)
-        if standing:
+                await self._require_node(live, node)
+            if causes or node or not (first_claim := self._find_source_causes(key)):
+                return await self._explain_causes(key, causes, instance, node)
+            return await self._explain_causes(key, first_claim[1], source=first_claim[0])
+        owner, owner_state = (await self._find_owner(live)) if live is not None else (None, None)
+        if owner_state:
             node = annotation(live or {"metadata": {}}, well_known.NODE_ID)
-            causes = [one for one in standing.causes if node == one.node or node in one.behind]
-            return await self._of(key, causes, standing)
-        if told := self._told(key):
-            return await self._of(key, told[1], source=told[0])
+            causes = [row for row in owner_state.causes if node == row.node or node in row.dependents]
+            return await self._explain_causes(key, causes, owner_state)
+        if claim := self._find_source_causes(key):
+            return await self._explain_causes(key, claim[1], source=claim[0])
         if owner is None and live is None:
-            for one in await self._all():
-                if causes := [cause for cause in one.causes if cause.object == str(key)]:
-                    return await self._of(key, causes, one)
+            for other_instance in await self._all_instances():
+                if causes := [cause for cause in other_instance.causes if cause.object == str(key)]:
+                    return await self._explain_causes(key, causes, other_instance)
         if owner is None:
-            missing = "does not exist" if live is None else "is in no set, so it is not from Git,"
-            wanted = next((source for source, record in self.records if key in record.scopes), "")
-            way = f"; its source wants it, and says more: levelgate explain source/{wanted}" if wanted else ""
-            if live is None and not way:
-                way = await meant(self.cluster, ref, key)
-            way = way or self.unwritten
-            raise RefError(f"{key} {missing} in cluster {self.cluster.name}{way}")
+            problem = "does not exist" if live is None else "is in no set, so it is not from Git,"
+            wanting_source = next((source for source, record in self.records if key in record.scopes), "")
+            advice = (
+                f"; its source wants it, and says more: levelgate explain source/{wanting_source}"
+                if wanting_source
+                else ""
+            )
+            if live is None and not advice:
+                advice = await suggest_name(self.cluster, ref, key)
+            advice = advice or self.unwritten_note
+            raise RefError(f"{key} {problem} in cluster {self.cluster.name}{advice}")
         return CauseChain(str(key), DisplayState.SETTLED, key)
 
-    async def _expect(self, instance: Object, node: str) -> None:
+    async def _require_node(self, instance: Object, node: str) -> None:
         """Raises RefError where the instance has no object of this node, or of the collection of this name."""
-        nodes = {Member.of(one).node for one in await members(self.cluster, instance)}
-        if node not in nodes and not any(one.startswith(f"{node}/") for one in nodes):
-            raise RefError(f"{ObjectKey.of(instance)} has no object of a node {node!r}{suggestion(node, nodes)}")
+        nodes = {Member.from_object(member).node_id for member in await list_members(self.cluster, instance)}
+        if node not in nodes and not any(node_id.startswith(f"{node}/") for node_id in nodes):
+            raise RefError(
+                f"{ObjectKey.from_manifest(instance)} has no object of a node {node!r}{suggestion(node, nodes)}"
+            )
 
-    def _told(self, key: ObjectKey) -> tuple[str, list[CauseRow]] | None:
+    def _find_source_causes(self, key: ObjectKey) -> tuple[str, list[CauseRow]] | None:
         """The first source that says of this object why it is not as it wants it, and its causes."""
         for source, record in self.records:
-            told = map(CauseRow.read, record.causes)
-            if causes := [cause for cause in told if str(key) in (cause.node, cause.object)]:
+            rows = map(CauseRow.from_dict, record.causes)
+            if causes := [cause for cause in rows if str(key) in (cause.node, cause.object)]:
                 return source, causes
         return None
 
     @property
-    def unwritten(self) -> str:
+    def unwritten_note(self) -> str:
         """Where what the cluster does not know yet may come from; empty where something of each source was written."""
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
-        return f"; nothing was written yet of {listed(names)}: levelgate explain {names[0]} says why" if names else ""
+        return (
+            f"; nothing was written yet of {join_names(names)}: levelgate explain {names[0]} says why" if names else ""
+        )
 
-    def refused(self, ref: Ref, namespace: str) -> ObjectKey | None:
+    def find_refused_object(self, ref: Ref, namespace: str) -> ObjectKey | None:
         """The object of that name of which a source says that the cluster does not take it: its kind may not be served at all."""
-        told = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
-        for key in filter(None, told):
-            called = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
-            if ref.type.lower() in called and key.name == ref.name and key.namespace in {"", namespace}:
+        keys = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
+        for key in filter(None, keys):
+            type_names = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
+            if ref.type.lower() in type_names and key.name == ref.name and key.namespace in {"", namespace}:
                 return key
         return None
 
-    async def source(self, ref: Ref) -> CauseChain:
+    async def explain_source(self, ref: Ref) -> CauseChain:
         record = dict(self.records).get(ref.name)
         if record is None:
-            known = ", ".join(name for name, _ in self.records) or "none"
-            raise RefError(f"no source {ref.name!r} in cluster {self.cluster.name}; there are: {known}")
-        mine = tuple(one for one in await self._all() if one.source == ref.name)
-        causes = [CauseRow.read(row) for row in record.causes]
-        found = await self._of(source_parent(ref.name), causes, source=ref.name)
-        state = DisplayState.of([*(one.reason for one in mine), *(cause.reason for cause in causes)])
-        configured = followed(await self.cluster.get(INSTALLATION))
-        is_left = configured is not None and ref.name not in configured
-        return replace(found, unit=str(ref), state=state, record=record, is_left=is_left, instances=mine)
+            source_names = ", ".join(name for name, _ in self.records) or "none"
+            raise RefError(f"no source {ref.name!r} in cluster {self.cluster.name}; there are: {source_names}")
+        own_instances = tuple(instance for instance in await self._all_instances() if instance.source == ref.name)
+        causes = [CauseRow.from_dict(row) for row in record.causes]
+        chain = await self._explain_causes(source_parent(ref.name), causes, source=ref.name)
+        state = DisplayState.from_reasons(
+            [*(instance.reason for instance in own_instances), *(cause.reason for cause in causes)]
+        )
+        configured = configured_sources(await self.cluster.get(INSTALLATION))
+        is_unconfigured = configured is not None and ref.name not in configured
+        return replace(
+            chain,
+            subject=str(ref),
+            state=state,
+            record=record,
+            is_unconfigured=is_unconfigured,
+            instances=own_instances,
+        )
 
-    async def rollout(self, ref: Ref) -> CauseChain:
+    async def explain_rollout(self, ref: Ref) -> CauseChain:
         """Of a definition, that of all its instances. A halt is told first, as it leads to what failed."""
         if (rollout := self.rollouts.get(ref.name)) is None:
             raise RefError(f"no rollout {ref.name!r} in cluster {self.cluster.name}; `levelgate status` lists them")
-        mine = tuple(one for one in await self._all() if one.rollout == ref.name)
-        refused = await self._refused(ref.name)
-        state = DisplayState.of([*(one.reason for one in mine), *(cause.reason for cause in refused)])
-        found = CauseChain(str(ref), state, rollout=rollout, others=refused, instances=mine)
-        if not found.waiting:
-            return found
-        first = min(
-            found.waiting,
-            key=lambda one: (one.state is not DisplayState.HALTED, list(DisplayState).index(one.state), one.key),
+        own_instances = tuple(instance for instance in await self._all_instances() if instance.rollout == ref.name)
+        refusals = await self._definition_refusals(ref.name)
+        state = DisplayState.from_reasons(
+            [*(instance.reason for instance in own_instances), *(cause.reason for cause in refusals)]
         )
-        chain = [link async for link in self._chain(first.key, first.reasons[0], first)]
-        return self._from(first.source, replace(found, chain=tuple(chain)))
+        explanation = CauseChain(str(ref), state, rollout=rollout, other_causes=refusals, instances=own_instances)
+        if not explanation.unsettled_instances:
+            return explanation
+        worst = min(
+            explanation.unsettled_instances,
+            key=lambda instance: (
+                instance.state is not DisplayState.HALTED,
+                list(DisplayState).index(instance.state),
+                instance.key,
+            ),
+        )
+        chain = [link async for link in self._links(worst.key, worst.display_causes[0], worst)]
+        return self._with_source(worst.source, replace(explanation, chain=tuple(chain)))
 
-    async def _refused(self, definition: str) -> tuple[CauseRow, ...]:
+    async def _definition_refusals(self, definition: str) -> tuple[CauseRow, ...]:
         """Why what Git says of a definition now is not taken."""
-        told = [cause for _, record in self.records for cause in map(CauseRow.read, record.causes)]
-        of_crds = [one for one in told if (key := ObjectKey.parse(one.object)) and key.group_kind == CRD]
-        if not of_crds:
+        rows = [cause for _, record in self.records for cause in map(CauseRow.from_dict, record.causes)]
+        crd_rows = [row for row in rows if (key := ObjectKey.parse(row.object)) and key.group_kind == CRD]
+        if not crd_rows:
             return ()
         with suppress(RefError):  # a rollout of the items of a node
-            crd = str(await locate(self.cluster, Ref(DEFINITION, definition), ""))
-            return tuple(one for one in of_crds if one.object == crd and one.reason is Reason.RENDER_FAILED)
+            crd = str(await find_key(self.cluster, Ref(DEFINITION, definition), ""))
+            return tuple(row for row in crd_rows if row.object == crd and row.reason is Reason.RENDER_FAILED)
         return ()
 
-    async def window(self, ref: Ref) -> CauseChain:
-        named = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
-        if not named:
-            known = ", ".join(sorted({name for rules in self.rules for name in rules.windows})) or "none"
-            raise RefError(f"no window {ref.name!r} is in force in cluster {self.cluster.name}; there are: {known}")
-        held = tuple(one for one in await self._all() if ref.name in _windows_of(one.causes))
-        instances = {str(one.key) for one in held}
-        told = [cause for _, record in self.records for cause in map(CauseRow.read, record.causes)]
-        objects = tuple(one for one in told if ref.name in _windows_of([one]) and one.object not in instances)
-        shut = tuple(
-            ClosedWindowLink.at(self.now, window, rules.source) for rules, window in named if _closes(window, self.now)
+    async def explain_window(self, ref: Ref) -> CauseChain:
+        matches = [(rules, rules.windows[ref.name]) for rules in self.rules if ref.name in rules.windows]
+        if not matches:
+            window_names = ", ".join(sorted({name for rules in self.rules for name in rules.windows})) or "none"
+            raise RefError(
+                f"no window {ref.name!r} is in force in cluster {self.cluster.name}; there are: {window_names}"
+            )
+        held_instances = tuple(
+            instance for instance in await self._all_instances() if ref.name in _window_names(instance.causes)
         )
-        opened = tuple(window for _, window in named if not _closes(window, self.now))
-        state = DisplayState.HELD if held or objects else DisplayState.SETTLED
-        return CauseChain(str(ref), state, chain=shut, open=opened, instances=held, objects=objects)
+        instances = {str(instance.key) for instance in held_instances}
+        rows = [cause for _, record in self.records for cause in map(CauseRow.from_dict, record.causes)]
+        objects = tuple(row for row in rows if ref.name in _window_names([row]) and row.object not in instances)
+        closed_links = tuple(
+            ClosedWindowLink.from_window(self.now, window, rules.source)
+            for rules, window in matches
+            if _is_closed(window, self.now)
+        )
+        open_windows = tuple(window for _, window in matches if not _is_closed(window, self.now))
+        state = DisplayState.HELD if held_instances or objects else DisplayState.SETTLED
+        return CauseChain(
+            str(ref),
+            state,
+            chain=closed_links,
+            open_windows=open_windows,
+            instances=held_instances,
+            object_causes=objects,
+        )
 
-    async def _of(
+    async def _explain_causes(
         self,
         key: ObjectKey,
         causes: Sequence[CauseRow],
-        standing: InstanceState | None = None,
+        instance: InstanceState | None = None,
         node: str = "",
         source: str = "",
     ) -> CauseChain:
         unit = f"{key}/{node}" if node else str(key)
-        if not causes and standing and key == standing.key and not node:
-            causes = standing.reasons
-        subject = standing.key if standing else (ObjectKey.parse(causes[0].object) if causes else None) or key
-        chain = [link async for link in self._chain(subject, causes[0], standing)] if causes else []
-        state = DisplayState.of(cause.reason for cause in causes)
-        opened = await self._open(standing, chain) if standing and chain else ()
-        rollout = self.rollouts.get(standing.rollout) if standing and chain else None
+        if not causes and instance and key == instance.key and not node:
+            causes = instance.display_causes
+        subject = instance.key if instance else (ObjectKey.parse(causes[0].object) if causes else None) or key
+        chain = [link async for link in self._links(subject, causes[0], instance)] if causes else []
+        state = DisplayState.from_reasons(cause.reason for cause in causes)
+        open_windows = await self._open_windows(instance, chain) if instance and chain else ()
+        rollout = self.rollouts.get(instance.rollout) if instance and chain else None
         facts = rollout.externals if rollout else {}
-        source = source or (standing.source if standing else "")
-        found = CauseChain(unit, state, key, standing, tuple(chain), tuple(causes[1:]), opened, facts)
-        return self._from(source, found)
+        source = source or (instance.source if instance else "")
+        explanation = CauseChain(unit, state, key, instance, tuple(chain), tuple(causes[1:]), open_windows, facts)
+        return self._with_source(source, explanation)
 
-    def _from(self, source: str, found: CauseChain) -> CauseChain:
+    def _with_source(self, source: str, explanation: CauseChain) -> CauseChain:
         record = next((record for name, record in self.records if name == source), SourceRecord())
-        return replace(found, source=source, commit=record.target, offered=record.offered)
+        return replace(explanation, source=source, commit=record.target, offered=record.offered)
 
-    async def _chain(self, key: ObjectKey, cause: CauseRow, standing: InstanceState | None) -> AsyncIterator[Link]:
+    async def _links(self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None) -> AsyncIterator[Link]:
         """From this cause to what holds it up; a circle ends where it closes."""
         seen: set[tuple[ObjectKey, str]] = set()
         while (key, cause.node) not in seen:
             seen.add((key, cause.node))
-            yield await self._waiting(key, cause, standing)
-            closed = [one.name for one in cause.because if one.kind == "Window"]
-            for window, source in self._named(closed, standing):
-                yield ClosedWindowLink.at(self.now, window, source)
-            following = None if closed else await self._following(key, cause, standing)
-            if following is None:
+            yield await self._waiting_link(key, cause, instance)
+            window_names = [ref.name for ref in cause.because if ref.kind == "Window"]
+            for window, source in self._find_windows(window_names, instance):
+                yield ClosedWindowLink.from_window(self.now, window, source)
+            next_step = None if window_names else await self._next_cause(key, cause, instance)
+            if next_step is None:
                 return
-            standing, cause = following
-            key = standing.key
+            instance, cause = next_step
+            key = instance.key
 
-    async def _following(
-        self, key: ObjectKey, cause: CauseRow, standing: InstanceState | None
+    async def _next_cause(
+        self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None
     ) -> tuple[InstanceState, CauseRow] | None:
         """What this cause waits for: another instance, another node, or the instance that the node is."""
-        nodes = [one.name for one in cause.because if one.kind == "Node"]
-        if standing and (found := next((one for one in standing.causes if one.node in nodes), None)):
-            return standing, found
-        others = [one async for one in self._others(key, cause, standing) if not one.is_settled]
-        others.sort(key=lambda one: (not one.causes, list(DisplayState).index(one.state)))
-        return (others[0], others[0].reasons[0]) if others else None
+        nodes = [ref.name for ref in cause.because if ref.kind == "Node"]
+        if instance and (next_row := next((row for row in instance.causes if row.node in nodes), None)):
+            return instance, next_row
+        others = [other async for other in self._blocking_instances(key, cause, instance) if not other.is_settled]
+        others.sort(key=lambda peer: (not peer.causes, list(DisplayState).index(peer.state)))
+        return (others[0], others[0].display_causes[0]) if others else None
 
-    async def _others(
-        self, key: ObjectKey, cause: CauseRow, standing: InstanceState | None
+    async def _blocking_instances(
+        self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None
     ) -> AsyncIterator[InstanceState]:
-        names = [one.name for one in cause.because if one.kind == "Instance"]
-        for one in await self._kind(key.group_kind) if names else ():
-            if name_of(one.key) in names:
-                yield one
-        if cause.reason is Reason.HALTED and standing:
-            for one in await self._kind(key.group_kind):
-                if one.rollout == standing.rollout and one.state is DisplayState.FAILED:
-                    yield one
-        if cause.reason is Reason.WAVE_NOT_REACHED and standing:
-            for one in await self._kind(key.group_kind):
-                if one.rollout == standing.rollout and one.wave != standing.wave and not one.reason.is_turn:
-                    yield one
+        names = [ref.name for ref in cause.because if ref.kind == "Instance"]
+        for candidate in await self._instances_of(key.group_kind) if names else ():
+            if name_of(candidate.key) in names:
+                yield candidate
+        if cause.reason is Reason.HALTED and instance:
+            for candidate in await self._instances_of(key.group_kind):
+                if candidate.rollout == instance.rollout and candidate.state is DisplayState.FAILED:
+                    yield candidate
+        if cause.reason is Reason.WAVE_NOT_REACHED and instance:
+            for candidate in await self._instances_of(key.group_kind):
+                if (
+                    candidate.rollout == instance.rollout
+                    and candidate.wave != instance.wave
+                    and not candidate.reason.is_queued
+                ):
+                    yield candidate
         nested = ObjectKey.parse(cause.object)
         if nested and nested != key and any(nested in record.scopes for _, record in self.records):
-            for one in await self._kind(nested.group_kind):
-                if one.key == nested:
-                    yield one
+            for candidate in await self._instances_of(nested.group_kind):
+                if candidate.key == nested:
+                    yield candidate
 
-    async def _waiting(self, key: ObjectKey, cause: CauseRow, standing: InstanceState | None) -> WaitingLink:
-        unsettled = tuple(one.name for one in cause.because if one.kind in {"Instance", "Node"})
-        if standing is None or cause.node or cause.reason is not Reason.PACE_REACHED:
-            return WaitingLink(key, cause, standing, unsettled=unsettled)
-        wave = [one for one in await self._kind(key.group_kind) if one.rollout == standing.rollout]
-        wave = [one for one in wave if one.wave == standing.wave and one.target.revision == standing.target.revision]
-        settled = tuple(name_of(one.key) for one in wave if one.is_settled)
-        return WaitingLink(key, cause, standing, settled, unsettled)
+    async def _waiting_link(self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None) -> WaitingLink:
+        unsettled = tuple(ref.name for ref in cause.because if ref.kind in {"Instance", "Node"})
+        if instance is None or cause.node or cause.reason is not Reason.PACE_REACHED:
+            return WaitingLink(key, cause, instance, unsettled=unsettled)
+        wave_instances = [peer for peer in await self._instances_of(key.group_kind) if peer.rollout == instance.rollout]
+        wave_instances = [
+            peer
+            for peer in wave_instances
+            if peer.wave == instance.wave and peer.target.revision == instance.target.revision
+        ]
+        settled = tuple(name_of(peer.key) for peer in wave_instances if peer.is_settled)
+        return WaitingLink(key, cause, instance, settled, unsettled)
 
-    async def _open(self, standing: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:
+    async def _open_windows(self, instance: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:
         """Windows that govern an instance, could close, and do not."""
-        kind = standing.key.group_kind
-        definitions = {
-            one.plural: one for one in (await self.cluster.discover()).resources.values() if one.group_kind == kind
+        kind = instance.key.group_kind
+        resources_by_plural = {
+            resource.plural: resource
+            for resource in (await self.cluster.discover()).resources.values()
+            if resource.group_kind == kind
         }
         crd = await self.cluster.get(
-            ObjectKey(*CRD, "", f"{next(iter(definitions), '')}.{kind.group}"), metadata_only=True
+            ObjectKey(*CRD, "", f"{next(iter(resources_by_plural), '')}.{kind.group}"), metadata_only=True
         )
-        rgd = annotation(crd, well_known.DEFINITION) if crd else ""
-        target = WindowTarget(kind, standing.key.namespace, self.cluster_name, rgd=rgd, labels=standing.labels)
-        told = {link.closing.window.name for link in chain if isinstance(link, ClosedWindowLink)}
+        definition = annotation(crd, well_known.DEFINITION) if crd else ""
+        target = WindowTarget(kind, instance.key.namespace, self.cluster_name, rgd=definition, labels=instance.labels)
+        shown_names = {link.closed_window.window.name for link in chain if isinstance(link, ClosedWindowLink)}
         return tuple(
             window
             for rules in self.rules
-            if rules.source == standing.source
+            if rules.source == instance.source
             for window in rules.windows.values()
-            if window.name not in told
+            if window.name not in shown_names
             and window.kind is WindowKind.ALLOW
             and window.governs(target, Operation.UPDATE)
-            and not _closes(window, self.now)
+            and not _is_closed(window, self.now)
         )
 
-    def _named(self, names: Iterable[str], standing: InstanceState | None) -> Iterator[tuple[Window, str]]:
+    def _find_windows(self, names: Iterable[str], instance: InstanceState | None) -> Iterator[tuple[Window, str]]:
         """Windows in force of these names, those of the source first; one for each name."""
-        ordered = sorted(self.rules, key=lambda rules: rules.source != (standing.source if standing else ""))
+        ordered = sorted(self.rules, key=lambda rules: rules.source != (instance.source if instance else ""))
         for name in names:
-            if found := next((rules for rules in ordered if name in rules.windows), None):
-                yield found.windows[name], found.source
+            if source_rules := next((rules for rules in ordered if name in rules.windows), None):
+                yield source_rules.windows[name], source_rules.source
 
-    async def _owner(self, live: Object) -> tuple[ObjectKey | None, InstanceState | None]:
+    async def _find_owner(self, live: Object) -> tuple[ObjectKey | None, InstanceState | None]:
         """The parent of the set that an object is in; and how that is, where it is an instance."""
         part_of = label(live, well_known.PART_OF)
         for source, record in self.records:
@@ -313,40 +359,40 @@ class _World:
                 return source_parent(source), None
             for instance in record.scopes:
                 if part_of == applyset_id(instance):
-                    return await self._standing(instance)
-        kind, _, place = annotation(live, well_known.INSTANCE).partition("/")
-        namespace, _, name = place.rpartition("/")
-        for one in (
+                    return await self._read_instance(instance)
+        kind, _, qualified_name = annotation(live, well_known.INSTANCE).partition("/")
+        namespace, _, name = qualified_name.rpartition("/")
+        for group_kind in (
             (await self.cluster.discover()).resources if kind else ()
         ):  # no record names an instance that is to go
-            if one.kind == kind and part_of == applyset_id(instance := ObjectKey(*one, namespace, name)):
-                return await self._standing(instance)
+            if group_kind.kind == kind and part_of == applyset_id(instance := ObjectKey(*group_kind, namespace, name)):
+                return await self._read_instance(instance)
         return None, None
 
-    async def _standing(self, instance: ObjectKey) -> tuple[ObjectKey, InstanceState | None]:
-        found = await self._live(instance)
-        return instance, InstanceState.of(found, self.rollouts) if found else None
+    async def _read_instance(self, instance: ObjectKey) -> tuple[ObjectKey, InstanceState | None]:
+        live = await self._read_live(instance)
+        return instance, InstanceState.from_object(live, self.rollouts) if live else None
 
-    async def _live(self, key: ObjectKey) -> Object | None:
+    async def _read_live(self, key: ObjectKey) -> Object | None:
         try:
             return await self.cluster.get(key)
         except KindNotServed:
             return None
 
-    async def _kind(self, kind: GroupKind) -> list[InstanceState]:
-        if kind not in self.kinds:
-            self.kinds[kind] = await instances(self.cluster, kind, self.rollouts)
-        return self.kinds[kind]
+    async def _instances_of(self, kind: GroupKind) -> list[InstanceState]:
+        if kind not in self.instances_by_kind:
+            self.instances_by_kind[kind] = await list_instances(self.cluster, kind, self.rollouts)
+        return self.instances_by_kind[kind]
 
-    async def _all(self) -> list[InstanceState]:
+    async def _all_instances(self) -> list[InstanceState]:
         kinds = sorted({key.group_kind for _, record in self.records for key in record.scopes})
-        return [one for kind in kinds for one in await self._kind(kind)]
+        return [instance for kind in kinds for instance in await self._instances_of(kind)]
 
 
-def _closes(window: Window, now: datetime) -> bool:
+def _is_closed(window: Window, now: datetime) -> bool:
     """Does it hold up what it governs?"""
-    return window.timeline.span(now).active if window.kind is WindowKind.DENY else not startable(window, now).open
+    return window.timeline.span(now).active if window.kind is WindowKind.DENY else not start_state(window, now).is_open
 
 
-def _windows_of(causes: Iterable[CauseRow]) -> set[str]:
-    return {one.name for cause in causes for one in cause.because if one.kind == "Window"}
+def _window_names(causes: Iterable[CauseRow]) -> set[str]:
+    return {ref.name for cause in causes for ref in cause.because if ref.kind == "Window"}

@@ -15,12 +15,12 @@ from gitops.records.cause_rows import CauseRow
 from gitops.records.instance_state import DisplayState, InstanceState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState as Rollout
-from gitops.windows.verdict import ClosedWindow, not_startable
+from gitops.windows.verdict import ClosedWindow, make_closed_window
 from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-OPENINGS = 3
+MAX_OPENINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class WaitingLink:
 
     key: ObjectKey
     cause: CauseRow
-    standing: InstanceState | None = None
+    instance: InstanceState | None = None
     settled: tuple[str, ...] = ()
     unsettled: tuple[str, ...] = ()
 
@@ -38,17 +38,17 @@ class WaitingLink:
 class ClosedWindowLink:
     """A window that is closed: since and until when, and the next times at which it lets pass."""
 
-    closing: ClosedWindow
+    closed_window: ClosedWindow
     opens: tuple[datetime, ...]
 
     @classmethod
-    def at(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
+    def from_window(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
         span = window.timeline.span(now)
         if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
             return cls(ClosedWindow(window, source, Reason.WINDOW_CLOSED, span.since, span.until), ends)
         starts = (opens for opens, _ in window.timeline.intervals(now) if opens and opens > now)
-        return cls(not_startable(window, now, source), tuple(islice(starts, OPENINGS)))
+        return cls(make_closed_window(window, now, source), tuple(islice(starts, MAX_OPENINGS)))
 
 
 Link = WaitingLink | ClosedWindowLink
@@ -65,33 +65,33 @@ class CauseChain:
     that is, and `offered` the commit that waits for a person's word there.
     """
 
-    unit: str
+    subject: str
     state: DisplayState
     key: ObjectKey | None = None
-    standing: InstanceState | None = None
+    instance: InstanceState | None = None
     chain: tuple[Link, ...] = ()
-    others: tuple[CauseRow, ...] = ()
-    open: tuple[Window, ...] = ()
+    other_causes: tuple[CauseRow, ...] = ()
+    open_windows: tuple[Window, ...] = ()
     externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
-    is_left: bool = False
+    is_unconfigured: bool = False
     rollout: Rollout | None = None
     instances: tuple[InstanceState, ...] = ()
-    objects: tuple[CauseRow, ...] = ()
+    object_causes: tuple[CauseRow, ...] = ()
     source: str = ""
     commit: str = ""
     offered: str = ""
 
     @property
-    def waiting(self) -> tuple[InstanceState, ...]:
+    def unsettled_instances(self) -> tuple[InstanceState, ...]:
         """Instances that have not settled."""
-        return tuple(one for one in self.instances if not one.is_settled)
+        return tuple(instance for instance in self.instances if not instance.is_settled)
 
     @property
-    def blocked_by(self) -> tuple[CauseRef, ...]:
+    def blockers_of(self) -> tuple[CauseRef, ...]:
         """What it waits for itself, the rest of the chain aside."""
         first = next((link for link in self.chain if isinstance(link, WaitingLink)), None)
-        return tuple(blocked_by(first)) if first else ()
+        return tuple(blockers_of(first)) if first else ()
 
     @property
     def not_before(self) -> datetime | None:
@@ -111,13 +111,13 @@ class CauseChain:
         return tuple(link for link in self.chain if isinstance(link, WaitingLink) and link.cause.reason.is_failure)
 
 
-def blocked_by(link: WaitingLink) -> Iterator[CauseRef]:
+def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
     """What stands behind a cause; where nothing does, its rollout, or the object itself."""
     cause = link.cause
     if cause.because:
         yield from cause.because
-    elif link.standing and link.standing.rollout and not cause.node and cause.reason.is_gate:
-        yield CauseRef("Rollout", link.standing.rollout, cause.reason, cause.since, cause.until)
+    elif link.instance and link.instance.rollout and not cause.node and cause.reason.is_missing_permission:
+        yield CauseRef("Rollout", link.instance.rollout, cause.reason, cause.since, cause.until)
     else:
         name = cause.object or cause.node or str(link.key)
         yield CauseRef("Object", name, cause.reason, cause.since, cause.until)

@@ -11,8 +11,8 @@ from datetime import datetime
 from applier.cluster import Cluster
 from applier.state.observed import label
 from gitops.records.cause_rows import CauseRow
-from gitops.records.installation import INSTALLATION, followed, untaken
-from gitops.records.instance_state import DisplayState, InstanceState, all_instances
+from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
+from gitops.records.instance_state import DisplayState, InstanceState, list_all_instances
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.rollouts.state import RolloutState as Record
@@ -61,28 +61,32 @@ class Overview:
     sources: Mapping[str, SourceRecord]
     rollouts: tuple[RolloutOverview, ...]
     instances: tuple[InstanceState, ...]
-    left: frozenset[str] = frozenset()
+    unconfigured: frozenset[str] = frozenset()
 
     @classmethod
-    async def read(cls, cluster: Cluster, *, now: datetime) -> Overview:
+    async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:
         """Raises ClusterError."""
-        records, stored, installed = await asyncio.gather(
+        records, stored_rollouts, installation = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
-        records += await untaken(cluster, installed, records)
-        states = stored.states(now)
-        instances = await all_instances(cluster, [record for _, record in records], states)
-        rollouts = [_rollout(name, state, instances) for name, state in sorted(states.items())]
-        configured = followed(installed)
-        left = frozenset(name for name, _ in records if configured is not None and name not in configured)
-        sources = {name: record for name, record in records if name not in left or record.kinds}
-        return cls(sources, tuple(rollouts), tuple(instances), left & sources.keys())
+        records += await find_sources_without_commit(cluster, installation, records)
+        states = stored_rollouts.states(now)
+        instances = await list_all_instances(cluster, [record for _, record in records], states)
+        rollouts = [_rollout_overview(name, state, instances) for name, state in sorted(states.items())]
+        configured = configured_sources(installation)
+        unconfigured = frozenset(name for name, _ in records if configured is not None and name not in configured)
+        sources = {name: record for name, record in records if name not in unconfigured or record.kinds}
+        return cls(sources, tuple(rollouts), tuple(instances), unconfigured & sources.keys())
 
-    def of(self, key: ObjectKey) -> Overview:
+    def for_object(self, key: ObjectKey) -> Overview:
         """What concerns one source, rollout or instance, by the key of its object."""
-        sources = {name: one for name, one in self.sources.items() if source_parent(name) == key}
-        instances = [one for one in self.instances if one.key == key or source_parent(one.source) == key]
-        rollouts = [one for one in self.rollouts if one.name in {standing.rollout for standing in instances}]
+        sources = {name: record for name, record in self.sources.items() if source_parent(name) == key}
+        instances = [
+            instance for instance in self.instances if instance.key == key or source_parent(instance.source) == key
+        ]
+        rollouts = [
+            rollout for rollout in self.rollouts if rollout.name in {selected.rollout for selected in instances}
+        ]
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
@@ -90,46 +94,56 @@ class Overview:
         live = None if self.instances else await cluster.get(key)
         if live is None or not label(live, well_known.PARENT_ID):
             return self
-        return replace(self, instances=(InstanceState.of(live),))
+        return replace(self, instances=(InstanceState.from_object(live),))
 
-    def of_rollout(self, name: str) -> Overview:
-        mine = tuple(one for one in self.rollouts if one.name == name)
+    def for_rollout(self, name: str) -> Overview:
+        matching = tuple(rollout for rollout in self.rollouts if rollout.name == name)
         return replace(
             self,
             sources={},
-            rollouts=mine,
-            instances=tuple(one for one in self.instances if one.rollout == name),
+            rollouts=matching,
+            instances=tuple(instance for instance in self.instances if instance.rollout == name),
         )
 
-    def within(self, namespace: str) -> Overview:
+    def in_namespace(self, namespace: str) -> Overview:
         """With the instances of one namespace only."""
-        return replace(self, instances=tuple(one for one in self.instances if one.key.namespace == namespace))
+        return replace(
+            self, instances=tuple(instance for instance in self.instances if instance.key.namespace == namespace)
+        )
 
     @property
     def causes(self) -> Iterator[tuple[str, CauseRow]]:
         """What waits or fails in sources, by source, beside what its own instances tell."""
-        told = {str(one.key) for one in self.instances if not one.is_settled}
+        instance_keys = {str(instance.key) for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
-            yield from ((name, cause) for cause in map(CauseRow.read, record.causes) if cause.object not in told)
+            yield from (
+                (name, cause) for cause in map(CauseRow.from_dict, record.causes) if cause.object not in instance_keys
+            )
 
 
-def _rollout(name: str, record: Record, instances: list[InstanceState]) -> RolloutOverview:
-    mine = [one for one in instances if one.rollout == name]
-    turned = [entry.at for entry in record.decisions if entry.what == "target"]
+def _rollout_overview(name: str, record: Record, instances: list[InstanceState]) -> RolloutOverview:
+    own_instances = [instance for instance in instances if instance.rollout == name]
+    target_times = [entry.at for entry in record.decisions if entry.what == "target"]
     since = (
-        max(turned) if turned else min((one.since for one in mine if one.since and not one.is_settled), default=None)
+        max(target_times)
+        if target_times
+        else min(
+            (instance.since for instance in own_instances if instance.since and not instance.is_settled), default=None
+        )
     )
-    revisions = Counter(str(one.applied.revision) for one in mine)
+    revisions = Counter(str(instance.applied.revision) for instance in own_instances)
     return RolloutOverview(
         name,
         record,
-        DisplayState.worst([DisplayState.of(one.reason for one in mine), *map(_state, record.waves)]),
+        DisplayState.worst(
+            [DisplayState.from_reasons(instance.reason for instance in own_instances), *map(_wave_state, record.waves)]
+        ),
         since,
         revisions,
     )
 
 
-def _state(wave: WaveProgress) -> DisplayState:
+def _wave_state(wave: WaveProgress) -> DisplayState:
     """Of instances that are not looked at: they do not exist yet, or nobody follows their source any more."""
     if wave.failed:
         return DisplayState.FAILED

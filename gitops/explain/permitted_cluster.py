@@ -17,12 +17,12 @@ from gitops.records.source_record import SourceRecord, read_records
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
-_FORBIDDEN = 403
+_HTTP_FORBIDDEN = 403
 
 
-def _never() -> None:
+def _deny_write() -> None:
     raise Denied("this only reads")
 
 
@@ -33,18 +33,18 @@ class PermittedCluster(FencedCluster):
     """
 
     cluster: Cluster
-    check: Callable[[], None] = _never
-    within: str = ""
-    refused: set[ResourceAttributes] = field(default_factory=set)
+    check: Callable[[], None] = _deny_write
+    namespace: str = ""
+    denied: set[ResourceAttributes] = field(default_factory=set)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         """Raises Denied but for what only explains others: Levelgate's own records, and CRDs."""
         try:
             return await super().get(key, metadata_only=metadata_only)
         except Denied as error:
-            if error.status != _FORBIDDEN or (key.namespace != OWN_NAMESPACE and key.group_kind != CRD):
+            if error.status != _HTTP_FORBIDDEN or (key.namespace != OWN_NAMESPACE and key.group_kind != CRD):
                 raise
-            self.refused |= {await self._permission("get", key.group_kind, key.namespace)}
+            self.denied |= {await self._permission("get", key.group_kind, key.namespace)}
             return None
 
     async def list(
@@ -53,32 +53,34 @@ class PermittedCluster(FencedCluster):
         try:
             return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
         except Denied as error:
-            if error.status != _FORBIDDEN:
+            if error.status != _HTTP_FORBIDDEN:
                 raise
-        places = await self._places(kind) if namespace is None else []
-        before = set(self.refused)
-        asked = (self.list(kind, place, selector=selector, metadata_only=metadata_only) for place in places)
-        found = [obj for objects in await asyncio.gather(*asked) for obj in objects]
-        if len(self.refused - before) >= len(places):
-            self.refused = before | {await self._permission("list", kind, namespace or "")}
-        return found
+        namespaces = await self._candidate_namespaces(kind) if namespace is None else []
+        denied_before = set(self.denied)
+        requests = (
+            self.list(kind, candidate, selector=selector, metadata_only=metadata_only) for candidate in namespaces
+        )
+        listed_objects = [obj for objects in await asyncio.gather(*requests) for obj in objects]
+        if len(self.denied - denied_before) >= len(namespaces):
+            self.denied = denied_before | {await self._permission("list", kind, namespace or "")}
+        return listed_objects
 
     @property
-    def told(self) -> str:
+    def denial_note(self) -> str:
         """What is missing for want of rights, in one sentence; empty where nothing is."""
-        if not self.refused:
+        if not self.denied:
             return ""
-        named = listed(sorted(map(str, self.refused)), separator="; ")
-        return f"Not everything could be read: you may not {named} (deploy/people.yaml has roles)."
+        permissions = join_names(sorted(map(str, self.denied)), separator="; ")
+        return f"Not everything could be read: you may not {permissions} (deploy/people.yaml has roles)."
 
-    def after(self, sentence: object) -> str:
+    def append_denials(self, sentence: object) -> str:
         """This, and what is missing."""
-        return ". ".join(filter(None, [str(sentence), self.told]))
+        return ". ".join(filter(None, [str(sentence), self.denial_note]))
 
-    async def _places(self, kind: GroupKind) -> builtins.list[str]:
+    async def _candidate_namespaces(self, kind: GroupKind) -> builtins.list[str]:
         """Namespaces in which objects of this kind may be."""
-        if self.within:
-            return [self.within]
+        if self.namespace:
+            return [self.namespace]
         resource = (await self.discover()).resources.get(kind)
         if resource is None or not resource.namespaced:
             return []

@@ -14,13 +14,13 @@ WORKLOADS: Final = frozenset(
     {GroupKind("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")}
     | {GroupKind("batch", "Job"), POD}
 )
-MOST: Final = 3
+MAX_POD_REASONS: Final = 3
 """Pods of one workload mostly say the same."""
 
-_USUAL: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+_STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-async def stuck(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
+async def find_pod_problems(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
     """`Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`, each reason once; nothing for what has no Pods. Raises
     ClusterError, but not for want of rights.
     """
@@ -35,25 +35,25 @@ async def stuck(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
         return ()
     if workload and key.group_kind == POD:
         pods = [workload]
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for pod in pods:
-        for why in _reasons(pod):
-            found.setdefault(why, f"Pod {pod['metadata']['name']}, {why}")
-    return tuple(found.values())[:MOST]
+        for reason in _pod_reasons(pod):
+            problems.setdefault(reason, f"Pod {pod['metadata']['name']}, {reason}")
+    return tuple(problems.values())[:MAX_POD_REASONS]
 
 
-def _reasons(pod: Object) -> Iterator[str]:
+def _pod_reasons(pod: Object) -> Iterator[str]:
     status: dict[str, Any] = pod.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            yield _told("not scheduled", condition)
+            yield _join_reason("not scheduled", condition)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, (container.get("lastState") or {}).get("terminated") or {}
-        if waiting.get("reason", "") not in _USUAL:
+        if waiting.get("reason", "") not in _STARTING_REASONS:
             code = f", exit code {ended['exitCode']}" if "exitCode" in ended else ""
-            yield _told(f"container {container['name']}", waiting) + code
+            yield _join_reason(f"container {container['name']}", waiting) + code
 
 
-def _told(what: str, why: dict[str, Any]) -> str:
-    return ": ".join(filter(None, (what, why.get("reason", ""), why.get("message", ""))))
+def _join_reason(subject: str, state: dict[str, Any]) -> str:
+    return ": ".join(filter(None, (subject, state.get("reason", ""), state.get("message", ""))))

@@ -13,7 +13,7 @@ from applier.applyset.member import Member
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.read.observe import read_references
-from applier.state.health import health_of, rests_on
+from applier.state.health import health_of, health_reference
 from applier.state.observed import Observed, label
 from gitops.records.cause_rows import CauseRow
 from gitops.records.instance_state import InstanceState
@@ -36,57 +36,62 @@ class TreeNode:
     health: str
     message: str
     obj: Object
-    below: tuple[TreeNode, ...] = ()
+    children: tuple[TreeNode, ...] = ()
     cause: str = ""
 
 
-async def tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
+async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
     """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
-    below: dict[ObjectKey, list[Object]] = {}
-    await _gather(cluster, parent, below)
-    objects = [parent, *(obj for found in below.values() for obj in found)]
+    members_by_parent: dict[ObjectKey, list[Object]] = {}
+    await _collect_members(cluster, parent, members_by_parent)
+    objects = [parent, *(obj for member_objects in members_by_parent.values() for obj in member_objects)]
     observed = Observed(await cluster.discover(), now=now).with_objects(objects)
-    return _branch(parent, below, await read_references(cluster, observed, _to_be_read(objects, observed)))
+    return _build_node(
+        parent, members_by_parent, await read_references(cluster, observed, _health_references(objects, observed))
+    )
 
 
-async def _gather(cluster: Cluster, parent: Object, below: dict[ObjectKey, list[Object]]) -> None:
+async def _collect_members(cluster: Cluster, parent: Object, members_by_parent: dict[ObjectKey, list[Object]]) -> None:
     """The members of each object by its key."""
-    below[ObjectKey.of(parent)] = found = await members(cluster, parent)
-    await asyncio.gather(*(_gather(cluster, obj, below) for obj in found))
+    members_by_parent[ObjectKey.from_manifest(parent)] = member_objects = await list_members(cluster, parent)
+    await asyncio.gather(*(_collect_members(cluster, obj, members_by_parent) for obj in member_objects))
 
 
-def _to_be_read(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
+def _health_references(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
     """What else health rests on: StorageClasses of claims, and the CRDs of what has no status."""
     kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
     custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]
-    crds = {ObjectKey(*CRD, "", f"{one.plural}.{one.group}") for one in custom if one}
-    return crds.union(filter(None, map(rests_on, objects))) - observed.objects.keys()
+    crds = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in custom if resource}
+    return crds.union(filter(None, map(health_reference, objects))) - observed.objects.keys()
 
 
-def _branch(obj: Object, below: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> TreeNode:
-    member = Member.of(obj)
+def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Object]], observed: Observed) -> TreeNode:
+    member = Member.from_object(obj)
     is_instance = bool(label(obj, well_known.PARENT_ID)) and not is_built_in(member.key.group_kind)
     health = health_of(obj, observed, is_instance=is_instance)
-    causes = _causes(obj)
-    ordered = sorted(
+    causes = _causes_by_object(obj)
+    children = sorted(
         (
-            replace(_branch(one, below, observed), cause=causes.get(str(ObjectKey.of(one)), ""))
-            for one in below[member.key]
+            replace(
+                _build_node(child, members_by_parent, observed),
+                cause=causes.get(str(ObjectKey.from_manifest(child)), ""),
+            )
+            for child in members_by_parent[member.key]
         ),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
-    return TreeNode(member.key, member.level, member.node, health.status.value, health.message, obj, tuple(ordered))
+    return TreeNode(member.key, member.level, member.node_id, health.status.value, health.message, obj, tuple(children))
 
 
-def _causes(parent: Object) -> Mapping[str, str]:
+def _causes_by_object(parent: Object) -> Mapping[str, str]:
     """What a source or an instance says of its members, by their keys: of each the worst."""
     if not label(parent, well_known.PARENT_ID):
         return {}
-    told = [*map(CauseRow.read, causes_of(parent)), *InstanceState.of(parent).causes]
-    return {one.object: f"{one.reason}: {one.message}" for one in reversed(told)}
+    rows = [*map(CauseRow.from_dict, causes_of(parent)), *InstanceState.from_object(parent).causes]
+    return {row.object: f"{row.reason}: {row.message}" for row in reversed(rows)}
 
 
-async def members(cluster: Cluster, parent: Object) -> list[Object]:
+async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
     """What the cluster holds of the set of this parent, by its record of the kinds. Raises ClusterError."""
     set_id = label(parent, well_known.PARENT_ID)
     if not set_id:
@@ -95,11 +100,11 @@ async def members(cluster: Cluster, parent: Object) -> list[Object]:
         kinds = sorted(inventory.read_scope(parent).kinds)
     except ForeignSet:
         return []
-    listed = await asyncio.gather(*(_list(cluster, kind, set_id) for kind in kinds))
-    return [obj for objects in listed for obj in objects]
+    lists = await asyncio.gather(*(_list_kind(cluster, kind, set_id) for kind in kinds))
+    return [obj for objects in lists for obj in objects]
 
 
-async def _list(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
+async def _list_kind(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
     try:
         return await cluster.list(kind, selector=f"{well_known.PART_OF}={set_id}")
     except KindNotServed:
@@ -109,5 +114,5 @@ async def _list(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
     """Each object with its depth, a parent before its members."""
     yield depth, branch
-    for one in branch.below:
-        yield from walk(one, depth + 1)
+    for child in branch.children:
+        yield from walk(child, depth + 1)

@@ -11,42 +11,45 @@ from applier.cluster import Cluster, WatchTarget
 from applier.errors import Unavailable
 from applier.read.watches import Watches
 
-SELDOM: Final = 10.0
+POLL_INTERVAL_SECONDS: Final = 10.0
 """Seconds between two looks where no watch tells of anything."""
 
-OFTEN: Final = 0.2
+MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
 """Seconds between two looks however much is told."""
 
 
-async def until(
+async def wait_until(
     cluster: Cluster,
-    subjects: Collection[WatchTarget],
-    look: Callable[[], Awaitable[bool]],
+    watch_targets: Collection[WatchTarget],
+    check: Callable[[], Awaitable[bool]],
     *,
-    seconds: float | None,
-    missed: Callable[[Unavailable], None],
+    timeout_seconds: float | None,
+    on_unavailable: Callable[[Unavailable], None],
 ) -> bool:
     """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. A server that goes away after the
     first look is looked at again, once `missed` is told. Raises what else `look` raises.
     """
     changed = asyncio.Event()
     async with Watches(
-        cluster, changed=lambda _: changed.set(), begun=lambda _: changed.set(), failed=lambda _subject, _error: None
+        cluster,
+        on_change=lambda _: changed.set(),
+        on_begin=lambda _: changed.set(),
+        on_failure=lambda _subject, _error: None,
     ) as watches:
-        if await look():
+        if await check():
             return True
-        await watches.want(subjects)
+        await watches.set_targets(watch_targets)
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout_seconds):
                 while True:
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(SELDOM):
+                        async with asyncio.timeout(POLL_INTERVAL_SECONDS):
                             await changed.wait()
                     changed.clear()
                     try:
-                        if await look():
+                        if await check():
                             return True
                     except Unavailable as error:
-                        missed(error)
-                    await asyncio.sleep(OFTEN)
+                        on_unavailable(error)
+                    await asyncio.sleep(MIN_CHECK_INTERVAL_SECONDS)
         return False

@@ -7,56 +7,60 @@ from typing import Any
 
 from gitops.explain.event_effects import AffectedSet, EventEffects
 from gitops.reconcile.incremental.topology import DependencyMatch
-from gitops.text import aligned, title
-from renderer.phrasing import counted
+from gitops.text import align_table, title
+from renderer.phrasing import format_count
 
 
-def as_text(found: EventEffects) -> Iterator[str]:
+def as_text(effects: EventEffects) -> Iterator[str]:
     """Lines for people."""
-    if not found.watched:
-        yield f"No event on {title(found.key)} is heard of: no set owns, reads or selects it, and it carries no mark of one."
+    if not effects.watched:
+        yield f"No event on {title(effects.key)} is heard of: no set owns, reads or selects it, and it carries no mark of one."
         return
-    if not found.found:
-        yield f"An event on {title(found.key)} wakes nothing of this."
+    if not effects.found:
+        yield f"An event on {title(effects.key)} wakes nothing of this."
     else:
-        yield f"An event on {title(found.key)} wakes {counted(len(found.found), 'set')}."
+        yield f"An event on {title(effects.key)} wakes {format_count(len(effects.found), 'set')}."
         yield ""
-        yield from aligned([("SET", "BECAUSE IT", "LOOKED AT"), *map(_row, found.found)])
+        yield from align_table([("SET", "BECAUSE IT", "LOOKED AT"), *map(_row, effects.found)])
     yield ""
-    if found.roots is None:
+    if effects.roots is None:
         yield "A pass over everything follows: this concerns more than single objects."
     else:
-        yield f"A pass over {counted(len(found.roots), 'object')} follows; all others are left alone."
+        yield f"A pass over {format_count(len(effects.roots), 'object')} follows; all others are left alone."
 
 
-def _row(wake: AffectedSet) -> tuple[str, str, str]:
-    what = f"source {wake.set.source}" if wake.set.is_source else title(wake.set.parent)
-    return what, ", ".join(_reasons(wake.why)), title(wake.root) if wake.root else "everything"
+def _row(affected_set: AffectedSet) -> tuple[str, str, str]:
+    set_name = f"source {affected_set.set.source}" if affected_set.set.is_source else title(affected_set.set.parent)
+    return (
+        set_name,
+        ", ".join(_describe_match(affected_set.why)),
+        title(affected_set.root) if affected_set.root else "everything",
+    )
 
 
-def _reasons(why: DependencyMatch) -> Iterator[str]:
-    for verb, nodes in (("owns", why.owned), ("reads", why.read), ("selects", why.selected)):
-        if named := sorted(filter(None, nodes)):
-            yield f"{verb} it as {' and '.join(named)}"
+def _describe_match(match: DependencyMatch) -> Iterator[str]:
+    for verb, nodes in (("owns", match.owned), ("reads", match.read), ("selects", match.selected)):
+        if node_names := sorted(filter(None, nodes)):
+            yield f"{verb} it as {' and '.join(node_names)}"
         elif nodes:
             yield "is it"
 
 
-def as_json(found: EventEffects) -> dict[str, Any]:
+def as_json(effects: EventEffects) -> dict[str, Any]:
     """The stable contract of `explain --event -o json` (docs/reference.md)."""
     return {
-        "object": str(found.key),
-        "watched": found.watched,
-        "everything": found.watched and found.roots is None,
-        "lookedAt": sorted(map(str, found.roots or ())),
+        "object": str(effects.key),
+        "watched": effects.watched,
+        "everything": effects.watched and effects.roots is None,
+        "lookedAt": sorted(map(str, effects.roots or ())),
         "wakes": [
             {
-                "set": str(wake.set.parent),
-                "source": wake.set.source,
-                "owns": sorted(wake.why.owned),
-                "reads": sorted(wake.why.read),
-                "selects": sorted(wake.why.selected),
+                "set": str(affected_set.set.parent),
+                "source": affected_set.set.source,
+                "owns": sorted(affected_set.why.owned),
+                "reads": sorted(affected_set.why.read),
+                "selects": sorted(affected_set.why.selected),
             }
-            for wake in found.found
+            for affected_set in effects.found
         ],
     }

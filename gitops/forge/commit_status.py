@@ -20,8 +20,8 @@ class ReviewVerdict(StrEnum):
     PENDING = "pending"
 
 
-_AT_GITLAB = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
-_GITHUB_TAKES, _GITLAB_TAKES = 140, 255
+_GITLAB_STATES = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
+_MAX_GITHUB_CHARACTERS, _MAX_GITLAB_CHARACTERS = 140, 255
 """Characters of a description."""
 
 
@@ -35,20 +35,24 @@ class CommitStatus:
     text: str
     url: str = ""
 
-    def at_github(self, project: str) -> tuple[str, dict[str, str]]:
+    def github_request(self, project: str) -> tuple[str, dict[str, str]]:
         """`project` is `owner/name`."""
-        body = {"state": str(self.verdict), "context": self.name, "description": _short(self.text, _GITHUB_TAKES)}
-        return f"/repos/{project}/statuses/{self.commit}", self._linked(body)
+        body = {
+            "state": str(self.verdict),
+            "context": self.name,
+            "description": _shorten(self.text, _MAX_GITHUB_CHARACTERS),
+        }
+        return f"/repos/{project}/statuses/{self.commit}", self._with_link(body)
 
-    def at_gitlab(self, project: str) -> tuple[str, dict[str, str]]:
+    def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
         """`project` is the full path of the project, groups included."""
-        state = _AT_GITLAB.get(self.verdict, str(self.verdict))
-        body = {"state": state, "name": self.name, "description": _short(self.text, _GITLAB_TAKES)}
-        return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._linked(body)
+        state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
+        body = {"state": state, "name": self.name, "description": _shorten(self.text, _MAX_GITLAB_CHARACTERS)}
+        return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)
 
-    def _linked(self, body: dict[str, str]) -> dict[str, str]:
+    def _with_link(self, body: dict[str, str]) -> dict[str, str]:
         return {**body, **({"target_url": self.url} if self.url else {})}
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _shorten(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

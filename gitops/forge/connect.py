@@ -13,7 +13,7 @@ from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
-from gitops.source.target import RepositoryAddress, is_loopback, parts_of, redact
+from gitops.source.target import RepositoryAddress, is_loopback, redact, split_url
 from renderer.frozen import dataclass
 
 
@@ -23,7 +23,11 @@ class ForgeKind(StrEnum):
     GITEA = "gitea"
 
 
-_KNOWN: Final = {"github.com": ForgeKind.GITHUB, "gitlab.com": ForgeKind.GITLAB, "codeberg.org": ForgeKind.GITEA}
+_KINDS_BY_HOST: Final = {
+    "github.com": ForgeKind.GITHUB,
+    "gitlab.com": ForgeKind.GITLAB,
+    "codeberg.org": ForgeKind.GITEA,
+}
 
 
 class UnknownForge(GitopsError):
@@ -43,39 +47,39 @@ class ForgeProject:
     login: str = ""
 
     @classmethod
-    def of(
+    def from_url(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
         """Where the repository at `url` is, as far as that tells; the rest has to be said. Raises UnknownForge."""
-        server = _server(url)
-        if not (kind or server.host in _KNOWN):
-            raise UnknownForge(f"{server.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
-        found = ForgeKind(kind) if kind else _KNOWN[server.host]
-        project = project or server.path
-        if not project or not (api or server.host):
+        address = _parse_address(url)
+        if not (kind or address.host in _KINDS_BY_HOST):
+            raise UnknownForge(f"{address.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
+        forge_kind = ForgeKind(kind) if kind else _KINDS_BY_HOST[address.host]
+        project = project or address.path
+        if not project or not (api or address.host):
             raise UnknownForge(
                 f"{redact(url)}: does not say where its forge is; name the URL of its API (--api, or `url`), "
                 "and what it calls the repository (--project, or `repository`)"
             )
-        return cls(found, _checked(api or _api(found, server)), project, token_file, login)
+        return cls(forge_kind, _check_api_url(api or _default_api_url(forge_kind, address)), project, token_file, login)
 
     def connect(self, clock: Clock) -> tuple[Forge, Rest]:
         """The forge, and its connection, to be closed by the caller."""
         match self.kind:
             case ForgeKind.GITHUB:
-                rest = Rest(self.api, self.token_file, clock, accept="application/vnd.github+json")
-                return GitHub(rest, self.project, self.login), rest
+                client = Rest(self.api, self.token_file, clock, accept="application/vnd.github+json")
+                return GitHub(client, self.project, self.login), client
             case ForgeKind.GITEA:
-                rest = Rest(self.api, self.token_file, clock, scheme="token ")
-                return Gitea(rest, self.project, self.login), rest
+                client = Rest(self.api, self.token_file, clock, scheme="token ")
+                return Gitea(client, self.project, self.login), client
             case ForgeKind.GITLAB:
-                rest = Rest(self.api, self.token_file, clock, header="PRIVATE-TOKEN", scheme="")
-                return GitLab(rest, self.project, self.login), rest
+                client = Rest(self.api, self.token_file, clock, header="PRIVATE-TOKEN", scheme="")
+                return GitLab(client, self.project, self.login), client
 
 
-def _checked(api: str) -> str:
+def _check_api_url(api: str) -> str:
     """A place that a token may be sent to. Raises UnknownForge."""
-    parts = _parts(api)
+    parts = _split_url(api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""
     if parts.username is not None:
         raise UnknownForge(
@@ -88,29 +92,29 @@ def _checked(api: str) -> str:
     return api.rstrip("/")
 
 
-def _parts(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     try:
-        return parts_of(url)
+        return split_url(url)
     except ValueError:
-        raise _unreadable(url) from None
+        raise _unreadable_url_error(url) from None
 
 
-def _unreadable(url: str) -> UnknownForge:
+def _unreadable_url_error(url: str) -> UnknownForge:
     return UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH")
 
 
-def _server(url: str) -> RepositoryAddress:
+def _parse_address(url: str) -> RepositoryAddress:
     try:
-        return RepositoryAddress.of(url)
+        return RepositoryAddress.from_url(url)
     except ValueError:
-        raise _unreadable(url) from None
+        raise _unreadable_url_error(url) from None
 
 
-def _api(kind: ForgeKind, server: RepositoryAddress) -> str:
-    web = f"https://{server.host}{f':{server.port}' if server.port else ''}"
+def _default_api_url(kind: ForgeKind, address: RepositoryAddress) -> str:
+    web = f"https://{address.host}{f':{address.port}' if address.port else ''}"
     match kind:
         case ForgeKind.GITHUB:
-            return "https://api.github.com" if server.host == "github.com" else f"{web}/api/v3"
+            return "https://api.github.com" if address.host == "github.com" else f"{web}/api/v3"
         case ForgeKind.GITLAB:
             return f"{web}/api/v4"
         case ForgeKind.GITEA:

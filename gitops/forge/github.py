@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from gitops.forge.commit_status import CommitStatus
 from gitops.forge.port import Comment, PullRequest, PullState, TooManyItems
-from gitops.forge.rest import Rest, unread
+from gitops.forge.rest import Rest, ignore_response
 from renderer.frozen import dataclass
 
 
@@ -20,60 +20,70 @@ class GitHub:
 
     rest: Rest
     project: str
-    known_as: str = ""
-    limit: ClassVar[int] = 65_536
-    page: ClassVar[Mapping[str, int]] = {"per_page": 100}
+    configured_login: str = ""
+    max_comment_bytes: ClassVar[int] = 65_536
+    page_parameters: ClassVar[Mapping[str, int]] = {"per_page": 100}
 
-    def ref(self, number: int) -> str:
+    def head_ref(self, number: int) -> str:
         return f"refs/pull/{number}/head"
 
-    async def login(self) -> str:
-        return self.known_as or await self.rest.get("/user", lambda found: str(found["login"]))
+    async def get_login(self) -> str:
+        return self.configured_login or await self.rest.get("/user", lambda user: str(user["login"]))
 
     def seal(self, text: str) -> str:
         return self.rest.seal(text)
 
-    async def open_pulls(self) -> Sequence[PullRequest]:
-        return await self.rest.pages(f"{self._at}/pulls", _pull, state="open", **self.page)
+    async def list_open_pulls(self) -> Sequence[PullRequest]:
+        return await self.rest.get_pages(
+            f"{self._project_path}/pulls", _parse_pull, state="open", **self.page_parameters
+        )
 
-    async def pull(self, number: int) -> PullRequest:
-        return await self.rest.get(f"{self._at}/pulls/{number}", _pull)
+    async def get_pull(self, number: int) -> PullRequest:
+        return await self.rest.get(f"{self._project_path}/pulls/{number}", _parse_pull)
 
-    async def comments(self, number: int) -> Sequence[Comment]:
-        return await self.rest.pages(f"{self._at}/issues/{number}/comments", _comment, **self.page)
+    async def list_comments(self, number: int) -> Sequence[Comment]:
+        return await self.rest.get_pages(
+            f"{self._project_path}/issues/{number}/comments", _parse_comment, **self.page_parameters
+        )
 
-    async def comment(self, number: int, body: str) -> Comment:
-        return await self.rest.send("POST", f"{self._at}/issues/{number}/comments", {"body": body}, _comment)
+    async def create_comment(self, number: int, body: str) -> Comment:
+        return await self.rest.send(
+            "POST", f"{self._project_path}/issues/{number}/comments", {"body": body}, _parse_comment
+        )
 
-    async def edit(self, number: int, comment: Comment, body: str) -> None:
-        await self.rest.send("PATCH", f"{self._at}/issues/comments/{comment.id}", {"body": body}, unread)
+    async def edit_comment(self, number: int, comment: Comment, body: str) -> None:
+        await self.rest.send(
+            "PATCH", f"{self._project_path}/issues/comments/{comment.id}", {"body": body}, ignore_response
+        )
 
-    async def delete(self, number: int, comment: Comment) -> None:
-        await self.rest.send("DELETE", f"{self._at}/issues/comments/{comment.id}", None, unread)
+    async def delete_comment(self, number: int, comment: Comment) -> None:
+        await self.rest.send("DELETE", f"{self._project_path}/issues/comments/{comment.id}", None, ignore_response)
 
-    async def tell(self, status: CommitStatus) -> None:
-        await self.rest.send("POST", *status.at_github(self.project), unread)
+    async def set_status(self, status: CommitStatus) -> None:
+        await self.rest.send("POST", *status.github_request(self.project), ignore_response)
 
-    async def default_branch(self) -> str:
-        return await self.rest.get(self._at, lambda found: str(found["default_branch"]))
+    async def get_default_branch(self) -> str:
+        return await self.rest.get(self._project_path, lambda repository: str(repository["default_branch"]))
 
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+    async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
         owner = self.project.partition("/")[0]
-        asked: dict[str, str | int] = {"state": "all", "head": f"{owner}:{branch}", **self.page}
+        query: dict[str, str | int] = {"state": "all", "head": f"{owner}:{branch}", **self.page_parameters}
         try:
-            found = await self.rest.pages(
-                f"{self._at}/pulls", lambda one: _pull(one) if _is_from(one, self.project, branch) else None, **asked
+            pulls = await self.rest.get_pages(
+                f"{self._project_path}/pulls",
+                lambda item: _parse_pull(item) if _is_from(item, self.project, branch) else None,
+                **query,
             )
         except TooManyItems as cut:  # the newest come first
-            found = list(cut.found)
-        return [one for one in found if one]
+            pulls = list(cut.items)
+        return [pull for pull in pulls if pull]
 
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        asked = {"head": branch, "base": base, "title": title, "body": body}
-        return await self.rest.send("POST", f"{self._at}/pulls", asked, _pull)
+    async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        payload = {"head": branch, "base": base, "title": title, "body": body}
+        return await self.rest.send("POST", f"{self._project_path}/pulls", payload, _parse_pull)
 
     @property
-    def _at(self) -> str:
+    def _project_path(self) -> str:
         return f"/repos/{self.project}"
 
 
@@ -81,23 +91,23 @@ class GitHub:
 class Gitea(GitHub):
     """Also Forgejo. Its lists of pull requests know no `head`; then all are looked through."""
 
-    limit: ClassVar[int] = 262_144
-    page: ClassVar[Mapping[str, int]] = {"limit": 50}
+    max_comment_bytes: ClassVar[int] = 262_144
+    page_parameters: ClassVar[Mapping[str, int]] = {"limit": 50}
 
 
-def _pull(found: Mapping[str, Any]) -> PullRequest:
-    merged = found.get("merged_at") or found.get("merged")
-    state = PullState.OPEN if found["state"] == "open" else PullState.MERGED if merged else PullState.CLOSED
-    head, base = str(found["head"]["sha"] or ""), str(found["base"]["ref"])
-    return PullRequest(int(found["number"]), head, base, state, str(found.get("html_url") or ""))
+def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
+    merged_at = data.get("merged_at") or data.get("merged")
+    state = PullState.OPEN if data["state"] == "open" else PullState.MERGED if merged_at else PullState.CLOSED
+    head, base = str(data["head"]["sha"] or ""), str(data["base"]["ref"])
+    return PullRequest(int(data["number"]), head, base, state, str(data.get("html_url") or ""))
 
 
-def _comment(found: Mapping[str, Any]) -> Comment:
-    author = (found.get("user") or {}).get("login", "")
-    return Comment(int(found["id"]), str(author), str(found.get("body") or ""), str(found.get("html_url") or ""))
+def _parse_comment(data: Mapping[str, Any]) -> Comment:
+    author = (data.get("user") or {}).get("login", "")
+    return Comment(int(data["id"]), str(author), str(data.get("body") or ""), str(data.get("html_url") or ""))
 
 
-def _is_from(found: Mapping[str, Any], project: str, branch: str) -> bool:
+def _is_from(data: Mapping[str, Any], project: str, branch: str) -> bool:
     """Whoever forks may have a branch of the same name."""
-    head = found["head"]
+    head = data["head"]
     return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

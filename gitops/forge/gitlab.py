@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from gitops.forge.commit_status import CommitStatus
 from gitops.forge.port import Comment, ForgeNotFound, PullRequest, PullState
-from gitops.forge.rest import Rest, unread
+from gitops.forge.rest import Rest, ignore_response
 from renderer.frozen import dataclass
 
 _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
@@ -25,80 +25,90 @@ class GitLab:
 
     rest: Rest
     project: str
-    known_as: str = ""
-    limit: ClassVar[int] = 1_000_000
+    configured_login: str = ""
+    max_comment_bytes: ClassVar[int] = 1_000_000
 
-    def ref(self, number: int) -> str:
+    def head_ref(self, number: int) -> str:
         return f"refs/merge-requests/{number}/head"
 
-    async def login(self) -> str:
-        return self.known_as or await self.rest.get("/user", lambda found: str(found["username"]))
+    async def get_login(self) -> str:
+        return self.configured_login or await self.rest.get("/user", lambda user: str(user["username"]))
 
     def seal(self, text: str) -> str:
         return self.rest.seal(text)
 
-    async def open_pulls(self) -> Sequence[PullRequest]:
-        return await self.rest.pages(self._requests, _pull, state="opened", per_page=100)
+    async def list_open_pulls(self) -> Sequence[PullRequest]:
+        return await self.rest.get_pages(self._merge_requests_path, _parse_pull, state="opened", per_page=100)
 
-    async def pull(self, number: int) -> PullRequest:
-        return await self.rest.get(f"{self._requests}/{number}", _pull)
+    async def get_pull(self, number: int) -> PullRequest:
+        return await self.rest.get(f"{self._merge_requests_path}/{number}", _parse_pull)
 
-    async def comments(self, number: int) -> Sequence[Comment]:
-        found = await self.rest.pages(f"{self._requests}/{number}/notes", _comment, sort="asc", per_page=100)
-        url = (await self.pull(number)).url
-        return [_linked(one, url) for one in found]
+    async def list_comments(self, number: int) -> Sequence[Comment]:
+        comments = await self.rest.get_pages(
+            f"{self._merge_requests_path}/{number}/notes", _parse_comment, sort="asc", per_page=100
+        )
+        url = (await self.get_pull(number)).url
+        return [_with_url(comment, url) for comment in comments]
 
-    async def comment(self, number: int, body: str) -> Comment:
-        found = await self.rest.send("POST", f"{self._requests}/{number}/notes", {"body": body}, _comment)
-        return _linked(found, (await self.pull(number)).url)
+    async def create_comment(self, number: int, body: str) -> Comment:
+        created = await self.rest.send(
+            "POST", f"{self._merge_requests_path}/{number}/notes", {"body": body}, _parse_comment
+        )
+        return _with_url(created, (await self.get_pull(number)).url)
 
-    async def edit(self, number: int, comment: Comment, body: str) -> None:
-        await self.rest.send("PUT", f"{self._requests}/{number}/notes/{comment.id}", {"body": body}, unread)
+    async def edit_comment(self, number: int, comment: Comment, body: str) -> None:
+        await self.rest.send(
+            "PUT", f"{self._merge_requests_path}/{number}/notes/{comment.id}", {"body": body}, ignore_response
+        )
 
-    async def delete(self, number: int, comment: Comment) -> None:
-        await self.rest.send("DELETE", f"{self._requests}/{number}/notes/{comment.id}", None, unread)
+    async def delete_comment(self, number: int, comment: Comment) -> None:
+        await self.rest.send(
+            "DELETE", f"{self._merge_requests_path}/{number}/notes/{comment.id}", None, ignore_response
+        )
 
-    async def tell(self, status: CommitStatus) -> None:
+    async def set_status(self, status: CommitStatus) -> None:
         # "References for commit": the head of a fork is on no branch of the project, and has no state there.
         with suppress(ForgeNotFound):
-            await self.rest.send("POST", *status.at_gitlab(self.project), unread)
+            await self.rest.send("POST", *status.gitlab_request(self.project), ignore_response)
 
-    async def default_branch(self) -> str:
-        return await self.rest.get(self._at, lambda found: str(found["default_branch"]))
+    async def get_default_branch(self) -> str:
+        return await self.rest.get(self._project_path, lambda project: str(project["default_branch"]))
 
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        found = await self.rest.pages(self._requests, _own, source_branch=branch, state="all", per_page=100)
-        return [one for one in found if one]
+    async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
+        pulls = await self.rest.get_pages(
+            self._merge_requests_path, _parse_own_pull, source_branch=branch, state="all", per_page=100
+        )
+        return [pull for pull in pulls if pull]
 
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        asked = {"source_branch": branch, "target_branch": base, "title": title, "description": body}
-        return await self.rest.send("POST", self._requests, asked, _pull)
+    async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+        payload = {"source_branch": branch, "target_branch": base, "title": title, "description": body}
+        return await self.rest.send("POST", self._merge_requests_path, payload, _parse_pull)
 
     @property
-    def _at(self) -> str:
+    def _project_path(self) -> str:
         return f"/projects/{quote(self.project, safe='')}"
 
     @property
-    def _requests(self) -> str:
-        return f"{self._at}/merge_requests"
+    def _merge_requests_path(self) -> str:
+        return f"{self._project_path}/merge_requests"
 
 
-def _pull(found: Mapping[str, Any]) -> PullRequest:
+def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
     """One without a commit has no `sha`."""
-    state = _STATES.get(found["state"], PullState.CLOSED)
-    head, base = str(found["sha"] or ""), str(found["target_branch"])
-    return PullRequest(int(found["iid"]), head, base, state, str(found.get("web_url") or ""))
+    state = _STATES.get(data["state"], PullState.CLOSED)
+    head, base = str(data["sha"] or ""), str(data["target_branch"])
+    return PullRequest(int(data["iid"]), head, base, state, str(data.get("web_url") or ""))
 
 
-def _own(found: Mapping[str, Any]) -> PullRequest | None:
+def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
     """None for one of a fork: whoever forks may have a branch of the same name."""
-    return _pull(found) if found["source_project_id"] == found["target_project_id"] else None
+    return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 
-def _comment(found: Mapping[str, Any]) -> Comment:
-    author = (found.get("author") or {}).get("username", "")
-    return Comment(int(found["id"]), str(author), str(found.get("body") or ""), "")
+def _parse_comment(data: Mapping[str, Any]) -> Comment:
+    author = (data.get("author") or {}).get("username", "")
+    return Comment(int(data["id"]), str(author), str(data.get("body") or ""), "")
 
 
-def _linked(comment: Comment, url: str) -> Comment:
+def _with_url(comment: Comment, url: str) -> Comment:
     return replace(comment, url=f"{url}#note_{comment.id}" if url else "")

@@ -31,9 +31,9 @@ class CommentTooLong(ForgeRefused):
 class TooManyItems(ForgeRefused):
     """A list that is longer than anybody reads; `found` are the items that were read."""
 
-    def __init__(self, text: str, found: Sequence[Any]) -> None:
+    def __init__(self, text: str, items: Sequence[Any]) -> None:
         super().__init__(text)
-        self.found = found
+        self.items = items
 
 
 class RateLimited(ForgeError):
@@ -73,38 +73,38 @@ class Forge(Protocol):
     """One repository at one forge. All methods raise ForgeError."""
 
     @property
-    def limit(self) -> int:
+    def max_comment_bytes(self) -> int:
         """The longest comment, in bytes of UTF-8."""
 
-    def ref(self, number: int) -> str:
+    def head_ref(self, number: int) -> str:
         """Where Git finds the head of a pull request."""
 
-    async def login(self) -> str:
+    async def get_login(self) -> str:
         """The name under which we write."""
 
     def seal(self, text: str) -> str:
         """What nobody can tell of a text who does not have our token."""
 
-    async def open_pulls(self) -> Sequence[PullRequest]:
+    async def list_open_pulls(self) -> Sequence[PullRequest]:
         """Raises TooMany."""
 
-    async def pull(self, number: int) -> PullRequest: ...
+    async def get_pull(self, number: int) -> PullRequest: ...
 
-    async def comments(self, number: int) -> Sequence[Comment]: ...
+    async def list_comments(self, number: int) -> Sequence[Comment]: ...
 
-    async def comment(self, number: int, body: str) -> Comment: ...
+    async def create_comment(self, number: int, body: str) -> Comment: ...
 
-    async def edit(self, number: int, comment: Comment, body: str) -> None: ...
+    async def edit_comment(self, number: int, comment: Comment, body: str) -> None: ...
 
-    async def delete(self, number: int, comment: Comment) -> None: ...
+    async def delete_comment(self, number: int, comment: Comment) -> None: ...
 
-    async def tell(self, status: CommitStatus) -> None:
+    async def set_status(self, status: CommitStatus) -> None:
         """Say of a commit how it was judged, where the forge has a place for that."""
 
-    async def default_branch(self) -> str: ...
+    async def get_default_branch(self) -> str: ...
 
-    async def pulls_from(self, branch: str) -> Sequence[PullRequest]:
+    async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
         """Those that ask to merge this branch of the repository itself, in any state."""
 
-    async def propose(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
+    async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
         """Ask to merge a branch that is there already."""

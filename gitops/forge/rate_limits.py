@@ -11,16 +11,16 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from applier.backoff import waits
+from applier.backoff import is_waiting
 from renderer.frozen import dataclass
 
-_PATIENCE: Final = timedelta(minutes=1)
+_DEFAULT_DELAY: Final = timedelta(minutes=1)
 """How long to wait where no time is named; twice as long each time that it was too short."""
 
-_LONGEST: Final = timedelta(hours=1)
+_MAX_DELAY: Final = timedelta(hours=1)
 """No limit lasts longer: whoever names another time has another clock, or ours was set back."""
 
-_TOLD: Final = ("rate limit", "abuse detection")
+_LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
 """What GitHub says of a limit that stands in no header."""
 
 
@@ -28,20 +28,22 @@ _TOLD: Final = ("rate limit", "abuse detection")
 class RateLimits:
     """`resumes` is when the next request may be sent; None where nothing is known against it."""
 
-    resumes: datetime | None = None
-    _in_vain: int = 0
+    resumes_at: datetime | None = None
+    _early_attempts: int = 0
 
-    def bars(self, now: datetime) -> bool:
+    def is_limited(self, now: datetime) -> bool:
         """Is nothing to be asked now?"""
-        return self.resumes is not None and waits(self.resumes, _LONGEST, now)
+        return self.resumes_at is not None and is_waiting(self.resumes_at, _MAX_DELAY, now)
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
         """Learn from an answer; whether it is a refusal that time heals. An answer may be the last one that is given for now."""
-        refused = _is_limit(status, headers, message)
-        if refused or _spent(headers):
-            self.resumes = min(_named(headers, now) or now + _PATIENCE * 2**self._in_vain, now + _LONGEST)
-        self._in_vain = min(self._in_vain + 1, 6) if refused else 0
-        return refused
+        is_refusal = _is_limit(status, headers, message)
+        if is_refusal or _is_exhausted(headers):
+            self.resumes_at = min(
+                _parse_reset_time(headers, now) or now + _DEFAULT_DELAY * 2**self._early_attempts, now + _MAX_DELAY
+            )
+        self._early_attempts = min(self._early_attempts + 1, 6) if is_refusal else 0
+        return is_refusal
 
 
 def _is_limit(status: int, headers: Mapping[str, str], message: str) -> bool:
@@ -49,22 +51,26 @@ def _is_limit(status: int, headers: Mapping[str, str], message: str) -> bool:
         case 429:
             return True
         case 403:
-            return _spent(headers) or "Retry-After" in headers or any(word in message.lower() for word in _TOLD)
+            return (
+                _is_exhausted(headers)
+                or "Retry-After" in headers
+                or any(word in message.lower() for word in _LIMIT_PHRASES)
+            )
         case 503:
             return "Retry-After" in headers
     return False
 
 
-def _spent(headers: Mapping[str, str]) -> bool:
-    return _first(headers, "X-RateLimit-Remaining", "RateLimit-Remaining") == "0"
+def _is_exhausted(headers: Mapping[str, str]) -> bool:
+    return _first_header(headers, "X-RateLimit-Remaining", "RateLimit-Remaining") == "0"
 
 
-def _named(headers: Mapping[str, str], now: datetime) -> datetime | None:
+def _parse_reset_time(headers: Mapping[str, str], now: datetime) -> datetime | None:
     """The time that the headers name."""
     wait = headers.get("Retry-After", "")
-    moment = _first(headers, "X-RateLimit-Reset", "RateLimit-Reset")
+    moment = _first_header(headers, "X-RateLimit-Reset", "RateLimit-Reset")
     if wait.isdecimal():
-        return now + timedelta(seconds=min(int(wait[:9]), _LONGEST.total_seconds()))
+        return now + timedelta(seconds=min(int(wait[:9]), _MAX_DELAY.total_seconds()))
     if wait:
         try:
             return parsedate_to_datetime(wait).astimezone(UTC)
@@ -73,5 +79,5 @@ def _named(headers: Mapping[str, str], now: datetime) -> datetime | None:
     return datetime.fromtimestamp(int(moment), UTC) if moment.isdecimal() and len(moment) < 12 else None
 
 
-def _first(headers: Mapping[str, str], *names: str) -> str:
+def _first_header(headers: Mapping[str, str], *names: str) -> str:
     return next((headers[name] for name in names if name in headers), "")

@@ -19,16 +19,16 @@ from applier.proxy import proxy_of
 from gitops.clock import Clock
 from gitops.forge.port import CommentTooLong, ForgeError, ForgeNotFound, ForgeRefused, RateLimited, TooManyItems
 from gitops.forge.rate_limits import RateLimits
-from gitops.secret_file import secret_in
+from gitops.secret_file import read_secret
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     import aiohttp
 
-_LARGEST: Final = 32 << 20
-_MOST_PAGES: Final = 50
-_SECONDS: Final = 30.0
-_REMEMBERED: Final = 64 << 20
+_MAX_RESPONSE_BYTES: Final = 32 << 20
+_MAX_PAGES: Final = 50
+_TIMEOUT_SECONDS: Final = 30.0
+_MAX_CACHE_BYTES: Final = 64 << 20
 """Bytes of answers that are kept for when they have not changed; anybody may write comments of any number and length."""
 
 _Read = TypeVar("_Read")
@@ -40,9 +40,9 @@ class _Answer:
 
     status: int
     headers: Mapping[str, str]
-    found: Any
+    result: Any
     size: int
-    following: str
+    next_url: str
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Rest:
     header: str = "Authorization"
     scheme: str = "Bearer "
     accept: str = "application/json"
-    _unchanged: dict[str, tuple[str, _Answer]] = field(default_factory=dict)
+    _etag_cache: dict[str, tuple[str, _Answer]] = field(default_factory=dict)
     _limits: RateLimits = field(default_factory=RateLimits)
     _session: aiohttp.ClientSession | None = None
 
@@ -66,96 +66,104 @@ class Rest:
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
         """What is at this path. Raises ForgeError."""
-        found: _Read = (await self._get(self._url(path, query), read)).found
-        return found
+        result: _Read = (await self._get_cached(self._url(path, query), read)).result
+        return result
 
-    async def pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
+    async def get_pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
         """The items of a list, of all its pages. Raises ForgeError, TooMany after the last page that is read."""
-        url, found = self._url(path, query), list[_Read]()
-        full = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
-        for _ in range(_MOST_PAGES):
-            answer = await self._get(url, lambda document: _items(document, read))
-            found += answer.found
-            if not answer.following and len(answer.found) >= full:
-                self._unchanged.pop(url, None)  # it may get a page after it, and be itself unchanged
-            if not answer.following:
-                return found
-            url = self._here(answer.following, path)
-        raise TooManyItems(f"{self.api}{path}: more than {_MOST_PAGES} pages; read are the first {len(found)}", found)
+        url, items = self._url(path, query), list[_Read]()
+        page_size = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
+        for _ in range(_MAX_PAGES):
+            answer = await self._get_cached(url, lambda document: _parse_items(document, read))
+            items += answer.result
+            if not answer.next_url and len(answer.result) >= page_size:
+                self._etag_cache.pop(url, None)  # it may get a page after it, and be itself unchanged
+            if not answer.next_url:
+                return items
+            url = self._rebase_url(answer.next_url, path)
+        raise TooManyItems(f"{self.api}{path}: more than {_MAX_PAGES} pages; read are the first {len(items)}", items)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
         """Write, and give what is answered. Raises ForgeError."""
-        found: _Read = (await self._ask(method, self._url(path, {}), body, read)).found
-        return found
+        result: _Read = (await self._request(method, self._url(path, {}), body, read)).result
+        return result
 
     def seal(self, text: str) -> str:
         """What only those can tell of a text who have the token. Raises ForgeError."""
-        return hmac.new(self._token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
+        return hmac.new(self._read_token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
 
-    def _here(self, url: str, path: str) -> str:
+    def _rebase_url(self, url: str, path: str) -> str:
         """A page at the server that is configured: behind a proxy a forge links to the name that the world knows it by."""
         if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
             return url
         return f"{self.api}{path}?{urlsplit(url).query}"
 
-    async def _get(self, url: str, read: Callable[[Any], Any]) -> _Answer:
-        tag, known = self._unchanged.get(url, ("", None))
-        answer = await self._ask("GET", url, None, read, {"If-None-Match": tag} if tag else {})
-        if answer.status == 304 and known:
-            return replace(known, following=answer.following or known.following)
-        self._unchanged.pop(url, None)
-        if fresh := answer.headers.get("ETag"):
-            if sum(one.size for _, one in self._unchanged.values()) + answer.size > _REMEMBERED:
-                self._unchanged.clear()
-            self._unchanged[url] = fresh, answer
+    async def _get_cached(self, url: str, read: Callable[[Any], Any]) -> _Answer:
+        tag, cached = self._etag_cache.get(url, ("", None))
+        answer = await self._request("GET", url, None, read, {"If-None-Match": tag} if tag else {})
+        if answer.status == 304 and cached:
+            return replace(cached, next_url=answer.next_url or cached.next_url)
+        self._etag_cache.pop(url, None)
+        if new_tag := answer.headers.get("ETag"):
+            if (
+                sum(cached_answer.size for _, cached_answer in self._etag_cache.values()) + answer.size
+                > _MAX_CACHE_BYTES
+            ):
+                self._etag_cache.clear()
+            self._etag_cache[url] = new_tag, answer
         return answer
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: str,
         body: Mapping[str, Any] | None,
         read: Callable[[Any], Any],
-        more: Mapping[str, str] | None = None,
+        extra_headers: Mapping[str, str] | None = None,
     ) -> _Answer:
         import aiohttp
 
-        if self._limits.bars(self.clock.now()):
-            raise self._limited()
+        if self._limits.is_limited(self.clock.now()):
+            raise self._rate_limited_error()
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=_SECONDS)
+            timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
             self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
-        headers = {"Accept": self.accept, "User-Agent": "levelgate", self.header: f"{self.scheme}{self._token()}"}
+        headers = {"Accept": self.accept, "User-Agent": "levelgate", self.header: f"{self.scheme}{self._read_token()}"}
         where = f"{self.api}: {method} {urlsplit(url).path}"
         try:
             async with self._session.request(
-                method, url, json=body, headers={**headers, **(more or {})}, allow_redirects=False, proxy=proxy_of(url)
+                method,
+                url,
+                json=body,
+                headers={**headers, **(extra_headers or {})},
+                allow_redirects=False,
+                proxy=proxy_of(url),
             ) as response:
-                data = await _body(response)
+                data = await _read_body(response)
                 answer = _Answer(
                     response.status,
                     response.headers,
-                    _understood(data, read, where) if response.status < 300 else None,
+                    _parse_response(data, read, where) if response.status < 300 else None,
                     len(data),
-                    _following(response),
+                    _next_page_url(response),
                 )
         except TimeoutError:
-            raise ForgeError(f"{where}: no answer within {_SECONDS:g}s") from None
+            raise ForgeError(f"{where}: no answer within {_TIMEOUT_SECONDS:g}s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ForgeError(f"{where}: the connection failed ({type(error).__name__})") from None
-        told = _message(data) if response.status >= 300 else ""
-        if self._limits.note(response.status, response.headers, told, self.clock.now()):
-            raise self._limited()
+        message = _refusal_message(data) if response.status >= 300 else ""
+        if self._limits.note(response.status, response.headers, message, self.clock.now()):
+            raise self._rate_limited_error()
         if response.status >= 300 and response.status != 304:
-            raise self._refusal(response.status, where, told)
+            raise self._refusal_error(response.status, where, message)
         return answer
 
-    def _token(self) -> str:
+    def _read_token(self) -> str:
         try:
-            token = secret_in(self.token_file)
+            token = read_secret(self.token_file)
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -164,42 +172,42 @@ class Rest:
             raise ForgeRefused(f"{self.token_file}: its first line is no token: write the token there and nothing else")
         return token
 
-    def _limited(self) -> RateLimited:
-        until = self._limits.resumes or self.clock.now()
+    def _rate_limited_error(self) -> RateLimited:
+        until = self._limits.resumes_at or self.clock.now()
         return RateLimited(f"{self.api}: takes no more requests now; going on at {until:%Y-%m-%dT%H:%M:%SZ}", until)
 
-    def _refusal(self, status: int, where: str, message: str) -> ForgeError:
-        told = f"{where}: {status}{f' ({message})' if message else ''}"
+    def _refusal_error(self, status: int, where: str, message: str) -> ForgeError:
+        text = f"{where}: {status}{f' ({message})' if message else ''}"
         match status:
             case 401:
-                return ForgeRefused(f"{told}; the token in {self.token_file} is not accepted: renew it")
+                return ForgeRefused(f"{text}; the token in {self.token_file} is not accepted: renew it")
             case 403:
                 return ForgeRefused(
-                    f"{told}; the token may not do this: give it the right to comment and to set states"
+                    f"{text}; the token may not do this: give it the right to comment and to set states"
                 )
             case 404 | 410:
-                return ForgeNotFound(f"{told}; check the repository and what the token may see")
+                return ForgeNotFound(f"{text}; check the repository and what the token may see")
             case 400 | 413 | 422:
-                return CommentTooLong(told)
+                return CommentTooLong(text)
             case _ if status < 400:
-                return ForgeRefused(f"{told}; it has moved: name the new place")
-        return ForgeError(told) if status >= 500 else ForgeRefused(told)
+                return ForgeRefused(f"{text}; it has moved: name the new place")
+        return ForgeError(text) if status >= 500 else ForgeRefused(text)
 
 
-def unread(_: Any) -> None:
+def ignore_response(_: Any) -> None:
     """For answers that tell nothing new."""
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     data = bytearray()
     async for chunk in response.content.iter_any():
         data += chunk
-        if len(data) > _LARGEST:
-            raise ForgeRefused(f"the answer of {response.url.host} is larger than {_LARGEST >> 20} MiB")
+        if len(data) > _MAX_RESPONSE_BYTES:
+            raise ForgeRefused(f"the answer of {response.url.host} is larger than {_MAX_RESPONSE_BYTES >> 20} MiB")
     return bytes(data)
 
 
-def _following(response: aiohttp.ClientResponse) -> str:
+def _next_page_url(response: aiohttp.ClientResponse) -> str:
     """The URL of the next page (RFC 8288; GitLab's X-Next-Page), empty after the last."""
     if link := response.links.get("next"):
         return str(link["url"])
@@ -207,27 +215,29 @@ def _following(response: aiohttp.ClientResponse) -> str:
     return str(response.url.update_query(page=number)) if number.isdecimal() else ""
 
 
-def _items(document: Any, read: Callable[[Any], _Read]) -> list[_Read]:
+def _parse_items(document: Any, read: Callable[[Any], _Read]) -> list[_Read]:
     if not isinstance(document, list):
         raise TypeError("no list")
-    return [read(one) for one in document]
+    return [read(item) for item in document]
 
 
-def _understood(data: bytes, read: Callable[[Any], _Read], where: str) -> _Read:
+def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _Read:
     try:
         return read(json.loads(data) if data else None)
     except RecursionError:
         raise ForgeError(f"{where}: the answer is nested too deep") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = "is no JSON" if isinstance(error, json.JSONDecodeError) else "is not what such a forge answers"
-        raise ForgeError(f"{where}: the answer {why}; check what kind of forge it is, and the URL of its API") from None
+        problem = "is no JSON" if isinstance(error, json.JSONDecodeError) else "is not what such a forge answers"
+        raise ForgeError(
+            f"{where}: the answer {problem}; check what kind of forge it is, and the URL of its API"
+        ) from None
 
 
-def _message(data: bytes) -> str:
+def _refusal_message(data: bytes) -> str:
     """What the forge says of a refusal: on one line, short."""
     try:
-        found = json.loads(data)
-        text = str(found.get("message") or found.get("error") or "")
+        document = json.loads(data)
+        text = str(document.get("message") or document.get("error") or "")
     except (ValueError, AttributeError, RecursionError):
         return ""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:200]

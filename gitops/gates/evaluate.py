@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from applier.applyset.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.causes import CauseRef, Reason
 from gitops.rollouts import closed_windows as calendar
 from gitops.rollouts.advance import Pace
@@ -25,16 +25,16 @@ from gitops.rollouts.shapes import Exponential, Linear, Shape, frontier
 from gitops.windows.verdict import ClosedWindow
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
-from renderer.cel.why_false import Operand, decisive
+from renderer.cel.why_false import Operand, find_decisive_operands
 from renderer.definition.conditions import as_bool
-from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, PaceCall, of_item
-from renderer.definition.gates import SECRET_FIELDS, Gate, key_of
+from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, PaceCall, lifecycle_field
+from renderer.definition.gates import SECRET_FIELDS, Gate, value_key
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 from renderer.identity import group_kind
 from renderer.kinds import SECRET
 
-TICK: Final = timedelta(minutes=1)
+TIME_GATE_INTERVAL: Final = timedelta(minutes=1)
 """A gate that reads `now` is judged again after this: when it changes nobody can know before."""
 
 
@@ -53,7 +53,7 @@ class TargetVariables:
             "commit": self.commit,
             "author": self.author,
             "message": self.message,
-            "trailers": trailers(self.message),
+            "trailers": parse_trailers(self.message),
         }
 
 
@@ -88,7 +88,7 @@ class GateSubject:
 
     def as_value(self) -> dict[str, Any]:
         lifecycle = {"ready": self.ready, "updated": self.updated, "settled": self.settled, "revision": self.revision}
-        return {**_visible(self.manifest), **{of_item(name): value for name, value in lifecycle.items()}}
+        return {**_redact_secret(self.manifest), **{lifecycle_field(name): value for name, value in lifecycle.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +112,25 @@ class ClosedGate:
 
     gate: Gate
     reason: Reason
-    parts: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     windows: frozenset[str] = frozenset()
     error: str = ""
     awaits_opening: bool = False
 
-    def is_passed(self, past: Collection[str]) -> bool:
+    def is_bypassed(self, bypassed_windows: Collection[str]) -> bool:
         """Does it wait for windows alone, and somebody goes past all of these?"""
-        return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(past)
+        return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(bypassed_windows)
 
     def as_json(self) -> dict[str, Any]:
         """For a report: the expression, where it stands, and the operands with their values, or why it cannot be judged."""
-        told: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.parts)}
-        return {"expression": self.gate.text, "at": str(self.gate.origin), **told}
+        result_fields: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.operands)}
+        return {"expression": self.gate.text, "at": str(self.gate.origin), **result_fields}
 
     def __str__(self) -> str:
         """`${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`"""
-        told = self.error or ", ".join(self.parts)
-        where = f" ({self.gate.origin})" if self.gate.origin.file else ""
-        return f"${{{self.gate.text}}}{where}" + (f": {told}" if told else " is false")
+        detail = self.error or ", ".join(self.operands)
+        location = f" ({self.gate.origin})" if self.gate.origin.file else ""
+        return f"${{{self.gate.text}}}{location}" + (f": {detail}" if detail else " is false")
 
 
 class GateEvaluator:
@@ -152,95 +152,115 @@ class GateEvaluator:
             EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
-    def closed(self, view: GateVariables, past: Collection[str] = ()) -> tuple[ClosedGate, ...]:
+    def closed_gates(self, view: GateVariables, bypassed_windows: Collection[str] = ()) -> tuple[ClosedGate, ...]:
         """The conditions that keep this item where it is, where somebody goes `past` these windows; those that set the pace are not asked."""
-        return tuple(one for one in self._closed(view) if not one.is_passed(past))
+        return tuple(
+            closed_gate for closed_gate in self._iter_closed(view) if not closed_gate.is_bypassed(bypassed_windows)
+        )
 
-    def overridden(self, view: GateVariables, past: Collection[str]) -> frozenset[str]:
+    def overridden_windows(self, view: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
         """The windows, by name, whose conditions are closed for this item and passed."""
-        found = self._closed(view) if past else ()
-        return frozenset(name for one in found if one.is_passed(past) for name in one.windows)
+        closed_gates = self._iter_closed(view) if bypassed_windows else ()
+        return frozenset(
+            name
+            for closed_gate in closed_gates
+            if closed_gate.is_bypassed(bypassed_windows)
+            for name in closed_gate.windows
+        )
 
-    def slowed(
+    def closed_pace_gates(
         self, policy: Policy, view: GateVariables, item: RolloutItem, counters: Counters
     ) -> tuple[ClosedGate, ...]:
         """The gates that set the pace and let this item not move, given the counters of its wave."""
         return tuple(
-            filter(None, (self._judge(gate, view, _counted(gate, policy, item, counters)) for gate in self.rates))
+            filter(
+                None,
+                (
+                    self._evaluate_cached(gate, view, _counter_values(gate, policy, item, counters))
+                    for gate in self.rates
+                ),
+            )
         )
 
-    def pace(self, policy: Policy, view_of: Callable[[str], GateVariables]) -> Pace | None:
+    def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
         """The pace of a rollout where the gates set one that no shape of a policy is; see `paced`. `view_of` an item's key."""
         if not self.rates or plain_rate(self.rates):
             return None
-        return lambda item, counters: not self.slowed(policy, view_of(item.key), item, counters)
+        return lambda item, counters: not self.closed_pace_gates(policy, variables_of(item.key), item, counters)
 
     @property
     def wake_at(self) -> datetime | None:
         """When to ask again although no event came; windows apart, which have edges of their own."""
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
-        return self.facts.now + TICK if reads_time else None
+        return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
 
-    def _closed(self, view: GateVariables) -> Iterator[ClosedGate]:
-        return filter(None, (self._judge(gate, view, {}) for gate in self.conditions))
+    def _iter_closed(self, view: GateVariables) -> Iterator[ClosedGate]:
+        return filter(None, (self._evaluate_cached(gate, view, {}) for gate in self.conditions))
 
-    def _judge(self, gate: Gate, view: GateVariables, counted: Mapping[str, Any]) -> ClosedGate | None:
+    def _evaluate_cached(self, gate: Gate, view: GateVariables, counter_values: Mapping[str, Any]) -> ClosedGate | None:
         if not gate.is_fixed:
-            return self._judged(gate, view, counted)
+            return self._evaluate(gate, view, counter_values)
         if gate not in self._answers:
-            self._answers[gate] = self._judged(gate, view, counted)
+            self._answers[gate] = self._evaluate(gate, view, counter_values)
         return self._answers[gate]
 
-    def _judged(self, gate: Gate, view: GateVariables, counted: Mapping[str, Any]) -> ClosedGate | None:
-        if told := _unanswerable(gate, self.facts):
-            return ClosedGate(gate, Reason.GATE_ERROR, error=told)
-        variables = {**self._common, **counted, **dict(self._variables(gate, view))}
+    def _evaluate(self, gate: Gate, view: GateVariables, counter_values: Mapping[str, Any]) -> ClosedGate | None:
+        if problem := _describe_unknown_name(gate, self.facts):
+            return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
+        variables = {**self._common, **counter_values, **dict(self._variables(gate, view))}
         try:
-            if as_bool(gate.program, self._value(gate, variables)):
+            if as_bool(gate.program, self._evaluate_program(gate, variables)):
                 return None
         except ExpressionError as error:
             if not _is_unknown_fact(error):
                 return ClosedGate(gate, Reason.GATE_ERROR, error=error.message)
-        parts = decisive(gate.program, variables)
-        windows = frozenset(name for part in parts for node in walk(part.node) if (name := key_of(node, WINDOWS)))
+        parts = find_decisive_operands(gate.program, variables)
+        windows = frozenset(name for part in parts for node in walk(part.node) if (name := value_key(node, WINDOWS)))
         reason = _reason(parts)
         awaits_opening = reason is Reason.WINDOW_CLOSED and not any(part.value for part in parts)
-        return ClosedGate(gate, reason, tuple(map(self._told, parts)), windows, awaits_opening=awaits_opening)
+        return ClosedGate(
+            gate, reason, tuple(map(self._describe_operand, parts)), windows, awaits_opening=awaits_opening
+        )
 
-    def _told(self, part: Operand) -> str:
+    def _describe_operand(self, part: Operand) -> str:
         if not (part.error and _is_unknown_fact(part.error)):
             return str(part)
-        fact = (self.facts.externals or {}).get(key_of(part.node, EXTERNALS) or "")
+        fact = (self.facts.externals or {}).get(value_key(part.node, EXTERNALS) or "")
         return f"{part.text} = unknown" + (f" ({fact.why})" if fact and fact.why else "")
 
-    def _value(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
+    def _evaluate_program(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
         """Where a part that is the same for all fails, the whole is evaluated, because what stands around it may not need it."""
-        if gate.fixed:
+        if gate.fixed_programs:
             try:
-                return gate.reduced.evaluate({**variables, **self._fixed(gate, variables)})
+                return gate.reduced_program.evaluate({**variables, **self._fixed_values(gate, variables)})
             except ExpressionError:
                 pass
         return gate.program.evaluate(variables)
 
-    def _fixed(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
-        for name, program in gate.fixed.items():
+    def _fixed_values(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
+        for name, program in gate.fixed_programs.items():
             if (gate, name) not in self._values:
                 self._values[gate, name] = program.evaluate(variables)
-        return {name: self._values[gate, name] for name in gate.fixed}
+        return {name: self._values[gate, name] for name in gate.fixed_programs}
 
     def _variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
-        for name, value in self._raw(gate, view):
+        for name, value in self._raw_variables(gate, view):
             yield name, gate.views[name](value) if name in gate.views else value
 
-    def _raw(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
+    def _raw_variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
         for name in gate.names:
             if name in gate.scope.items and view.item:
                 yield name, view.item.as_value()
             elif name == gate.scope.collection:
                 yield name, self._collection
             elif name in view.ancestors:
-                found = view.ancestors[name]
-                yield name, found.as_value() if isinstance(found, GateSubject) else [one.as_value() for one in found]
+                ancestor = view.ancestors[name]
+                yield (
+                    name,
+                    ancestor.as_value()
+                    if isinstance(ancestor, GateSubject)
+                    else [subject.as_value() for subject in ancestor],
+                )
             elif name in view.values:
                 yield name, view.values[name]
 
@@ -249,7 +269,7 @@ class GateEvaluator:
         return [item.as_value() for item in self._items()]
 
 
-def _unanswerable(gate: Gate, facts: GateFacts) -> str:
+def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     """Why it cannot be judged whatever the item; empty where it can."""
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"there is no window {missing[0]}"
@@ -258,7 +278,7 @@ def _unanswerable(gate: Gate, facts: GateFacts) -> str:
     return ""
 
 
-def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
+def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     """The policy with what a definition says about the pace: nothing (None, or conditions only), no pace at all (an empty list), or a rate.
 
     A list that sets another pace leaves the policy as it is; `Judge.pace` takes its place.
@@ -266,14 +286,14 @@ def paced(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     if gates is None:
         return policy
     if not gates:
-        return policy.unpaced()
+        return policy.without_pace()
     rate = plain_rate([gate for gate in gates if gate.sets_pace])
-    return policy.paced(shape_of(rate)) if rate else policy
+    return policy.with_pace(shape_of(rate)) if rate else policy
 
 
 def plain_rate(gates: Sequence[Gate]) -> PaceCall | None:
     """The one rate that these gates ask for, where there is one and they ask for nothing else."""
-    return gates[0].rate if len(gates) == 1 else None
+    return gates[0].pace_call if len(gates) == 1 else None
 
 
 def shape_of(rate: PaceCall) -> Shape:
@@ -281,59 +301,85 @@ def shape_of(rate: PaceCall) -> Shape:
         case int() as factor if rate.shape == "exponential":
             return Exponential(factor)
         case argument:
-            return Linear(CountOrPercent.read(argument))
+            return Linear(CountOrPercent.parse(argument))
 
 
-def as_wait(closed: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Wait | None:
+def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Wait | None:
     """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
-    if not closed:
+    if not closed_gates:
         return None
-    never = [one for one in closed if one.reason is Reason.WINDOW_CLOSED and not _moments(one, windows)]
-    reason = Reason.NEVER_OPENS if never else closed[0].reason
-    starts = [min(found) for one in closed if one.reason is Reason.WINDOW_CLOSED and (found := _moments(one, windows))]
-    not_before = None if never else max(starts, default=None)
-    asked = [windows[name] for name in sorted({name for one in closed for name in one.windows} & windows.keys())]
-    gates = [CauseRef("Gate", one.gate.text, one.reason) for one in closed if one.reason is not Reason.WINDOW_CLOSED]
-    plain = len(asked) == 1 and all(one.awaits_opening for one in closed)
-    message = calendar.message(asked, not_before) if plain else "; ".join(map(str, closed))
-    because = (*map(calendar.because, asked), *gates)
-    return Wait(reason, message, not_before, because=because, details={"gates": [one.as_json() for one in closed]})
+    never_opening = [
+        closed_gate
+        for closed_gate in closed_gates
+        if closed_gate.reason is Reason.WINDOW_CLOSED and not _change_times(closed_gate, windows)
+    ]
+    reason = Reason.NEVER_OPENS if never_opening else closed_gates[0].reason
+    starts = [
+        min(change_times)
+        for closed_gate in closed_gates
+        if closed_gate.reason is Reason.WINDOW_CLOSED and (change_times := _change_times(closed_gate, windows))
+    ]
+    not_before = None if never_opening else max(starts, default=None)
+    closed_windows = [
+        windows[name]
+        for name in sorted({name for closed_gate in closed_gates for name in closed_gate.windows} & windows.keys())
+    ]
+    gates = [
+        CauseRef("Gate", closed_gate.gate.text, closed_gate.reason)
+        for closed_gate in closed_gates
+        if closed_gate.reason is not Reason.WINDOW_CLOSED
+    ]
+    is_plain = len(closed_windows) == 1 and all(closed_gate.awaits_opening for closed_gate in closed_gates)
+    message = (
+        calendar.format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
+    )
+    refs = (*map(calendar.window_ref, closed_windows), *gates)
+    return Wait(
+        reason,
+        message,
+        not_before,
+        because=refs,
+        details={"gates": [closed_gate.as_json() for closed_gate in closed_gates]},
+    )
 
 
-def trailers(message: str) -> dict[str, str]:
+def parse_trailers(message: str) -> dict[str, str]:
     """The trailers of a commit message, as Git understands them: lines `Key: value` in its last paragraph, which is not its first."""
     paragraphs = re.split(r"\n\s*\n", message.strip())
-    found = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
-    return {key: value.strip() for key, value in found}
+    pairs = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
+    return {key: value.strip() for key, value in pairs}
 
 
-def _visible(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _redact_secret(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without the data of a Secret, and without the copy of it that kubectl keeps."""
     if not manifest or group_kind(manifest) != SECRET:
         return manifest
     metadata = manifest["metadata"]
-    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
-    kept = {name: value for name, value in manifest.items() if name not in SECRET_FIELDS}
-    return {**kept, "metadata": {**metadata, "annotations": annotations}}
+    annotations = {
+        name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED_ANNOTATION
+    }
+    visible_fields = {name: value for name, value in manifest.items() if name not in SECRET_FIELDS}
+    return {**visible_fields, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _counted(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
+def _counter_values(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
     """Counters, and whether each rate lets the item move: it did already, or fewer are updated than the shape allows."""
-    done = counters.settled + counters.failed
+    done_count = counters.settled + counters.failed
     sliding = policy.mode is Mode.SLIDING
     return {
         COUNTERS: {"inFlight": counters.in_flight, "settled": counters.settled, "failed": counters.failed},
         RATES: {
-            str(rate): item.moved or counters.updated < frontier(shape_of(rate), done, counters.total, sliding=sliding)
-            for rate in gate.rates
+            str(rate): item.has_moved
+            or counters.updated < frontier(shape_of(rate), done_count, counters.total, sliding=sliding)
+            for rate in gate.pace_calls
         },
     }
 
 
 def _reason(parts: Sequence[Operand]) -> Reason:
-    if parts and all(key_of(part.node, WINDOWS) for part in parts):
+    if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED
-    if parts and all(key_of(part.node, RATES) or key_of(part.node, COUNTERS) for part in parts):
+    if parts and all(value_key(part.node, RATES) or value_key(part.node, COUNTERS) for part in parts):
         return Reason.PACE_REACHED
     return Reason.GATE_CLOSED
 
@@ -342,5 +388,5 @@ def _is_unknown_fact(error: ExpressionError) -> bool:
     return isinstance(error, NoSuchKey) and error.path[0] == EXTERNALS
 
 
-def _moments(closed: ClosedGate, windows: Mapping[str, ClosedWindow]) -> list[datetime]:
-    return [moment for name in closed.windows if name in windows and (moment := windows[name].until)]
+def _change_times(closed_gate: ClosedGate, windows: Mapping[str, ClosedWindow]) -> list[datetime]:
+    return [moment for name in closed_gate.windows if name in windows and (moment := windows[name].until)]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from applier.causes import Reason
 from applier.plan.model import ApplySetPlan
-from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, as_wait
+from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, make_wait
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.collection import RolloutCollection
 from gitops.rollouts.policy import Policy
@@ -33,57 +33,66 @@ class InstanceGates:
     keys: Mapping[str, ObjectKey]
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    past: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
-    _judge: GateEvaluator = field(init=False)
+    bypassed_windows: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
+    _evaluator: GateEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
         # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
-        self._judge = GateEvaluator(self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans))
+        self._evaluator = GateEvaluator(
+            self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans)
+        )
 
-    def wait(self, item: str) -> Wait | None:
+    def find_wait(self, item: str) -> Wait | None:
         """Why the conditions keep this item where it is."""
         if not self.gates:
             return None
-        closed = self._judge.closed(self._view(item), self.past(self.keys[item]))
-        wait = as_wait(closed, self.windows)
-        return replace(wait, by=self._unsettled) if wait and any(_is_for_items(one.gate) for one in closed) else wait
+        closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
+        wait = make_wait(closed_gates, self.windows)
+        return (
+            replace(wait, blocking_items=self._unsettled)
+            if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates)
+            else wait
+        )
 
-    def overridden(self, item: str) -> frozenset[str]:
+    def overridden_windows(self, item: str) -> frozenset[str]:
         """The windows, by name, whose gates are closed for this item and passed."""
-        return self._judge.overridden(self._view(item), self.past(self.keys[item]))
+        return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
         """The pace that the gates set, where it is none that a policy can have."""
-        return self._judge.pace(policy, self._view)
+        return self._evaluator.pace(policy, self._variables_of)
 
-    def told(self, policy: Policy, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
+    def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
         """The waits of a rollout, in the words of the gates for those that wait because of their pace."""
         if self.pace(policy) is None:
             return waits
         return {
-            name: self._slowed(policy, name, wait) if wait.reason is Reason.PACE_REACHED else wait
+            name: self._pace_wait(policy, name, wait) if wait.reason is Reason.PACE_REACHED else wait
             for name, wait in waits.items()
         }
 
     @property
     def wake_at(self) -> datetime | None:
-        return self._judge.wake_at
+        return self._evaluator.wake_at
 
-    def _slowed(self, policy: Policy, name: str, paced: Wait) -> Wait:
+    def _pace_wait(self, policy: Policy, name: str, pace_wait: Wait) -> Wait:
         counters = self.collection.wave_of(name).counters
-        slowed = as_wait(self._judge.slowed(policy, self._view(name), self.collection[name], counters), self.windows)
-        return replace(slowed, by=paced.by) if slowed else paced
+        gate_wait = make_wait(
+            self._evaluator.closed_pace_gates(policy, self._variables_of(name), self.collection[name], counters),
+            self.windows,
+        )
+        return replace(gate_wait, blocking_items=pace_wait.blocking_items) if gate_wait else pace_wait
 
     @cached_property
     def _unsettled(self) -> tuple[str, ...]:
-        return tuple(item.key for item in self.collection if not self.collection.standing_of(item.key).settled)
+        return tuple(item.key for item in self.collection if not self.collection.state_of(item.key).is_settled)
 
-    def _view(self, item: str) -> GateVariables:
+    def _variables_of(self, item: str) -> GateVariables:
         plan = self.plans[self.keys[item]]
-        read = any("schema" in gate.names for gate in self.gates)
+        reads_schema = any("schema" in gate.names for gate in self.gates)
         return GateVariables(
             _subject(self.collection, item, plan),
-            values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if read else {},
+            values={"schema": schema_value(plan.rendered.manifest, plan.parent)} if reads_schema else {},
         )
 
 
@@ -95,9 +104,9 @@ def _subjects(
 
 def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
     ready = plan.parent is not None and all(node.ready for node in plan.nodes)
-    settled = collection.standing_of(name).settled
-    wanted = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
-    return GateSubject(wanted, ready, collection[name].moved, settled, plan.rendered.revision)
+    settled = collection.state_of(name).is_settled
+    manifest = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
+    return GateSubject(manifest, ready, collection[name].has_moved, settled, plan.rendered.revision)
 
 
 def _is_for_items(gate: Gate) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from applier.plan.model import Operation
-from gitops.windows.lint import meeting
+from gitops.windows.lint import find_common_opening
 from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer.definition.compile import Definition
 from renderer.definition.gates import Gate
@@ -14,7 +14,7 @@ from renderer.definition.variables import suggestion
 from renderer.errors import Problem
 
 
-def unknown_names(
+def find_unknown_names(
     definitions: Iterable[Definition], windows: Collection[str], externals: Collection[str] | None
 ) -> Iterator[Problem]:
     """Windows and external facts that gates ask for and that nobody declares. `externals` is None where it is not known which there are."""
@@ -24,35 +24,40 @@ def unknown_names(
         if externals is None:
             continue
         for name in sorted(gate.externals - set(externals)):
-            told = suggestion(name, externals) or "; external facts are declared under `externals` in levelgate.yaml"
-            yield _problem(gate, f"there is no external fact {name!r}{told}")
+            hint = suggestion(name, externals) or "; external facts are declared under `externals` in levelgate.yaml"
+            yield _problem(gate, f"there is no external fact {name!r}{hint}")
 
 
-def never_open(
+def find_unsatisfiable_gates(
     definitions: Mapping[str, Definition], windows: Iterable[Window], targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[Problem]:
     """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
     by_name = {window.name: window for window in windows}
-    gates = by_target(definitions)
-    told = set()
+    gates = gates_by_target(definitions)
+    reported = set()
     for target in targets:
         allows = tuple(
-            w.name for w in by_name.values() if w.kind is WindowKind.ALLOW and w.governs(target, Operation.UPDATE)
+            candidate.name
+            for candidate in by_name.values()
+            if candidate.kind is WindowKind.ALLOW and candidate.governs(target, Operation.UPDATE)
         )
-        of_target = gates(target)
-        needed = sorted({name for gate in of_target for name in gate.needed_windows} & by_name.keys())
-        if not needed or (target.rgd, target.node, allows) in told:
+        target_gates = gates(target)
+        needed = sorted({name for gate in target_gates for name in gate.needed_windows} & by_name.keys())
+        if not needed or (target.rgd, target.node, allows) in reported:
             continue
-        told.add((target.rgd, target.node, allows))
-        asked = [by_name[name] for name in needed]
-        if any(meeting([*asked, *also], now) for also in [[by_name[name]] for name in allows] or [[]]):
+        reported.add((target.rgd, target.node, allows))
+        asked_windows = [by_name[name] for name in needed]
+        if any(
+            find_common_opening([*asked_windows, *extra_windows], now)
+            for extra_windows in [[by_name[name]] for name in allows] or [[]]
+        ):
             continue
-        others = f", and those that govern it: {', '.join(allows)}" if allows else ""
-        gate = next(gate for gate in of_target if gate.needed_windows)
-        yield _problem(gate, f"asks for {' and '.join(needed)}{others}; these are never open together")
+        note = f", and those that govern it: {', '.join(allows)}" if allows else ""
+        gate = next(gate for gate in target_gates if gate.needed_windows)
+        yield _problem(gate, f"asks for {' and '.join(needed)}{note}; these are never open together")
 
 
-def by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
+def gates_by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
     """The gates of a target; the definitions are by their names."""
     gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
     return lambda target: gates.get(target.rgd, {}).get(target.node, ())

@@ -12,7 +12,7 @@ from typing import Any
 
 from applier.causes import Reason
 from applier.plan.model import ApplySetPlan, NodePlan, Operation
-from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, as_wait, paced
+from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, apply_pace, make_wait
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import QueuePosition, Wait
@@ -20,7 +20,7 @@ from gitops.rollouts.shapes import frontier
 from gitops.windows.verdict import ClosedWindow
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 from renderer.render.model import id_in_definition
 from renderer.render.resolve import schema_value
 
@@ -35,71 +35,79 @@ class NodeGates:
     policy: Policy
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
-    past: frozenset[str] = frozenset()
-    _judges: dict[str, GateEvaluator] = field(default_factory=dict)
-    _turns: dict[str, Mapping[str, Wait]] = field(default_factory=dict)
+    bypassed_windows: frozenset[str] = frozenset()
+    _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
+    _pace_waits: dict[str, Mapping[str, Wait]] = field(default_factory=dict)
 
-    def wait(self, node: str, effect: Operation, live: Mapping[str, Any] | None) -> Wait | None:
+    def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Wait | None:
         """Why this node may not be written, or deleted, now."""
         base, _, index = node.partition("/")
-        written = self._gates(base, effect)
-        if closed := self._judge(base, written).closed(self._view(node, live), self.past) if written else ():
-            return self._until(as_wait(closed, self.windows), base)
-        if not index or effect is Operation.PRUNE:
+        gates = self._gates(base, operation)
+        if (
+            closed_gates := self._evaluator_for(base, gates).closed_gates(
+                self._variables_of(node, live), self.bypassed_windows
+            )
+            if gates
+            else ()
+        ):
+            return self._with_wake_time(make_wait(closed_gates, self.windows), base)
+        if not index or operation is Operation.PRUNE:
             return None
-        if base not in self._turns:
-            self._turns[base] = dict(self._waiting(base, written))
-        return self._turns[base].get(node)
+        if base not in self._pace_waits:
+            self._pace_waits[base] = dict(self._find_pace_waits(base, gates))
+        return self._pace_waits[base].get(node)
 
-    def overridden(self, node: str, effect: Operation, live: Mapping[str, Any] | None) -> frozenset[str]:
+    def overridden_windows(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> frozenset[str]:
         """The windows, by name, whose gates are closed for this node and passed."""
         base = id_in_definition(node)
-        if not self.past or not (written := self._gates(base, effect)):
+        if not self.bypassed_windows or not (gates := self._gates(base, operation)):
             return frozenset()
-        return self._judge(base, written).overridden(self._view(node, live), self.past)
+        return self._evaluator_for(base, gates).overridden_windows(
+            self._variables_of(node, live), self.bypassed_windows
+        )
 
-    def _until(self, wait: Wait | None, base: str) -> Wait | None:
+    def _with_wake_time(self, wait: Wait | None, base: str) -> Wait | None:
         """A gate that reads the time is asked again soon."""
-        again = self._judges[base].wake_at
-        return replace(wait, not_before=wait.not_before or again) if wait else None
+        wake_at = self._evaluators[base].wake_at
+        return replace(wait, not_before=wait.not_before or wake_at) if wait else None
 
-    def _gates(self, base: str, effect: Operation) -> tuple[Gate, ...] | None:
+    def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
         rendered = self.plan.rendered
-        if effect is Operation.PRUNE and rendered.applied_rendering:
+        if operation is Operation.PRUNE and rendered.applied_rendering:
             return rendered.applied_rendering.gates.get(base)
         return rendered.gates.get(base)
 
-    def _judge(self, base: str, written: Sequence[Gate]) -> GateEvaluator:
-        if base not in self._judges:
+    def _evaluator_for(self, base: str, gates: Sequence[Gate]) -> GateEvaluator:
+        if base not in self._evaluators:
             # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
-            self._judges[base] = GateEvaluator(written, self.facts, partial(_subjects, self.plan, base))
-        return self._judges[base]
+            self._evaluators[base] = GateEvaluator(gates, self.facts, partial(_subjects, self.plan, base))
+        return self._evaluators[base]
 
-    def _view(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
-        found = next((one for one in self.plan.nodes if one.node.id == node), None)
+    def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
+        own_plan = next((node_plan for node_plan in self.plan.nodes if node_plan.node.id == node), None)
         parent = self.plan.parent
         instance = self.plan.rendered.manifest
-        values = {"schema": schema_value(instance, parent), **(found.node.iterators if found else {})}
+        values = {"schema": schema_value(instance, parent), **(own_plan.node.iterators if own_plan else {})}
         ancestors: dict[str, GateSubject | list[GateSubject]] = {}
-        for one in self.plan.nodes:
-            base, _, index = one.node.id.partition("/")
+        for node_plan in self.plan.nodes:
+            base, _, index = node_plan.node.id.partition("/")
             if index:
-                several = ancestors.setdefault(base, [])
-                assert isinstance(several, list)
-                several.append(_subject(self.plan, one))
+                subjects = ancestors.setdefault(base, [])
+                assert isinstance(subjects, list)
+                subjects.append(_subject(self.plan, node_plan))
             else:
-                ancestors[base] = _subject(self.plan, one)
-        return GateVariables(_subject(self.plan, found) if found else GateSubject(live or {}), ancestors, values)
+                ancestors[base] = _subject(self.plan, node_plan)
+        return GateVariables(_subject(self.plan, own_plan) if own_plan else GateSubject(live or {}), ancestors, values)
 
-    def _waiting(self, base: str, written: tuple[Gate, ...] | None) -> Iterator[tuple[str, Wait]]:
+    def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Wait]]:
         """Items of a collection whose turn has not come. By default that concerns changes of items that exist already (S1-7)."""
-        says_pace = written is not None and (not written or any(gate.sets_pace for gate in written))
-        if not says_pace and not self.plan.rendered.applied:
+        sets_pace = gates is not None and (not gates or any(gate.sets_pace for gate in gates))
+        if not sets_pace and not self.plan.rendered.applied:
             return
-        policy = paced(self.policy, written)
-        judge = self._judge(base, written) if written else None
-        pace = judge.pace(policy, lambda node: self._view(node, None)) if judge else None
-        items = [self._item(one, counts=says_pace) for one in _items(self.plan, base)]
+        policy = apply_pace(self.policy, gates)
+        evaluator = self._evaluator_for(base, gates) if gates else None
+        pace = evaluator.pace(policy, lambda node: self._variables_of(node, None)) if evaluator else None
+        items = [self._item(node_plan, counts=sets_pace) for node_plan in _collection_nodes(self.plan, base)]
         counters = Counters(
             len(items),
             sum(item.updated for item in items),
@@ -108,7 +116,12 @@ class NodeGates:
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
         is_slowed = False
         for place, item in enumerate(items, start=1):
-            if item.updated or (written and self._judge(base, written).closed(self._view(item.key, None), self.past)):
+            if item.updated or (
+                gates
+                and self._evaluator_for(base, gates).closed_gates(
+                    self._variables_of(item.key, None), self.bypassed_windows
+                )
+            ):
                 continue
             sliding = policy.mode is Mode.SLIDING
             limit = frontier(policy.shape, counters.settled, counters.total, sliding=sliding)
@@ -117,26 +130,31 @@ class NodeGates:
             if not is_slowed:
                 counters = counters._replace(updated=counters.updated + 1)
                 continue
-            told = f"; not settled: {listed(unsettled)}" if unsettled else ""
-            then = frontier(policy.shape, counters.updated, counters.total, sliding=sliding)
-            position = QueuePosition(place, counters.total, limit, counters.updated, then, shape=str(policy.shape))
-            yield item.key, Wait(Reason.PACE_REACHED, f"{position}{told}", by=unsettled, position=position)
+            suffix = f"; not settled: {join_names(unsettled)}" if unsettled else ""
+            next_limit = frontier(policy.shape, counters.updated, counters.total, sliding=sliding)
+            position = QueuePosition(
+                place, counters.total, limit, counters.updated, next_limit, shape=str(policy.shape)
+            )
+            yield (
+                item.key,
+                Wait(Reason.PACE_REACHED, f"{position}{suffix}", blocking_items=unsettled, position=position),
+            )
 
-    def _item(self, one: NodePlan, *, counts: bool) -> RolloutItem:
+    def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
-        moved = one.is_current or (not one.exists and not counts)
-        return RolloutItem(one.node.id, updated=moved, healthy=one.healthy)
+        is_updated = node_plan.is_current or (not node_plan.exists and not counts)
+        return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
 
 
 def _subjects(plan: ApplySetPlan, base: str) -> list[GateSubject]:
-    return [_subject(plan, one) for one in _items(plan, base)]
+    return [_subject(plan, node_plan) for node_plan in _collection_nodes(plan, base)]
 
 
-def _items(plan: ApplySetPlan, base: str) -> list[NodePlan]:
-    return [one for one in plan.nodes if id_in_definition(one.node.id) == base]
+def _collection_nodes(plan: ApplySetPlan, base: str) -> list[NodePlan]:
+    return [node_plan for node_plan in plan.nodes if id_in_definition(node_plan.node.id) == base]
 
 
-def _subject(plan: ApplySetPlan, one: NodePlan) -> GateSubject:
-    ready = one.exists and one.ready
-    settled = one.is_current and one.healthy
-    return GateSubject(one.live or {}, ready, one.is_current, settled, plan.rendered.revision)
+def _subject(plan: ApplySetPlan, node_plan: NodePlan) -> GateSubject:
+    ready = node_plan.exists and node_plan.ready
+    settled = node_plan.is_current and node_plan.healthy
+    return GateSubject(node_plan.live or {}, ready, node_plan.is_current, settled, plan.rendered.revision)

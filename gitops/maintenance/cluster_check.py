@@ -16,10 +16,10 @@ from itertools import groupby
 
 from applier import status
 from applier.applyset import inventory, kro
-from applier.applyset.adoption import TOOLS, applied_by
+from applier.applyset.adoption import TOOLS, entries_applied_by
 from applier.applyset.inventory import ForeignSet
-from applier.applyset.member import is_proven
-from applier.cluster import CONTENT, Object
+from applier.applyset.member import is_membership_proven
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.read.leftovers import is_our_parent, our_sets
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
@@ -29,17 +29,17 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
 from renderer.kinds import defined_kind, is_built_in
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
-HANGS_AFTER = timedelta(minutes=10)
+TERMINATION_TIMEOUT = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
 
-_GRANT = (
+_GRANT_ADVICE = (
     "grant it to whom this kubeconfig speaks for; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
     f"{well_known.AGGREGATE}: levelgate"
 )
-_UNINSTALL = "`levelgate uninstall` takes off what is left of an installation"
-_OTHERS = tuple(manager for tool in TOOLS.values() for manager in tool.managers)
+_UNINSTALL_ADVICE = "`levelgate uninstall` takes off what is left of an installation"
+_OTHER_MANAGERS = tuple(manager for tool in TOOLS.values() for manager in tool.manager_prefixes)
 
 
 class CheckLevel(StrEnum):
@@ -59,29 +59,32 @@ class CheckFinding:
     objects: tuple[ObjectKey, ...] = ()
 
 
-def judge(facts: ClusterFacts) -> list[CheckFinding]:
+def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
     """Findings by area, in a fixed order of areas."""
-    seen = _Judge(facts)
+    checker = _ClusterChecker(facts)
     areas = {
         "cluster": (
-            seen.cluster(),
-            f"Kubernetes {facts.kubernetes} serves {len(facts.survey.discovery.resources)} kinds",
+            checker.check_api_groups(),
+            f"Kubernetes {facts.kubernetes_version} serves {len(facts.survey.discovery.resources)} kinds",
         ),
-        "permissions": (seen.permissions(), "all that is needed are held"),
-        "definitions": (seen.definitions(), f"{len(facts.crds)} established and served"),
-        "sets": (seen.sets(), seen.counted),
-        "leftovers": (seen.leftovers(), "none"),
-        "kro": (seen.kro(), f"runs ({facts.kro}); what it manages is left alone" if facts.kro else "does not run here"),
+        "permissions": (checker.check_permissions(), "all that is needed are held"),
+        "definitions": (checker.check_definitions(), f"{len(facts.crds)} established and served"),
+        "sets": (checker.check_sets(), checker.set_summary),
+        "leftovers": (checker.check_leftovers(), "none"),
+        "kro": (
+            checker.check_kro(),
+            f"runs ({facts.kro}); what it manages is left alone" if facts.kro else "does not run here",
+        ),
     }
     return [
         finding
-        for area, (found, summary) in areas.items()
-        for finding in (list(found) or [CheckFinding(CheckLevel.OK, area, summary)])
+        for area, (findings, summary) in areas.items()
+        for finding in (list(findings) or [CheckFinding(CheckLevel.OK, area, summary)])
     ]
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _ClusterChecker:
     facts: ClusterFacts
 
     @cached_property
@@ -94,175 +97,191 @@ class _Judge:
         return frozenset(key for record in self.facts.records.values() for key in record.scopes)
 
     @cached_property
-    def known(self) -> frozenset[str]:
+    def known_sets(self) -> frozenset[str]:
         """Sets whose parent lives or is on record."""
         live = {applyset_id(key) for key, obj in self.objects if is_our_parent(obj)}
         return frozenset(live | set(map(applyset_id, self.instances)))
 
     @cached_property
     def members(self) -> list[tuple[ObjectKey, Object]]:
-        return [(key, obj) for key, obj in self.objects if label(obj, well_known.PART_OF) in self.known]
+        return [(key, obj) for key, obj in self.objects if label(obj, well_known.PART_OF) in self.known_sets]
 
     @property
-    def counted(self) -> str:
+    def set_summary(self) -> str:
         instances = sum(is_our_parent(obj) and not is_built_in(key.group_kind) for key, obj in self.objects)
         counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
-        return ", ".join(counted(number, noun) for noun, number in counts.items())
+        return ", ".join(format_count(number, noun) for noun, number in counts.items())
 
-    def cluster(self) -> Iterator[CheckFinding]:
-        for group in sorted(self.facts.survey.discovery.stale):
+    def check_api_groups(self) -> Iterator[CheckFinding]:
+        for group in sorted(self.facts.survey.discovery.stale_groups):
             advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
-        if refused := self.facts.survey.refused:
-            message = (
-                f"{counted(len(refused), 'kind')} cannot be looked through, so what is left of us there is not known"
-            )
+        if refused := self.facts.survey.list_errors:
+            message = f"{format_count(len(refused), 'kind')} cannot be looked through, so what is left of us there is not known"
             kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
             advice = f"`levelgate check -o json` names all; {next(iter(refused.values()))}"
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
-    def permissions(self) -> Iterator[CheckFinding]:
-        for resource, lacking in groupby(self.facts.missing, key=lambda one: replace(one, verb="")):
-            verbs = ", ".join(one.verb for one in lacking)
+    def check_permissions(self) -> Iterator[CheckFinding]:
+        for resource, lacking in groupby(
+            self.facts.missing_permissions, key=lambda permission: replace(permission, verb="")
+        ):
+            verbs = ", ".join(permission.verb for permission in lacking)
             yield CheckFinding(
-                CheckLevel.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", _GRANT
+                CheckLevel.PROBLEM, "permissions", f"not allowed: {replace(resource, verb=verbs)}", _GRANT_ADVICE
             )
 
-    def definitions(self) -> Iterator[CheckFinding]:
+    def check_definitions(self) -> Iterator[CheckFinding]:
         for key, crd in sorted(self.facts.crds.items()):
-            if not status.exists_ready(crd):
-                why = status.health(crd).message or "not established yet"
+            if not status.is_ready_by_existence(crd):
+                message = status.health(crd).message or "not established yet"
                 advice = f"see `kubectl describe crd {key.name}`"
-                yield CheckFinding(CheckLevel.PROBLEM, "definitions", f"not served: {why}", advice, (key,))
+                yield CheckFinding(CheckLevel.PROBLEM, "definitions", f"not served: {message}", advice, (key,))
             elif not self._is_served(defined_kind(crd)):
                 advice = "if that lasts, see the log of the API server"
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, and not served", advice, (key,))
 
-    def sets(self) -> Iterator[CheckFinding]:
+    def check_sets(self) -> Iterator[CheckFinding]:
         for key, obj in self.objects:
             if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
-                yield from self._set(key, obj)
-        awaited = {key for key, obj in self.members if not apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS)}
-        unproven = (key for key, obj in self.members if not is_proven(obj) and key not in awaited)
-        unrecorded = (key for key, obj in self.members if is_proven(obj) and not annotation(obj, well_known.SELF))
-        shared = (key for key, obj in self.members if apply_entry(obj, CONTENT) and applied_by(obj, _OTHERS))
-        yield from _of(
+                yield from self._check_set(key, obj)
+        not_adopted = {
+            key
+            for key, obj in self.members
+            if not apply_entry(obj, CONTENT_MANAGER) and entries_applied_by(obj, _OTHER_MANAGERS)
+        }
+        unproven = (key for key, obj in self.members if not is_membership_proven(obj) and key not in not_adopted)
+        unrecorded = (
+            key for key, obj in self.members if is_membership_proven(obj) and not annotation(obj, well_known.SELF)
+        )
+        shared = (
+            key
+            for key, obj in self.members
+            if apply_entry(obj, CONTENT_MANAGER) and entries_applied_by(obj, _OTHER_MANAGERS)
+        )
+        yield from _finding_about(
             unproven,
             "sets",
             "members that we did not apply ourselves, or that another controller owns: they are never deleted",
             f"remove the label {well_known.PART_OF} from what does not belong there",
         )
-        yield from _of(
-            sorted(awaited),
+        yield from _finding_about(
+            sorted(not_adopted),
             "sets",
             "members that another tool applied, and we have not: they are not deleted",
             "where the set is being taken over let `levelgate run` go on, `levelgate status` says what waits; "
             f"else remove the label {well_known.PART_OF}",
         )
-        yield from _of(
+        yield from _finding_about(
             unrecorded,
             "sets",
             "members without a recorded place in the order: they are pruned last",
             "the next pass records the place of those that Git holds",
         )
-        yield from _of(
+        yield from _finding_about(
             shared,
             "sets",
             "members that another tool applies or applied: fields removed from Git stay as long as it owns them",
             "stop it there; then remove its entry from metadata.managedFields, or let it release the object",
         )
 
-    def _set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
+    def _check_set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
         try:
             scope = inventory.read_scope(obj)
         except ForeignSet as error:
-            what, _, advice = str(error).rpartition("; ")
-            yield CheckFinding(CheckLevel.PROBLEM, "sets", what, advice, (key,))
+            problem, _, advice = str(error).rpartition("; ")
+            yield CheckFinding(CheckLevel.PROBLEM, "sets", problem, advice, (key,))
             return
         tooling = annotation(obj, well_known.TOOLING)
-        if _numbers(tooling) > _numbers(self.facts.version):
+        if _version_numbers(tooling) > _version_numbers(self.facts.version):
             advice = f"use that version or a newer one; this is {self.facts.version} and may not know what it finds"
             yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
-        if gone := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
+        if unserved := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
             advice = "the next pass drops what has no member; until then kubectl cannot take the set over"
-            message = f"the inventory names {', '.join(gone)}, not served here"
+            message = f"the inventory names {', '.join(unserved)}, not served here"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
-        mine = [one for one, member in self.members if label(member, well_known.PART_OF) == applyset_id(key)]
-        if beyond := tuple(one for one in mine if not scope >= inventory.scope_of([one], key)):
+        set_members = [
+            member_key for member_key, member in self.members if label(member, well_known.PART_OF) == applyset_id(key)
+        ]
+        if uncovered := tuple(
+            member_key for member_key in set_members if not scope >= inventory.scope_of([member_key], key)
+        ):
             message = f"the inventory of {key} does not cover all its members"
             advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; what they leave out is not pruned"
-            yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, beyond)
+            yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, uncovered)
 
-    def leftovers(self) -> Iterator[CheckFinding]:
+    def check_leftovers(self) -> Iterator[CheckFinding]:
         ours = our_sets(self.facts.survey)
-        lone = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known}
+        without_parent = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known_sets}
         instances = {key: obj for key, obj in self.objects if _is_instance(obj)}
         unknown = [
             key
             for key, obj in instances.items()
-            if key not in self.instances and label(obj, well_known.PART_OF) not in self.known
+            if key not in self.instances and label(obj, well_known.PART_OF) not in self.known_sets
         ]
-        hanging = (key for key, obj in instances.items() if self._hangs(obj))
+        hanging = (key for key, obj in instances.items() if self._is_hanging(obj))
         records = [
             (key, obj)
             for key, obj in self.objects
             if key.group_kind == revisions.KIND and label(obj, well_known.RECORD)
         ]
         ownerless = (key for key, obj in records if not self._has_owner(obj))
-        loose = (
+        without_set = (
             key
             for key, obj in self.objects
-            if apply_entry(obj, CONTENT) and not label(obj, well_known.PART_OF) and key.namespace != OWN_NAMESPACE
+            if apply_entry(obj, CONTENT_MANAGER)
+            and not label(obj, well_known.PART_OF)
+            and key.namespace != OWN_NAMESPACE
         )
-        yield from _of(
-            sorted(lone - {*unknown}),
+        yield from _finding_about(
+            sorted(without_parent - {*unknown}),
             "leftovers",
             "members of sets whose parent is gone",
-            f"follow their source again, which finds them; or {_UNINSTALL}",
+            f"follow their source again, which finds them; or {_UNINSTALL_ADVICE}",
         )
-        yield from _of(
+        yield from _finding_about(
             unknown,
             "leftovers",
             "instances with our finalizer that no source knows: deleting one would hang",
-            f"follow their source again; or {_UNINSTALL}",
+            f"follow their source again; or {_UNINSTALL_ADVICE}",
         )
-        yield from _of(
+        yield from _finding_about(
             hanging,
             "leftovers",
-            f"instances that have been going away for more than {HANGS_AFTER.seconds // 60} minutes and wait for us",
+            f"instances that have been going away for more than {TERMINATION_TIMEOUT.seconds // 60} minutes and wait for us",
             "is `levelgate run` running? `levelgate status` says what they wait for",
         )
-        yield from _of(
+        yield from _finding_about(
             ownerless,
             "leftovers",
             "stored revisions of what does not exist any more",
             "the next pass of their source drops those of instances; delete what stays: nothing is rendered from it",
         )
-        yield from _of(
-            loose,
+        yield from _finding_about(
+            without_set,
             "leftovers",
             "objects in no set, with fields that we applied: released, or their adoption was broken off",
-            f"what Git holds the next pass takes up; or {_UNINSTALL}",
+            f"what Git holds the next pass takes up; or {_UNINSTALL_ADVICE}",
         )
 
-    def kro(self) -> Iterator[CheckFinding]:
+    def check_kro(self) -> Iterator[CheckFinding]:
         if self.facts.kro:
-            yield from _of(
-                (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED)),
+            yield from _finding_about(
+                (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
                 "kro",
                 f"kro runs ({self.facts.kro}), and we manage kinds that were its own",
                 "stop one of the two: both would write these instances",
                 level=CheckLevel.PROBLEM,
             )
             return
-        yield from _of(
+        yield from _finding_about(
             (key for key, obj in self.objects if kro.FINALIZER in _finalizers(obj)),
             "kro",
             "instances with kro's finalizer, and kro does not run: deleting one would hang",
             "start kro, or take them over with `levelgate run --adopt IfUnowned:kro`",
         )
         ours = set(map(defined_kind, self.facts.crds.values()))
-        yield from _of(
+        yield from _finding_about(
             (key for key, kind in sorted(self.facts.kro_definitions.items()) if kind in ours),
             "kro",
             "definitions of kro's for kinds that we manage: a kro that is started would take their instances back",
@@ -271,30 +290,30 @@ class _Judge:
 
     def _is_served(self, kind: GroupKind) -> bool:
         discovery = self.facts.survey.discovery
-        return kind in discovery.resources or kind.group in discovery.stale
+        return kind in discovery.resources or kind.group in discovery.stale_groups
 
-    def _hangs(self, obj: Object) -> bool:
+    def _is_hanging(self, obj: Object) -> bool:
         since = obj["metadata"].get("deletionTimestamp")
-        return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > HANGS_AFTER
+        return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > TERMINATION_TIMEOUT
 
     def _has_owner(self, record: Object) -> bool:
-        of = annotation(record, well_known.RECORD_OF).split("/")
+        owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
-            case revisions.APPLIED if len(of) == 4:
-                return bool({ObjectKey(*of)} & (self.instances | self.facts.survey.objects.keys()))
-            case revisions.DEFINITION if len(of) == 2:
-                return GroupKind(*of) in map(defined_kind, self.facts.crds.values())
+            case revisions.APPLIED if len(owner_parts) == 4:
+                return bool({ObjectKey(*owner_parts)} & (self.instances | self.facts.survey.objects.keys()))
+            case revisions.DEFINITION if len(owner_parts) == 2:
+                return GroupKind(*owner_parts) in map(defined_kind, self.facts.crds.values())
             case revisions.RULES:
                 return annotation(record, well_known.RECORD_SOURCE) in self.facts.records
         return False
 
 
-def _of(
+def _finding_about(
     objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: CheckLevel = CheckLevel.WARNING
 ) -> Iterator[CheckFinding]:
     """One finding about all these objects; none where there are none."""
-    if named := tuple(objects):
-        yield CheckFinding(level, area, message, advice, named)
+    if keys := tuple(objects):
+        yield CheckFinding(level, area, message, advice, keys)
 
 
 def _is_instance(obj: Object) -> bool:
@@ -305,7 +324,7 @@ def _finalizers(obj: Object) -> list[str]:
     return obj["metadata"].get("finalizers") or []
 
 
-def _numbers(version: str) -> list[int]:
+def _version_numbers(version: str) -> list[int]:
     """`levelgate/v0.4.0` as numbers that compare; words after them do not count."""
-    found = re.search(r"\d+(\.\d+)*", version)
-    return list(map(int, found.group().split("."))) if found else []
+    number_match = re.search(r"\d+(\.\d+)*", version)
+    return list(map(int, number_match.group().split("."))) if number_match else []

@@ -21,7 +21,7 @@ from renderer.kinds import CRD
 T = TypeVar("T")
 
 _CONFIG_MAP = GroupKind("", "ConfigMap")
-_EVERYTHING = ResourceAttributes("*", "*", verb="*")
+_ALL_PERMISSIONS = ResourceAttributes("*", "*", verb="*")
 _VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
@@ -42,72 +42,76 @@ class ClusterFacts:
     """
 
     version: str
-    kubernetes: str
+    kubernetes_version: str
     survey: LeftoverSurvey
     records: Mapping[str, SourceRecord]
     crds: Mapping[ObjectKey, Object]
     kro: str
     kro_definitions: Mapping[ObjectKey, GroupKind]
-    missing: tuple[ResourceAttributes, ...]
+    missing_permissions: tuple[ResourceAttributes, ...]
     now: datetime
 
 
 async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> ClusterFacts:
     """Raises ClusterError only where the cluster does not answer at all."""
-    kubernetes, found = await asyncio.gather(cluster.version(), survey(cluster))
+    kubernetes, leftovers = await asyncio.gather(cluster.version(), survey(cluster))
     keys_of_crds = [
-        key for key, obj in found.objects.items() if key.group_kind == CRD and annotation(obj, well_known.DEFINITION)
+        key
+        for key, obj in leftovers.objects.items()
+        if key.group_kind == CRD and annotation(obj, well_known.DEFINITION)
     ]
-    crds = await asyncio.gather(*(_or(cluster.get(key), None) for key in keys_of_crds))
+    crds = await asyncio.gather(*(_or_default(cluster.get(key), None) for key in keys_of_crds))
     return ClusterFacts(
         version=version,
-        kubernetes=kubernetes,
-        survey=found,
-        records=dict(await _or(read_records(cluster), [])),
-        crds={ObjectKey.of(crd): crd for crd in crds if crd},
-        kro=await _or(kro.running(cluster, now), ""),
-        kro_definitions=await _or(kro.definitions(cluster), {}),
-        missing=await _missing(cluster, needed(found)),
+        kubernetes_version=kubernetes,
+        survey=leftovers,
+        records=dict(await _or_default(read_records(cluster), [])),
+        crds={ObjectKey.from_manifest(crd): crd for crd in crds if crd},
+        kro=await _or_default(kro.describe_running(cluster, now), ""),
+        kro_definitions=await _or_default(kro.list_definitions(cluster), {}),
+        missing_permissions=await _find_missing(cluster, needed_permissions(leftovers)),
         now=now,
     )
 
 
-def needed(found: LeftoverSurvey) -> list[ResourceAttributes]:
+def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
     """What Levelgate does in this cluster, as permissions: its own records, CRDs, every kind that a set of ours holds, and those of definitions."""
-    sets, served = our_sets(found), found.discovery.resources
-    members = {key.group_kind for key, obj in found.objects.items() if label(obj, well_known.PART_OF) in sets}
-    instances = {key.group_kind for key, obj in found.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
+    sets, served = our_sets(leftovers), leftovers.discovery.resources
+    members = {key.group_kind for key, obj in leftovers.objects.items() if label(obj, well_known.PART_OF) in sets}
+    instances = {key.group_kind for key, obj in leftovers.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
     defined = {
         key.name
-        for key, obj in found.objects.items()
+        for key, obj in leftovers.objects.items()
         if key.group_kind == CRD and annotation(obj, well_known.DEFINITION)
     }
-    instances |= {kind for kind, one in served.items() if f"{one.plural}.{one.group}" in defined}
-    wanted = {ResourceAttributes("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}
-    wanted |= {ResourceAttributes("apps", "controllerrevisions", OWN_NAMESPACE, verb=verb) for verb in _VERBS}
-    wanted |= {
+    instances |= {kind for kind, resource in served.items() if f"{resource.plural}.{resource.group}" in defined}
+    permissions = {ResourceAttributes("", "configmaps", OWN_NAMESPACE, verb=verb) for verb in _VERBS[:-1]}
+    permissions |= {ResourceAttributes("apps", "controllerrevisions", OWN_NAMESPACE, verb=verb) for verb in _VERBS}
+    permissions |= {
         ResourceAttributes("coordination.k8s.io", "leases", OWN_NAMESPACE, verb=verb)
         for verb in ("get", "create", "patch")
     }
-    wanted |= {ResourceAttributes("", "namespaces", verb=verb) for verb in ("get", "create", "patch")}
-    for one in (served[kind] for kind in {CRD, *members, *instances} if kind in served):
-        wanted |= {ResourceAttributes(one.group, one.plural, verb=verb) for verb in _VERBS}
-        if one.group_kind in instances:
-            wanted.add(ResourceAttributes(one.group, one.plural, subresource="status", verb="patch"))
-    return sorted(wanted)
+    permissions |= {ResourceAttributes("", "namespaces", verb=verb) for verb in ("get", "create", "patch")}
+    for resource in (served[kind] for kind in {CRD, *members, *instances} if kind in served):
+        permissions |= {ResourceAttributes(resource.group, resource.plural, verb=verb) for verb in _VERBS}
+        if resource.group_kind in instances:
+            permissions.add(ResourceAttributes(resource.group, resource.plural, subresource="status", verb="patch"))
+    return sorted(permissions)
 
 
-async def _missing(cluster: CheckedCluster, wanted: list[ResourceAttributes]) -> tuple[ResourceAttributes, ...]:
+async def _find_missing(
+    cluster: CheckedCluster, permissions: list[ResourceAttributes]
+) -> tuple[ResourceAttributes, ...]:
     """One question for whoever may do everything, else one for each permission."""
-    if await cluster.may(_EVERYTHING):
+    if await cluster.may(_ALL_PERMISSIONS):
         return ()
-    held = await asyncio.gather(*map(cluster.may, wanted))
-    return tuple(one for one, is_held in zip(wanted, held, strict=True) if not is_held)
+    answers = await asyncio.gather(*map(cluster.may, permissions))
+    return tuple(permission for permission, is_granted in zip(permissions, answers, strict=True) if not is_granted)
 
 
-async def _or(asked: Awaitable[T], otherwise: T) -> T:
+async def _or_default(request: Awaitable[T], default: T) -> T:
     """What the cluster answers. What it refuses is among the missing permissions, and the rest is worth knowing."""
     try:
-        return await asked
+        return await request
     except ClusterError:
-        return otherwise
+        return default

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Collection, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 
-from applier.cluster import PARENT, PEOPLE, STATUS, Cluster, Object
+from applier.cluster import CLI_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.read.contents import contents_of
 from applier.read.leftovers import LeftoverSurvey, is_ours, our_sets, survey
@@ -31,10 +31,10 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
 
-ROUNDS = 5
+MAX_ROUNDS = 5
 """What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""
 
-_COMMIT = "uninstall"
+_EMPTY_COMMIT = "uninstall"
 """Stands for a commit that holds nothing."""
 
 
@@ -49,25 +49,25 @@ class UninstallPlan:
     records: tuple[Object, ...]
     namespace: Object | None
     sets: frozenset[str]
-    unseen: Mapping[str, str]
+    unreadable_kinds: Mapping[str, str]
 
     @classmethod
-    def of(cls, found: LeftoverSurvey) -> UninstallPlan:
+    def from_survey(cls, leftovers: LeftoverSurvey) -> UninstallPlan:
         """Pure. Records are what is ours in our namespace and not put there by Git."""
-        sets = our_sets(found)
-        left = [
+        sets = our_sets(leftovers)
+        owned = [
             (key, obj)
-            for key, obj in sorted(found.objects.items())
+            for key, obj in sorted(leftovers.objects.items())
             if is_ours(obj) or label(obj, well_known.PART_OF) in sets
         ]
-        namespace = next((obj for key, obj in left if _is_own_namespace(key) and _made_by_us(obj)), None)
-        records = [key for key, obj in left if key.namespace == OWN_NAMESPACE and not label(obj, well_known.PART_OF)]
+        namespace = next((obj for key, obj in owned if _is_own_namespace(key) and _is_made_by_us(obj)), None)
+        records = [key for key, obj in owned if key.namespace == OWN_NAMESPACE and not label(obj, well_known.PART_OF)]
         return cls(
-            release=tuple(obj for key, obj in left if key not in records and obj is not namespace),
-            records=tuple(obj for key, obj in left if key in records),
+            release=tuple(obj for key, obj in owned if key not in records and obj is not namespace),
+            records=tuple(obj for key, obj in owned if key in records),
             namespace=None if namespace and is_terminating(namespace) else namespace,
             sets=sets,
-            unseen={str(kind): str(error) for kind, error in found.refused.items()},
+            unreadable_kinds={str(kind): str(error) for kind, error in leftovers.list_errors.items()},
         )
 
     @property
@@ -82,32 +82,32 @@ class Uninstaller:
     cluster: Cluster
 
     async def survey(self) -> UninstallPlan:
-        return UninstallPlan.of(await survey(self.cluster))
+        return UninstallPlan.from_survey(await survey(self.cluster))
 
-    async def other_writers(self, todo: UninstallPlan) -> str:
+    async def other_writers(self, plan: UninstallPlan) -> str:
         """What of others is in our own namespace, which then stays; empty where nothing is, or that cannot be told."""
-        ours = set(map(ObjectKey.of, todo.records))
+        ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
-            if todo.namespace:
-                key, observed = ObjectKey.of(todo.namespace), Observed(await self.cluster.discover())
+            if plan.namespace:
+                key, observed = ObjectKey.from_manifest(plan.namespace), Observed(await self.cluster.discover())
                 return await contents_of(self.cluster, key, observed, ours)
         return ""
 
-    async def release(self, todo: UninstallPlan) -> None:
+    async def release(self, plan: UninstallPlan) -> None:
         """Only what takes long: everything but our records. What of it cannot be done `leave` finds, and says."""
-        await asyncio.gather(*(_failure(self._release(obj, todo.sets)) for obj in todo.release))
+        await asyncio.gather(*(_catch_error(self._release(obj, plan.sets)) for obj in plan.release))
 
-    async def leave(self) -> tuple[UninstallPlan, list[ClusterError]]:
+    async def uninstall(self) -> tuple[UninstallPlan, list[ClusterError]]:
         """Until nothing is left to be done, or something cannot be: what is left, and why."""
-        for _ in range(ROUNDS):
-            todo = await self.survey()
-            if todo.is_empty:
+        for _ in range(MAX_ROUNDS):
+            plan = await self.survey()
+            if plan.is_empty:
                 break
-            if errors := await self._round(todo):
-                return todo, errors
-        return todo, []
+            if errors := await self._run_round(plan):
+                return plan, errors
+        return plan, []
 
-    async def remove(
+    async def prune_sources(
         self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta
     ) -> ReconcileResult:
         """Prune what the sources hold, as a commit that holds nothing would: against dependencies, each wave gone before the next.
@@ -115,60 +115,60 @@ class Uninstaller:
         Until nothing is on its way any more, or until that has lasted for `wait`; what is still there says why.
         """
         for source in records:
-            agreed = {"metadata": {"annotations": {well_known.APPROVED: _COMMIT}}}
-            await self.cluster.merge(source_parent(source), agreed, manager=PEOPLE)
+            approval = {"metadata": {"annotations": {well_known.APPROVED_COMMIT: _EMPTY_COMMIT}}}
+            await self.cluster.merge(source_parent(source), approval, manager=CLI_MANAGER)
         states = [
-            SourceState(Catalog(source, _COMMIT), record.ref, record.url, record.path)
+            SourceState(Catalog(source, _EMPTY_COMMIT), record.ref, record.url, record.path)
             for source, record in records.items()
         ]
         named = cluster_name(await self.cluster.get(INSTALLATION))
         reconciler = Reconciler(self.cluster, version, clock, named)
         waited, delay = 0.0, FIRST_LOOK
         while True:
-            found = await reconciler.reconcile(states)
-            if found.changed:
+            result = await reconciler.reconcile(states)
+            if result.changed:
                 waited, delay = 0.0, FIRST_LOOK
-            elif not any(map(in_flight, found.plan.sets)) or waited >= wait.total_seconds():
-                return found
+            elif not any(map(in_flight, result.plan.sets)) or waited >= wait.total_seconds():
+                return result
             await clock.sleep(delay)
             waited, delay = waited + delay, min(delay * 2, LAST_LOOK)
 
-    async def _round(self, todo: UninstallPlan) -> list[ClusterError]:
+    async def _run_round(self, plan: UninstallPlan) -> list[ClusterError]:
         """One step after the other, each only once the one before is done. What somebody changed meanwhile waits for the next look."""
-        for acts in self._steps(todo):
-            if failed := [error for error in await asyncio.gather(*map(_failure, acts)) if error]:
-                return [error for error in failed if not isinstance(error, StaleWrite)]
+        for actions in self._steps(plan):
+            if errors := [error for error in await asyncio.gather(*map(_catch_error, actions)) if error]:
+                return [error for error in errors if not isinstance(error, StaleWrite)]
         return []
 
-    def _steps(self, todo: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
-        yield [self._release(obj, todo.sets) for obj in todo.release]
-        yield [self._delete(obj) for obj in todo.records]
-        yield [self._leave_namespace(obj) for obj in (todo.namespace,) if obj]
+    def _steps(self, plan: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
+        yield [self._release(obj, plan.sets) for obj in plan.release]
+        yield [self._delete(obj) for obj in plan.records]
+        yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
         """Take our status off, which nobody keeps up any more, then everything else in one write."""
-        if any(entry.get("manager") == STATUS and entry.get("subresource") for entry in _entries(obj)):
-            place = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
-            body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": place}
-            obj = await self.cluster.apply(body, manager=STATUS, force=True, subresource="status")
+        if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in _entries(obj)):
+            metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
+            body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+            obj = await self.cluster.apply(body, manager=STATUS_MANAGER, force=True, subresource="status")
         if patch := strip_metadata(obj, sets):
-            await self.cluster.merge(ObjectKey.of(obj), patch, manager=PEOPLE)
+            await self.cluster.merge(ObjectKey.from_manifest(obj), patch, manager=CLI_MANAGER)
 
     async def _delete(self, obj: Object) -> None:
-        await self.cluster.delete(ObjectKey.of(obj), uid=obj["metadata"]["uid"], resource_version=None)
+        await self.cluster.delete(ObjectKey.from_manifest(obj), uid=obj["metadata"]["uid"], resource_version=None)
 
-    async def _leave_namespace(self, obj: Object) -> None:
+    async def _delete_namespace_if_empty(self, obj: Object) -> None:
         """Delete it if nothing of anybody else's is in it."""
-        key = ObjectKey.of(obj)
+        key = ObjectKey.from_manifest(obj)
         if await contents_of(self.cluster, key, Observed(await self.cluster.discover())):
             await self._release(obj, ())
         else:
             await self._delete(obj)
 
 
-async def _failure(act: Awaitable[None]) -> ClusterError | None:
+async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
     try:
-        await act
+        await action
     except ClusterError as error:
         return error
     return None
@@ -178,9 +178,9 @@ def _is_own_namespace(key: ObjectKey) -> bool:
     return key == ObjectKey(*NAMESPACE, "", OWN_NAMESPACE)
 
 
-def _made_by_us(obj: Object) -> bool:
+def _is_made_by_us(obj: Object) -> bool:
     """The label that we give it is still our word. Where Git holds it too it is a member of a set, and stays."""
-    return apply_entry(obj, PARENT) is not None and not label(obj, well_known.PART_OF)
+    return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)
 
 
 def _entries(obj: Object) -> list[Object]:

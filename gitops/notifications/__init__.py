@@ -2,22 +2,22 @@
 
 from gitops.notifications.delivery import Delivery
 from gitops.notifications.receivers import (
-    DEFAULT_WORDS,
+    DEFAULT_EVENTS,
     GitHubStatusChannel,
     GitLabStatusChannel,
     Receiver,
     Slack,
     Webhook,
-    template_mistake,
+    find_template_mistake,
 )
 
 __all__ = [
-    "DEFAULT_WORDS",
+    "DEFAULT_EVENTS",
     "Delivery",
     "GitHubStatusChannel",
     "GitLabStatusChannel",
     "Receiver",
     "Slack",
     "Webhook",
-    "template_mistake",
+    "find_template_mistake",
 ]

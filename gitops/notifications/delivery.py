@@ -19,22 +19,22 @@ from typing import Final, NamedTuple
 
 from applier.proxy import proxy_of
 from gitops.clock import Clock
-from gitops.notifications.messages import Message, grouped
+from gitops.notifications.messages import Message, group_transitions
 from gitops.notifications.receivers import OutgoingRequest, Receiver
 from gitops.records.transitions import Transition
 from renderer.frozen import dataclass
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
 _log = logging.getLogger(__name__)
 
-LONGEST_QUEUE: Final = 200
-LASTS: Final = timedelta(hours=1)
-ATTEMPTS: Final = 6
+MAX_QUEUE_LENGTH: Final = 200
+MAX_MESSAGE_AGE: Final = timedelta(hours=1)
+ATTEMPTS_BEFORE_NOTICE: Final = 6
 """After so many the log says that it fails, and whether it takes the next message is tried."""
-FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
-_TIMEOUT: Final = 10.0
-_AGAIN: Final = frozenset({408, 425, 429})
-_HOURS: Final = f"{LASTS.total_seconds() / 3600:g}h"
+MIN_RETRY_DELAY_SECONDS, MAX_RETRY_DELAY_SECONDS = 1.0, 300.0
+_TIMEOUT_SECONDS: Final = 10.0
+_RETRY_STATUSES: Final = frozenset({408, 425, 429})
+_MAX_AGE_TEXT: Final = f"{MAX_MESSAGE_AGE.total_seconds() / 3600:g}h"
 
 
 class DeliveryAnswer(NamedTuple):
@@ -42,37 +42,37 @@ class DeliveryAnswer(NamedTuple):
 
     status: int
     retry_after: float | None = None
-    why: str = ""
+    error: str = ""
 
     @property
-    def is_taken(self) -> bool:
+    def is_accepted(self) -> bool:
         return 200 <= self.status < 300
 
     @property
-    def is_worth_another(self) -> bool:
+    def is_retryable(self) -> bool:
         """GitHub says 403 with a time for its second limit."""
-        return not self.status or self.status >= 500 or self.status in _AGAIN or self.retry_after is not None
+        return not self.status or self.status >= 500 or self.status in _RETRY_STATUSES or self.retry_after is not None
 
     @property
     def text(self) -> str:
-        return self.why or f"it answered with status {self.status}"
+        return self.error or f"it answered with status {self.status}"
 
 
 Post = Callable[[OutgoingRequest], Awaitable[DeliveryAnswer]]
 
 
 @dataclass
-class _Line:
+class _ReceiverQueue:
     """What waits for one receiver."""
 
     receiver: Receiver
     waiting: deque[tuple[Message, datetime]] = field(default_factory=deque)
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-    told: str = ""
-    lost: int = 0
-    busy: bool = False
+    reported: str = ""
+    lost_count: int = 0
+    is_busy: bool = False
 
 
 @dataclass
@@ -83,120 +83,121 @@ class Delivery:
     clock: Clock
     notice: Callable[[str, str], None]
     post: Post | None = None
-    _lines: dict[str, _Line] = field(default_factory=dict)
+    _queues: dict[str, _ReceiverQueue] = field(default_factory=dict)
 
     def configure(self, receivers: Iterable[Receiver]) -> None:
         """Tell these from now on. What waits for one that is as before stays."""
-        wanted = {one.name: one for one in receivers}
-        for name in [name for name, line in self._lines.items() if wanted.get(name) != line.receiver]:
-            self._end(self._lines.pop(name))
-        for name in wanted.keys() - self._lines.keys():
-            line = self._lines[name] = _Line(wanted[name])
-            line.task = asyncio.create_task(self._work(line), name=f"notify {name}")
+        receivers_by_name = {receiver.name: receiver for receiver in receivers}
+        for name in [name for name, queue in self._queues.items() if receivers_by_name.get(name) != queue.receiver]:
+            self._stop_worker(self._queues.pop(name))
+        for name in receivers_by_name.keys() - self._queues.keys():
+            queue = self._queues[name] = _ReceiverQueue(receivers_by_name[name])
+            queue.task = asyncio.create_task(self._run_worker(queue), name=f"notify {name}")
 
-    def take(self, transitions: Sequence[Transition]) -> None:
+    def enqueue(self, transitions: Sequence[Transition]) -> None:
         """Queue these for whom they concern; returns at once."""
         now = self.clock.now()
-        for line in self._lines.values():
-            for message in grouped(filter(line.receiver.wants, transitions)):
-                self._queue(line, message, now)
+        for queue in self._queues.values():
+            for message in group_transitions(filter(queue.receiver.wants, transitions)):
+                self._enqueue(queue, message, now)
 
-    def _queue(self, line: _Line, message: Message, now: datetime) -> None:
+    def _enqueue(self, queue: _ReceiverQueue, message: Message, now: datetime) -> None:
         """What waits behind others takes up what is alike; the first in the queue may be on its way."""
-        if len(line.waiting) > 1 and (joined := line.waiting[-1][0].joined(message)):
-            line.waiting[-1] = joined, line.waiting[-1][1]
+        if len(queue.waiting) > 1 and (merged := queue.waiting[-1][0].merge(message)):
+            queue.waiting[-1] = merged, queue.waiting[-1][1]
             return
-        if len(line.waiting) >= LONGEST_QUEUE:
-            line.waiting.popleft()
-            self._lose(line, f"more than {LONGEST_QUEUE} messages wait; the oldest are dropped")
-        line.waiting.append((message, now))
-        line.woken.set()
-        line.idle.clear()
+        if len(queue.waiting) >= MAX_QUEUE_LENGTH:
+            queue.waiting.popleft()
+            self._count_lost(queue, f"more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped")
+        queue.waiting.append((message, now))
+        queue.wake.set()
+        queue.idle.clear()
 
-    async def finish(self, patience: float) -> None:
+    async def finish(self, timeout_seconds: float) -> None:
         """Wait, so many seconds at most, until all is brought; then end, and say what is lost."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                await asyncio.gather(*(line.idle.wait() for line in self._lines.values()))
-        for line in self._lines.values():
-            if left := len(line.waiting) + line.busy:
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.gather(*(queue.idle.wait() for queue in self._queues.values()))
+        for queue in self._queues.values():
+            if remaining := len(queue.waiting) + queue.is_busy:
                 self.notice(
-                    "notifications", f"{line.receiver.name}: the process ends, {counted(left, 'message')} not told"
+                    "notifications",
+                    f"{queue.receiver.name}: the process ends, {format_count(remaining, 'message')} not told",
                 )
         self.close()
 
     def close(self) -> None:
-        while self._lines:
-            self._end(self._lines.popitem()[1])
+        while self._queues:
+            self._stop_worker(self._queues.popitem()[1])
 
-    def _end(self, line: _Line) -> None:
-        if line.task:
-            line.task.cancel()
+    def _stop_worker(self, queue: _ReceiverQueue) -> None:
+        if queue.task:
+            queue.task.cancel()
 
-    async def _work(self, line: _Line) -> None:
+    async def _run_worker(self, queue: _ReceiverQueue) -> None:
         while True:
-            while line.waiting:
-                line.busy = True
+            while queue.waiting:
+                queue.is_busy = True
                 try:
-                    await self._bring(line, *line.waiting.popleft())
+                    await self._deliver(queue, *queue.waiting.popleft())
                 except Exception as error:
-                    _log.exception("a notification to %s failed", line.receiver.name)
-                    self._lose(line, f"not told, by a fault of Levelgate ({type(error).__name__})")
-                line.busy = False
-            line.idle.set()
-            line.woken.clear()
-            await line.woken.wait()
+                    _log.exception("a notification to %s failed", queue.receiver.name)
+                    self._count_lost(queue, f"not told, by a fault of Levelgate ({type(error).__name__})")
+                queue.is_busy = False
+            queue.idle.set()
+            queue.wake.clear()
+            await queue.wake.wait()
 
-    async def _bring(self, line: _Line, one: Message, at: datetime) -> None:
-        wait = FIRST_WAIT
+    async def _deliver(self, queue: _ReceiverQueue, message: Message, queued_at: datetime) -> None:
+        delay = MIN_RETRY_DELAY_SECONDS
         for attempt in count(1):
-            answer = await self._asked(line, one, at)
-            if answer.is_taken:
-                self._taken(line)
+            answer = await self._send(queue, message, queued_at)
+            if answer.is_accepted:
+                self._on_accepted(queue)
                 return
-            if not answer.is_worth_another or self.clock.now() - at >= LASTS:
+            if not answer.is_retryable or self.clock.now() - queued_at >= MAX_MESSAGE_AGE:
                 break
-            if attempt >= ATTEMPTS:
-                self._tell(line, f"{answer.text}; what waits is sent again until it is {_HOURS} old")
-                if await self._takes_another(line):
+            if attempt >= ATTEMPTS_BEFORE_NOTICE:
+                self._report(queue, f"{answer.text}; what waits is sent again until it is {_MAX_AGE_TEXT} old")
+                if await self._accepts_next(queue):
                     break
-            asked_for = wait if answer.retry_after is None else answer.retry_after
-            await self.clock.sleep(min(asked_for, LONGEST_WAIT))
-            wait = min(2 * wait, LONGEST_WAIT)
-        self._lose(line, f"not told: {answer.text}")
+            retry_delay = delay if answer.retry_after is None else answer.retry_after
+            await self.clock.sleep(min(retry_delay, MAX_RETRY_DELAY_SECONDS))
+            delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS)
+        self._count_lost(queue, f"not told: {answer.text}")
 
-    async def _takes_another(self, line: _Line) -> bool:
+    async def _accepts_next(self, queue: _ReceiverQueue) -> bool:
         """Is it this message that it does not take, and no other?"""
-        if not line.waiting:
+        if not queue.waiting:
             return False
-        following = line.waiting[0]
-        if not (await self._asked(line, *following)).is_taken:
+        following = queue.waiting[0]
+        if not (await self._send(queue, *following)).is_accepted:
             return False
-        if line.waiting and line.waiting[0] is following:  # it may have been dropped meanwhile
-            line.waiting.popleft()
+        if queue.waiting and queue.waiting[0] is following:  # it may have been dropped meanwhile
+            queue.waiting.popleft()
         return True
 
-    def _taken(self, line: _Line) -> None:
-        if line.told:
-            lost = f"; {counted(line.lost, 'message')} lost" if line.lost else ""
-            self.notice("notifications", f"{line.receiver.name}: it takes messages again{lost}")
-        line.told, line.lost = "", 0
+    def _on_accepted(self, queue: _ReceiverQueue) -> None:
+        if queue.reported:
+            lost = f"; {format_count(queue.lost_count, 'message')} lost" if queue.lost_count else ""
+            self.notice("notifications", f"{queue.receiver.name}: it takes messages again{lost}")
+        queue.reported, queue.lost_count = "", 0
 
-    async def _asked(self, line: _Line, one: Message, at: datetime) -> DeliveryAnswer:
+    async def _send(self, queue: _ReceiverQueue, message: Message, queued_at: datetime) -> DeliveryAnswer:
         try:
-            request = line.receiver.request(one, self.cluster, at)
+            request = queue.receiver.build_request(message, self.cluster, queued_at)
         except (OSError, UnicodeDecodeError) as error:
-            return DeliveryAnswer(0, why=f"the file of its secret cannot be read ({type(error).__name__})")
+            return DeliveryAnswer(0, error=f"the file of its secret cannot be read ({type(error).__name__})")
         return await (self.post or post)(request)
 
-    def _lose(self, line: _Line, text: str) -> None:
-        line.lost += 1
-        self._tell(line, text)
+    def _count_lost(self, queue: _ReceiverQueue, text: str) -> None:
+        queue.lost_count += 1
+        self._report(queue, text)
 
-    def _tell(self, line: _Line, text: str) -> None:
-        if line.told != text:
-            line.told = text
-            self.notice("notifications", f"{line.receiver.name}: {text}")
+    def _report(self, queue: _ReceiverQueue, text: str) -> None:
+        if queue.reported != text:
+            queue.reported = text
+            self.notice("notifications", f"{queue.receiver.name}: {text}")
 
 
 async def post(request: OutgoingRequest) -> DeliveryAnswer:
@@ -205,7 +206,7 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
 
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT)) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)) as session,
             session.post(
                 request.url,
                 data=request.body,
@@ -214,14 +215,14 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
                 proxy=proxy_of(request.url),
             ) as response,
         ):
-            return DeliveryAnswer(response.status, _seconds(response.headers.get("Retry-After", "")))
+            return DeliveryAnswer(response.status, _parse_seconds(response.headers.get("Retry-After", "")))
     except TimeoutError:
-        return DeliveryAnswer(0, why=f"no answer within {_TIMEOUT:g}s")
+        return DeliveryAnswer(0, error=f"no answer within {_TIMEOUT_SECONDS:g}s")
     except aiohttp.ClientConnectorCertificateError:
-        return DeliveryAnswer(0, why="its certificate is not valid for this machine")
+        return DeliveryAnswer(0, error="its certificate is not valid for this machine")
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return DeliveryAnswer(0, why=f"the connection failed ({type(error).__name__})")
+        return DeliveryAnswer(0, error=f"the connection failed ({type(error).__name__})")
 
 
-def _seconds(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     return float(text) if text.isdecimal() and len(text) < 8 else None

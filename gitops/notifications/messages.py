@@ -9,12 +9,12 @@ from typing import Final
 from gitops.records.transitions import Transition
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
-NAMED: Final = 3
+MAX_NAMED_INSTANCES: Final = 3
 """Instances that a text names; a webhook gets up to `LARGEST` of them."""
 
-LARGEST: Final = 200
+MAX_INSTANCES_PER_MESSAGE: Final = 200
 """Instances of one message; more are a further one."""
 
 
@@ -27,12 +27,16 @@ class Message:
     is_same: bool = True
 
     @classmethod
-    def of(cls, one: Transition) -> Message:
-        return cls(one, (one.key,))
+    def from_transition(cls, transition: Transition) -> Message:
+        return cls(transition, (transition.key,))
 
-    def joined(self, other: Message) -> Message | None:
+    def merge(self, other: Message) -> Message | None:
         """Both as one; None where they do not say the same, or what a source tells of itself."""
-        if not _subject(other.first) or _subject(self.first) != _subject(other.first) or len(self.keys) >= LARGEST:
+        if (
+            not _grouping_key(other.first)
+            or _grouping_key(self.first) != _grouping_key(other.first)
+            or len(self.keys) >= MAX_INSTANCES_PER_MESSAGE
+        ):
             return None
         keys = tuple(dict.fromkeys((*self.keys, *other.keys)))
         return replace(self, keys=keys, is_same=self.is_same and self.first.message == other.first.message)
@@ -42,31 +46,38 @@ class Message:
         """`source/platform`, `Link.g.test/prod/a`, `5 instances: Link.g.test/prod/a, Link.g.test/prod/b, Link.g.test/prod/c and 2 more`"""
         if self.first.is_of_source:
             return f"source/{self.first.source}"
-        told = listed(self.keys, most=NAMED)
-        return told if len(self.keys) == 1 else f"{len(self.keys)} instances: {told}"
+        names = join_names(self.keys, limit=MAX_NAMED_INSTANCES)
+        return names if len(self.keys) == 1 else f"{len(self.keys)} instances: {names}"
 
     @property
     def text(self) -> str:
         return self.first.message if self.is_same else f"{self.first.message} (so says the first)"
 
 
-def grouped(transitions: Iterable[Transition]) -> list[Message]:
+def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
     """In the order of the first of each."""
-    found: list[Message] = []
+    messages: list[Message] = []
     last: dict[tuple[object, ...], int] = {}
-    for one in transitions:
-        message, subject = Message.of(one), _subject(one)
-        joined = found[last[subject]].joined(message) if subject in last else None
-        if joined is None:
-            last[subject] = len(found)
-            found.append(message)
+    for transition in transitions:
+        message, subject = Message.from_transition(transition), _grouping_key(transition)
+        merged = messages[last[subject]].merge(message) if subject in last else None
+        if merged is None:
+            last[subject] = len(messages)
+            messages.append(message)
         else:
-            found[last[subject]] = joined
-    return found
+            messages[last[subject]] = merged
+    return messages
 
 
-def _subject(one: Transition) -> tuple[object, ...]:
+def _grouping_key(transition: Transition) -> tuple[object, ...]:
     """What has to be equal; empty of what stands alone: what a source says of itself, and what speaks for others that are not told."""
-    if one.is_of_source or one.others:
+    if transition.is_of_source or transition.others_count:
         return ()
-    return one.source, one.commit, one.word, one.reason, one.state, one.key.group_kind
+    return (
+        transition.source,
+        transition.commit,
+        transition.event_reason,
+        transition.reason,
+        transition.state,
+        transition.key.group_kind,
+    )

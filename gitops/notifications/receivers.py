@@ -18,14 +18,14 @@ from gitops.notifications.messages import Message
 from gitops.records.cause_rows import timestamp
 from gitops.records.instance_state import DisplayState
 from gitops.records.transitions import Transition
-from gitops.secret_file import secret_in
+from gitops.secret_file import read_secret
 from renderer.frozen import dataclass
 
-FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
+TEMPLATE_FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
 """What a template may name."""
 
 DEFAULT_TEMPLATE: Final = "{word} {object} ({source} {commit}, {cluster}): {message}"
-DEFAULT_WORDS: Final = frozenset(
+DEFAULT_EVENTS: Final = frozenset(
     {EventReason.SETTLED, EventReason.BREAK_GLASS_USED, *(reason for reason in Reason if reason.is_failure)}
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
@@ -49,12 +49,12 @@ class Webhook:
     url: str
     secret_file: Path
 
-    def request(self, one: Message, text: str, cluster: str, at: datetime) -> OutgoingRequest:
-        objects = list(map(str, one.keys))
-        told = {**_values(one, cluster), "commit": one.first.commit, "objects": objects}
-        body = orjson.dumps({**told, "text": text, "time": timestamp(at)})
-        digest = hmac.new(secret_in(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
-        return _json(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
+    def build_request(self, message: Message, text: str, cluster: str, moment: datetime) -> OutgoingRequest:
+        objects = list(map(str, message.keys))
+        values = {**_template_values(message, cluster), "commit": message.first.commit, "objects": objects}
+        body = orjson.dumps({**values, "text": text, "time": timestamp(moment)})
+        digest = hmac.new(read_secret(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
+        return _json_request(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Slack:
 
     url_file: Path
 
-    def request(self, _one: Message, text: str, _cluster: str, _at: datetime) -> OutgoingRequest:
+    def build_request(self, _message: Message, text: str, _cluster: str, _moment: datetime) -> OutgoingRequest:
         safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return _json(secret_in(self.url_file), orjson.dumps({"text": safe}), {})
+        return _json_request(read_secret(self.url_file), orjson.dumps({"text": safe}), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class GitHubStatusChannel:
     token_file: Path
     url: str = "https://api.github.com"
 
-    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> OutgoingRequest:
-        path, body = _status(one.first, text, cluster).at_github(self.repository)
+    def build_request(self, message: Message, text: str, cluster: str, _moment: datetime) -> OutgoingRequest:
+        path, body = _commit_status(message.first, text, cluster).github_request(self.repository)
         headers = {
-            "Authorization": f"Bearer {secret_in(self.token_file)}",
+            "Authorization": f"Bearer {read_secret(self.token_file)}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
         }
-        return _json(f"{self.url}{path}", orjson.dumps(body), headers)
+        return _json_request(f"{self.url}{path}", orjson.dumps(body), headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class GitLabStatusChannel:
     token_file: Path
     url: str = "https://gitlab.com/api/v4"
 
-    def request(self, one: Message, text: str, cluster: str, _at: datetime) -> OutgoingRequest:
-        path, body = _status(one.first, text, cluster).at_gitlab(self.project)
-        return _json(f"{self.url}{path}", orjson.dumps(body), {"PRIVATE-TOKEN": secret_in(self.token_file)})
+    def build_request(self, message: Message, text: str, cluster: str, _moment: datetime) -> OutgoingRequest:
+        path, body = _commit_status(message.first, text, cluster).gitlab_request(self.project)
+        return _json_request(f"{self.url}{path}", orjson.dumps(body), {"PRIVATE-TOKEN": read_secret(self.token_file)})
 
 
 Channel = Webhook | Slack | GitHubStatusChannel | GitLabStatusChannel
@@ -108,24 +108,30 @@ class Receiver:
 
     name: str
     channel: Channel
-    words: frozenset[str] = DEFAULT_WORDS
+    events: frozenset[str] = DEFAULT_EVENTS
     sources: frozenset[str] = frozenset()
     template: str = DEFAULT_TEMPLATE
 
-    def wants(self, one: Transition) -> bool:
-        if self.sources and one.source not in self.sources:
+    def wants(self, transition: Transition) -> bool:
+        if self.sources and transition.source not in self.sources:
             return False
         if isinstance(self.channel, GitHubStatusChannel | GitLabStatusChannel):
-            return bool(one.commit) and (one.is_of_source or one.is_warning)
-        is_told = not self.words.isdisjoint({str(one.word), str(one.reason)})
-        return is_told and (one.is_of_source or one.word is not EventReason.SETTLED or self.words is not DEFAULT_WORDS)
+            return bool(transition.commit) and (transition.is_of_source or transition.is_warning)
+        is_selected = not self.events.isdisjoint({str(transition.event_reason), str(transition.reason)})
+        return is_selected and (
+            transition.is_of_source
+            or transition.event_reason is not EventReason.SETTLED
+            or self.events is not DEFAULT_EVENTS
+        )
 
-    def request(self, one: Message, cluster: str, at: datetime) -> OutgoingRequest:
+    def build_request(self, message: Message, cluster: str, moment: datetime) -> OutgoingRequest:
         """Raises OSError where a file of a secret cannot be read."""
-        return self.channel.request(one, self.template.format_map(_values(one, cluster)), cluster, at)
+        return self.channel.build_request(
+            message, self.template.format_map(_template_values(message, cluster)), cluster, moment
+        )
 
 
-def template_mistake(template: str) -> str:
+def find_template_mistake(template: str) -> str:
     """What is wrong with a template; it names fields, and nothing of their insides. Empty where nothing is."""
     if not template.strip():
         return "says nothing"
@@ -133,30 +139,32 @@ def template_mistake(template: str) -> str:
         parts = list(Formatter().parse(template))
     except ValueError as error:
         return f"is no template: {error}"
-    for _, name, form, conversion in parts:
-        if name is not None and (name not in FIELDS or form or conversion):
-            return f"names {{{name}}}; there are {', '.join(f'{{{known}}}' for known in FIELDS)}"
+    for _, name, format_spec, conversion in parts:
+        if name is not None and (name not in TEMPLATE_FIELDS or format_spec or conversion):
+            return f"names {{{name}}}; there are {', '.join(f'{{{known_field}}}' for known_field in TEMPLATE_FIELDS)}"
     return ""
 
 
-def _values(one: Message, cluster: str) -> dict[str, str]:
-    first = one.first
-    values = (cluster, first.source, first.commit[:12], one.object, str(first.word), one.text)
-    return dict(zip(FIELDS, values, strict=True))
+def _template_values(message: Message, cluster: str) -> dict[str, str]:
+    first = message.first
+    values = (cluster, first.source, first.commit[:12], message.object, str(first.event_reason), message.text)
+    return dict(zip(TEMPLATE_FIELDS, values, strict=True))
 
 
-def _status(one: Transition, text: str, cluster: str) -> CommitStatus:
+def _commit_status(transition: Transition, text: str, cluster: str) -> CommitStatus:
     """What was done, as to heal it, is no verdict: how all of the source is, that is."""
-    failed = one.state == DisplayState.FAILED or (isinstance(one.word, Reason) and one.word.is_failure)
+    is_failed = transition.state == DisplayState.FAILED or (
+        isinstance(transition.event_reason, Reason) and transition.event_reason.is_failure
+    )
     verdict = (
         ReviewVerdict.SUCCESS
-        if one.state == DisplayState.SETTLED
+        if transition.state == DisplayState.SETTLED
         else ReviewVerdict.FAILURE
-        if failed
+        if is_failed
         else ReviewVerdict.PENDING
     )
-    return CommitStatus(one.commit, verdict, f"levelgate/{cluster}/{one.source}", text)
+    return CommitStatus(transition.commit, verdict, f"levelgate/{cluster}/{transition.source}", text)
 
 
-def _json(url: str, body: bytes, headers: Mapping[str, Any]) -> OutgoingRequest:
+def _json_request(url: str, body: bytes, headers: Mapping[str, Any]) -> OutgoingRequest:
     return OutgoingRequest(url, {"Content-Type": "application/json", "User-Agent": "levelgate", **headers}, body)

@@ -15,97 +15,120 @@ from renderer.identity import ObjectKey, is_same, source_parent
 from renderer.render.model import RenderedApplySet, Rendering
 
 
-def affected(
-    base: Catalog, head: Catalog, before: Rendering, after: Rendering, brake: DeletionBrake
+def restrict_to_affected(
+    base: Catalog, head: Catalog, base_rendering: Rendering, head_rendering: Rendering, brake: DeletionBrake
 ) -> tuple[Catalog, Catalog] | None:
     """Both catalogs without what cannot differ; None where all of it counts. The bundles are their renderings, made with one memo."""
-    if len(_keys(before) - _keys(after)) > brake.deletions:
+    if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
-    kept = set(_differing(before, after, source))
-    wanted = kept.union(*(_below(owner, after) for owner in kept))
-    for bundle in (before, after):
-        for key, one in bundle.instances.items():
-            if any(node.external or node.key in wanted for node in one.nodes):
-                kept.add(_top(key, bundle, source))
-    kept |= {key for bundle in (before, after) for key in _referred(bundle, source)}
-    kept |= {key for bundle in (before, after) for key in _neighbours(kept, bundle.sources[head.source])}
-    return _reduced(base, kept), _reduced(head, kept)
+    affected_keys = set(_differing_members(base_rendering, head_rendering, source))
+    with_descendants = affected_keys.union(*(_descendants(owner, head_rendering) for owner in affected_keys))
+    for rendering in (base_rendering, head_rendering):
+        for key, applyset in rendering.instances.items():
+            if any(node.external or node.key in with_descendants for node in applyset.nodes):
+                affected_keys.add(_outermost_instance(key, rendering, source))
+    affected_keys |= {
+        key for rendering in (base_rendering, head_rendering) for key in _referenced_members(rendering, source)
+    }
+    affected_keys |= {
+        key
+        for rendering in (base_rendering, head_rendering)
+        for key in _adjacent_members(affected_keys, rendering.sources[head.source])
+    }
+    return _restrict_catalog(base, affected_keys), _restrict_catalog(head, affected_keys)
 
 
-def _keys(bundle: Rendering) -> set[ObjectKey]:
-    return {node.key for one in bundle.sets for node in one.nodes if node.key}
+def _node_keys(rendering: Rendering) -> set[ObjectKey]:
+    return {node.key for applyset in rendering.sets for node in applyset.nodes if node.key}
 
 
-def _differing(before: Rendering, after: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
+def _differing_members(base_rendering: Rendering, head_rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
     """Members of the source's set that differ, or whose definition does, or something below them."""
-    old, new = ({node.key: node for one in it.sources.values() for node in one.nodes} for it in (before, after))
+    old, new = (
+        {node.key: node for applyset in side.sources.values() for node in applyset.nodes}
+        for side in (base_rendering, head_rendering)
+    )
     for key in old.keys() | new.keys():
-        one, other = old.get(key), new.get(key)
+        old_node, new_node = old.get(key), new.get(key)
         if key and (
-            one is None or other is None or one.error != other.error or not is_same(one.manifest, other.manifest)
+            old_node is None
+            or new_node is None
+            or old_node.error != new_node.error
+            or not is_same(old_node.manifest, new_node.manifest)
         ):
             yield key
     changed = {
         kind
-        for kind in before.definitions.keys() | after.definitions.keys()
-        if (mine := before.definitions.get(kind)) is None
-        or (theirs := after.definitions.get(kind)) is None
-        or mine.digest != theirs.digest
+        for kind in base_rendering.definitions.keys() | head_rendering.definitions.keys()
+        if (base_definition := base_rendering.definitions.get(kind)) is None
+        or (head_definition := head_rendering.definitions.get(kind)) is None
+        or base_definition.digest != head_definition.digest
     }
-    for bundle, others in ((before, after), (after, before)):
-        for key, rendered in bundle.instances.items():
-            other_set = others.instances.get(key)
+    for rendering, other_rendering in ((base_rendering, head_rendering), (head_rendering, base_rendering)):
+        for key, rendered in rendering.instances.items():
+            other_set = other_rendering.instances.get(key)
             if key.group_kind in changed or other_set is None or not _is_same(rendered, other_set):
-                yield _top(key, bundle, source)
+                yield _outermost_instance(key, rendering, source)
 
 
-def _is_same(one: RenderedApplySet, other: RenderedApplySet) -> bool:
-    return (one.nodes is other.nodes or one.nodes == other.nodes) and (one.error, one.held_reason) == (
+def _is_same(applyset: RenderedApplySet, other: RenderedApplySet) -> bool:
+    return (applyset.nodes is other.nodes or applyset.nodes == other.nodes) and (
+        applyset.error,
+        applyset.held_reason,
+    ) == (
         other.error,
         other.held_reason,
     )
 
 
-def _top(key: ObjectKey, bundle: Rendering, source: ObjectKey) -> ObjectKey:
+def _outermost_instance(key: ObjectKey, rendering: Rendering, source: ObjectKey) -> ObjectKey:
     """The instance in the source's set that a nested one belongs to."""
-    while (rendered := bundle.instances.get(key)) and rendered.owner and rendered.owner != source:
+    while (rendered := rendering.instances.get(key)) and rendered.owner and rendered.owner != source:
         key = rendered.owner
     return key
 
 
-def _below(key: ObjectKey, bundle: Rendering) -> Iterator[ObjectKey]:
-    if rendered := bundle.instances.get(key):
+def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
+    if rendered := rendering.instances.get(key):
         for node in rendered.nodes:
             if node.key and not node.external:
                 yield node.key
-                yield from _below(node.key, bundle)
+                yield from _descendants(node.key, rendering)
 
 
-def _referred(bundle: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
+def _referenced_members(rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
     """What of the commit is referred to by instances, or what makes it."""
-    named = {node.key for one in bundle.instances.values() for node in one.nodes if node.external and node.key}
-    for one in bundle.sets if named else ():
-        for node in one.nodes:
-            if node.key in named and not node.external:
-                yield node.key if one.is_source else _top(one.parent, bundle, source)
+    referenced = {
+        node.key for applyset in rendering.instances.values() for node in applyset.nodes if node.external and node.key
+    }
+    for applyset in rendering.sets if referenced else ():
+        for node in applyset.nodes:
+            if node.key in referenced and not node.external:
+                yield node.key if applyset.is_source else _outermost_instance(applyset.parent, rendering, source)
 
 
-def _neighbours(kept: set[ObjectKey], source: RenderedApplySet) -> Iterator[ObjectKey]:
+def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -> Iterator[ObjectKey]:
     """What members of the source's set use and are used by, one step."""
     by_id = {node.id: node for node in source.nodes}
     for node in source.nodes:
-        used = [other.key for name in node.depends_on if (other := by_id.get(name)) and other.key]
-        if node.key in kept:
-            yield from used
-        elif node.key and not kept.isdisjoint(used):
+        dependency_keys = [
+            dependency.key for name in node.depends_on if (dependency := by_id.get(name)) and dependency.key
+        ]
+        if node.key in affected_keys:
+            yield from dependency_keys
+        elif node.key and not affected_keys.isdisjoint(dependency_keys):
             yield node.key
 
 
-def _reduced(catalog: Catalog, kept: set[ObjectKey]) -> Catalog:
+def _restrict_catalog(catalog: Catalog, affected_keys: set[ObjectKey]) -> Catalog:
     """By kind and name, of any namespace: what it would be put in is not known here, and one more changes nothing."""
-    names = {(key.group_kind, key.name) for key in kept}
+    names = {(key.group_kind, key.name) for key in affected_keys}
     return replace(
         catalog,
-        objects=tuple(one for one in catalog.objects if (one.group_kind, one.manifest["metadata"]["name"]) in names),
+        objects=tuple(
+            declared
+            for declared in catalog.objects
+            if (declared.group_kind, declared.manifest["metadata"]["name"]) in names
+        ),
     )

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-from applier.cluster import CONTENT, Cluster, Discovery, Object, Resource
+from applier.cluster import CONTENT_MANAGER, Cluster, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
 from applier.recorded_cluster import RecordedCluster
 from renderer.frozen import dataclass
@@ -21,7 +21,7 @@ from renderer.kinds import CRD
 from renderer.schema.plurals import plural
 
 NOTHING_SERVED: Final = Discovery({})
-_KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
+_CLIENT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 
 
 @dataclass
@@ -36,80 +36,84 @@ class DryRunCluster(RecordedCluster):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._known: Discovery | None = None
-        self._given: set[ObjectKey] = set()
+        self._discovered: Discovery | None = None
+        self._loaded_keys: set[ObjectKey] = set()
 
     @cached_property
-    def _judge(self) -> Cluster:
+    def _api_server(self) -> Cluster:
         """Nobody is asked beside a server that answers itself, unless the commit brings kinds; so it is made, and loaded, when it is asked."""
         from applier.sandbox.endpoints.transport import cluster_of
-        from gitops.sandbox import new_sandbox
+        from gitops.sandbox import create_sandbox
 
-        return cluster_of(new_sandbox().answer)
+        return cluster_of(create_sandbox().answer)
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         if self.is_whole:
             return self.discovery
-        if self._known is None:
-            found = await self._judge.discover()
-            others = {kind: _resource(kind, self.objects[keys[0]]) for kind, keys in self._by_kind.items()}
-            self._known = replace(found, resources={**others, **found.resources})
-        return self._known
+        if self._discovered is None:
+            served = await self._api_server.discover()
+            recorded = {kind: _infer_resource(kind, self.objects[keys[0]]) for kind, keys in self._by_kind.items()}
+            self._discovered = replace(served, resources={**recorded, **served.resources})
+        return self._discovered
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
         if not dry_run:
-            raise self._refused()
-        key = ObjectKey.of(manifest)
-        return await self.judge(manifest, self.objects.get(key))
+            raise self._read_only_error()
+        key = ObjectKey.from_manifest(manifest)
+        return await self.apply_dry_run(manifest, self.objects.get(key))
 
-    async def judge(self, manifest: Object, live: Object | None = None) -> Object:
+    async def apply_dry_run(self, manifest: Object, live: Object | None = None) -> Object:
         """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
 
         Raises ClusterError where a server would not store it, KindNotServed where a cluster was seen not to have the kind, and Unavailable where
         nobody can say.
         """
-        key = ObjectKey.of(manifest)
+        key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:
             raise KindNotServed(f"{key}: the cluster does not serve this kind")
-        for known in (self.crds.get(key.group_kind), _namespace(key)):
-            if known and ObjectKey.of(known) not in self._given:
-                await self._give(known)
-        if live is not None and not await self._give(live) and self.is_whole:
+        for prerequisite in (self.crds.get(key.group_kind), _namespace_object(key)):
+            if prerequisite and ObjectKey.from_manifest(prerequisite) not in self._loaded_keys:
+                await self._load(prerequisite)
+        if live is not None and not await self._load(live) and self.is_whole:
             raise Unavailable(f"{key}: what the cluster has taken is not known here")
         try:
-            found = await self._judge.apply(_bare(manifest), manager=CONTENT, force=True, dry_run=True)
+            result = await self._api_server.apply(
+                _without_server_fields(manifest), manager=CONTENT_MANAGER, force=True, dry_run=True
+            )
         except KindNotServed:
             return manifest
-        return found if self.is_whole and live is not None else manifest
+        return result if self.is_whole and live is not None else manifest
 
-    async def _give(self, obj: Object) -> bool:
+    async def _load(self, obj: Object) -> bool:
         """False where the judge would not take it itself: it is masked, or was made under other rules, by another version of Kubernetes."""
-        self._given.add(ObjectKey.of(obj))
+        self._loaded_keys.add(ObjectKey.from_manifest(obj))
         try:
-            await self._judge.apply(_bare(obj), manager=CONTENT, force=True)
+            await self._api_server.apply(_without_server_fields(obj), manager=CONTENT_MANAGER, force=True)
             if self.is_whole and (fields := obj["metadata"].get("managedFields")):
-                await self._judge.merge(ObjectKey.of(obj), {"metadata": {"managedFields": fields}}, manager=CONTENT)
-            if ObjectKey.of(obj).group_kind == CRD:
-                await self._judge.discover(refresh=True)
+                await self._api_server.merge(
+                    ObjectKey.from_manifest(obj), {"metadata": {"managedFields": fields}}, manager=CONTENT_MANAGER
+                )
+            if ObjectKey.from_manifest(obj).group_kind == CRD:
+                await self._api_server.discover(refresh=True)
         except ClusterError:
             return False
         return True
 
 
-def _resource(kind: GroupKind, one: Object) -> Resource:
+def _infer_resource(kind: GroupKind, obj: Object) -> Resource:
     """How a kind is served that only its objects tell of."""
-    version = one["apiVersion"].rpartition("/")[2]
-    namespaced = bool(one["metadata"].get("namespace"))
+    version = obj["apiVersion"].rpartition("/")[2]
+    namespaced = bool(obj["metadata"].get("namespace"))
     return Resource(kind.group, version, kind.kind, plural(kind.kind), namespaced, frozenset({"get", "list"}))
 
 
-def _namespace(key: ObjectKey) -> Object | None:
+def _namespace_object(key: ObjectKey) -> Object | None:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}} if key.namespace else None
 
 
-def _bare(obj: Object) -> Object:
+def _without_server_fields(obj: Object) -> Object:
     """As somebody applies it for the first time."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name in _KEPT}
+    metadata = {name: value for name, value in obj["metadata"].items() if name in _CLIENT_METADATA}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

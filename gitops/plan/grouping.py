@@ -18,24 +18,26 @@ class ChangeGroup:
     changes: tuple[PlannedChange, ...]
 
     @property
-    def goes(self) -> bool:
+    def is_instance_deleted(self) -> bool:
         """Is the instance itself deleted?"""
         return any(change.action is PlannedAction.DELETE and change.key in self.instances for change in self.changes)
 
 
-def grouped(report: Report) -> Iterator[ChangeGroup]:
+def group_changes(report: Report) -> Iterator[ChangeGroup]:
     """The source's own objects first, then instances in the order in which they stand in the report."""
-    own = [change for change in report.changes if change.instance is None]
-    if own:
-        yield ChangeGroup((), tuple(own))
+    source_changes = [change for change in report.changes if change.instance is None]
+    if source_changes:
+        yield ChangeGroup((), tuple(source_changes))
     by_instance: dict[ObjectKey, list[PlannedChange]] = {}
     for change in report.changes:
         if change.instance is not None:
             by_instance.setdefault(change.instance, []).append(change)
-    alike: dict[object, list[ObjectKey]] = {}
+    instances_by_likeness: dict[object, list[ObjectKey]] = {}
     for instance, changes in by_instance.items():
-        alike.setdefault((instance.group_kind, _likeness(instance, changes)), []).append(instance)
-    for instances in alike.values():
+        instances_by_likeness.setdefault((instance.group_kind, _instance_likeness(instance, changes)), []).append(
+            instance
+        )
+    for instances in instances_by_likeness.values():
         yield ChangeGroup(tuple(instances), tuple(by_instance[instances[0]]))
 
 
@@ -52,46 +54,56 @@ class FoldedChange:
         return self.change.node if len(self.keys) < 2 else id_in_definition(self.change.node)
 
 
-def folded(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
+def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
     """What is alike once, in the order in which it first stands there. What has no name yet stands alone."""
-    found: dict[object, list[PlannedChange]] = {}
-    for number, change in enumerate(changes):
+    changes_by_likeness: dict[object, list[PlannedChange]] = {}
+    for index, change in enumerate(changes):
         key = change.key
-        likeness = _of_object(key, change) if key and key != change.instance else number
-        found.setdefault(likeness, []).append(change)
-    for alike in found.values():
-        yield FoldedChange(alike[0], tuple(change.key for change in alike if change.key))
+        likeness = _object_likeness(key, change) if key and key != change.instance else index
+        changes_by_likeness.setdefault(likeness, []).append(change)
+    for similar in changes_by_likeness.values():
+        yield FoldedChange(similar[0], tuple(change.key for change in similar if change.key))
 
 
-def _of_object(key: ObjectKey, change: PlannedChange) -> tuple[object, ...]:
+def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...]:
     return (
         *(change.action, id_in_definition(change.node), change.level, change.kind),
-        *(_told(key, change), change.immutable, change.users),
+        *(_describe_parts(key, change), change.immutable, change.users),
     )
 
 
-def _likeness(instance: ObjectKey, changes: Iterable[PlannedChange]) -> tuple[object, ...]:
+def _instance_likeness(instance: ObjectKey, changes: Iterable[PlannedChange]) -> tuple[object, ...]:
     """Equal for changes that a reader needs to see only once: names aside, as far as they come from the instance's own."""
     return tuple(
         (
-            *(change.action, change.node, change.level, change.kind, _told(instance, change), change.immutable),
-            _unnamed(instance, repr(change.users).replace(f"/{instance.namespace}/", "/*/")),
+            *(
+                change.action,
+                change.node,
+                change.level,
+                change.kind,
+                _describe_parts(instance, change),
+                change.immutable,
+            ),
+            _without_name(instance, repr(change.users).replace(f"/{instance.namespace}/", "/*/")),
         )
         for change in changes
     )
 
 
-def _told(named: ObjectKey, change: PlannedChange) -> str:
-    parts = [(one.diff, [(gate.reason, gate.name) for gate in one.gates], one.why) for one in change.parts]
-    return _unnamed(named, repr(parts))
+def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
+    parts = [
+        (part.diff, [(obstacle.reason, obstacle.name) for obstacle in part.obstacles], part.message)
+        for part in change.parts
+    ]
+    return _without_name(subject, repr(parts))
 
 
-def _unnamed(named: ObjectKey, told: str) -> str:
+def _without_name(subject: ObjectKey, text: str) -> str:
     """A name of one or two letters is part of too much."""
-    return told.replace(named.name, "*") if len(named.name) > 2 else told
+    return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 
 
-def by_action(changes: Iterable[PlannedChange]) -> str:
+def format_action_counts(changes: Iterable[PlannedChange]) -> str:
     """`2 update, 1 create`, in the order of `Action`."""
     counts = dict.fromkeys(PlannedAction, 0)
     for change in changes:

@@ -17,33 +17,33 @@ from renderer.errors import Problem
 from renderer.identity import digest
 from renderer.kinds import SECRET
 
-DIGITS = 16
+HASH_DIGITS = 16
 
 
 def plan_hash(
     head: Catalog, changes: Sequence[PlannedChange], moves: Iterable[RevisionMove], problems: Iterable[Problem]
 ) -> str:
     """DIGITS hexadecimal digits."""
-    listed = [_told(change) for change in changes if not change.is_undone]
-    files = sorted(set(_secret_files(head, changes)))
+    change_rows = [_change_row(change) for change in changes if not change.is_undone]
+    files = sorted(set(_secret_file_digests(head, changes)))
     rules = sorted(digest(rule.manifest) for rule in head.rules)
-    moved = [[move.name, move.old, move.new] for move in moves]
-    wrong = [[one.path, one.message] for one in problems]
-    return digest([head.source, listed, files, rules, moved, wrong])[:DIGITS]
+    move_rows = [[move.name, move.old, move.new] for move in moves]
+    problem_rows = [[problem.path, problem.message] for problem in problems]
+    return digest([head.source, change_rows, files, rules, move_rows, problem_rows])[:HASH_DIGITS]
 
 
-def is_same(asked: str, found: str) -> bool:
+def is_same(expected: str, actual: str) -> bool:
     """Is the plan that somebody agreed to this one? Fewer digits than all would be easy to meet by chance, or on purpose."""
-    return asked.strip().lower() == found
+    return expected.strip().lower() == actual
 
 
-def _told(change: PlannedChange) -> list[Any]:
-    diff = [[one.path, one.old, one.new] for one in change.diff]
+def _change_row(change: PlannedChange) -> list[Any]:
+    diff = [[field_diff.path, field_diff.old, field_diff.new] for field_diff in change.diff]
     return [change.action, change.ref, str(change.instance or ""), change.node, change.level, diff, change.immutable]
 
 
-def _secret_files(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
+def _secret_file_digests(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
     """What stands in them, as a digest; not where they lie."""
     for change in changes:
-        if change.kind == str(SECRET) and (found := head.contents.get(change.file)):
-            yield hashlib.sha256(found.data).hexdigest()
+        if change.kind == str(SECRET) and (content := head.contents.get(change.file)):
+            yield hashlib.sha256(content.data).hexdigest()

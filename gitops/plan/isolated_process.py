@@ -31,10 +31,10 @@ from gitops.windows.window import LOCAL
 from renderer.errors import RendererError
 from renderer.frozen import dataclass
 
-CPU_SECONDS: Final = 120
-SECONDS: Final = 600
+MAX_CPU_SECONDS: Final = 120
+TIMEOUT_SECONDS: Final = 600
 """By the clock: also what only waits comes to an end."""
-MEMORY: Final = 4 << 30
+MAX_MEMORY_BYTES: Final = 4 << 30
 """Bytes of address space."""
 OUT_OF_MEMORY: Final = 77
 """Exit code of a process that reached its limit of memory: all it can still say then."""
@@ -66,15 +66,20 @@ class PlanRequest:
     version: str
 
 
-async def planned(asked: PlanRequest) -> Report:
+async def compute_plan(request: PlanRequest) -> Report:
     """The answer, worked out here. Raises PlanError."""
     try:
-        base = source_config.catalog_of(asked.base, source=asked.source)
-        head = state_of(asked.source, asked.target, asked.head, base)
-        names = {name for one in head.catalog.definitions.values() for gate in one.gates for name in gate.externals}
+        base = source_config.load_catalog(request.base, source=request.source)
+        head = state_of(request.source, request.target, request.head, base)
+        names = {
+            name
+            for definition in head.catalog.definitions.values()
+            for gate in definition.gates
+            for name in gate.externals
+        }
         facts = {name: ExternalFact(None, "a review does not ask") for name in names}
-        return await planner.between(
-            base, head, clock=asked.clock, version=asked.version, cluster_name=LOCAL, facts=facts
+        return await planner.plan_commits(
+            base, head, clock=request.clock, version=request.version, cluster_name=LOCAL, facts=facts
         )
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
@@ -84,22 +89,26 @@ async def planned(asked: PlanRequest) -> Report:
         raise Defect(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
 
 
-async def planned_apart(
-    asked: PlanRequest, *, cpu_seconds: int = CPU_SECONDS, seconds: float = SECONDS, memory: int = MEMORY
+async def compute_plan_isolated(
+    request: PlanRequest,
+    *,
+    cpu_seconds: int = MAX_CPU_SECONDS,
+    seconds: float = TIMEOUT_SECONDS,
+    memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
     """The answer, worked out by another process. Raises Unplannable, also where that takes too much."""
-    sent = replace(asked, base=_plain(asked.base), head=_plain(asked.head))
-    clean = multiprocessing.get_context("spawn")
-    here, there = clean.Pipe(duplex=False)
-    child = clean.Process(target=_answer, args=(there, sent, cpu_seconds, memory), daemon=True)
-    watched = Watched(child, here)
+    sendable = replace(request, base=_make_picklable(request.base), head=_make_picklable(request.head))
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_run_in_child, args=(sender, sendable, cpu_seconds, memory), daemon=True)
+    watched = Watched(child, receiver)
     try:
         try:
             await asyncio.to_thread(child.start)
         except Exception as error:  # no memory or no room for a process, or a question that cannot be sent
-            why = f"its process cannot be started ({type(error).__name__}: {error})"
-            raise PlanError(f"{why}; if the machine has memory and processes left, please report it") from error
-        there.close()
+            message = f"its process cannot be started ({type(error).__name__}: {error})"
+            raise PlanError(f"{message}; if the machine has memory and processes left, please report it") from error
+        sender.close()
         async with asyncio.timeout(seconds):
             answer = await asyncio.to_thread(watched.received)
     except TimeoutError:
@@ -188,12 +197,12 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _plain(snapshot: SourceSnapshot) -> SourceSnapshot:
+def _make_picklable(snapshot: SourceSnapshot) -> SourceSnapshot:
     """As it can be sent to another process."""
     return replace(snapshot, files=dict(snapshot.files))
 
 
-def _answer(there: Connection, asked: PlanRequest, cpu_seconds: int, memory: int) -> None:
+def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, memory: int) -> None:
     """Send the answer, in the other process, or end with an exit code or a signal that says why there is none.
 
     Only the soft limit of memory is what the plan may take. At its end the process lifts it to the hard one, and so has memory for that.
@@ -207,17 +216,17 @@ def _answer(there: Connection, asked: PlanRequest, cpu_seconds: int, memory: int
             (resource.RLIMIT_AS, memory, reserve),
         )
         for limit, soft, hard in limits:
-            most = _room(limit, hard)
-            resource.setrlimit(limit, (min(soft, most), most))
-        asyncio.run(_sent(there, asked, room, memory))
+            value = _room(limit, hard)
+            resource.setrlimit(limit, (min(soft, value), value))
+        asyncio.run(_sent(sender, request, room, memory))
     except BaseException as error:
-        _end(there, error, room, memory)
+        _end(sender, error, room, memory)
 
 
 async def _sent(there: Connection, asked: PlanRequest, room: tuple[int, int], memory: int) -> None:
     """Send the answer. A failure ends the process here, before asyncio has to clean up without memory."""
     try:
-        there.send(await planned(asked))
+        there.send(await compute_plan(asked))
     except BaseException as error:
         _end(there, error, room, memory)
 

@@ -13,90 +13,92 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from applier.applyset.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import SECRET
-from renderer.secret_redaction import SHORTEST, entries, forms
+from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms
 
-OF_CLUSTER = "secret of the cluster"
+SNAPSHOT_LABEL = "secret of the cluster"
 """What values are called in a snapshot. Their numbers say nothing of those in a plan."""
 
-_ANY = re.compile(rf"\((?:{OF_CLUSTER}|secret) #\d+\)")
+_MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
 
 def may_be_equal(old: object, new: object) -> bool:
     """Do two masked texts differ in nothing but values of which one is known to a snapshot alone?"""
-    if not isinstance(old, str) or not isinstance(new, str) or not is_of_snapshot(old):
+    if not isinstance(old, str) or not isinstance(new, str) or not has_snapshot_masks(old):
         return False
-    return _ANY.sub("", old) == _ANY.sub("", new)
+    return _MASK_PATTERN.sub("", old) == _MASK_PATTERN.sub("", new)
 
 
-def is_of_snapshot(obj: object) -> bool:
+def has_snapshot_masks(obj: object) -> bool:
     """Does it hold values that a snapshot has masked?"""
     match obj:
         case str():
-            return f"({OF_CLUSTER} #" in obj
+            return f"({SNAPSHOT_LABEL} #" in obj
         case dict():
-            return any(map(is_of_snapshot, obj.values()))
+            return any(map(has_snapshot_masks, obj.values()))
         case list():
-            return any(map(is_of_snapshot, obj))
+            return any(map(has_snapshot_masks, obj))
     return False
 
 
 class SecretMasks:
     """The numbers of one plan, in the order in which values are met."""
 
-    def __init__(self, key: bytes = b"", *, word: str = "secret") -> None:
-        self._word = word
+    def __init__(self, key: bytes = b"", *, label: str = "secret") -> None:
+        self._label = label
         self._key = key or secrets.token_bytes(32)
         self._numbers: dict[bytes, int] = {}
-        self._known: dict[str, bytes] = {}
+        self._secret_values: dict[str, bytes] = {}
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """What the Secrets among these hold is masked from now on, wherever it turns up. What a snapshot has masked holds no value."""
         for obj in objects:
             if group_kind(obj) == SECRET:
-                for _, plain in entries(obj):
-                    if not is_of_snapshot(plain.decode(errors="replace")):
-                        self._known |= dict.fromkeys(forms(plain), plain)
+                for _, plain in secret_entries(obj):
+                    if not has_snapshot_masks(plain.decode(errors="replace")):
+                        self._secret_values |= dict.fromkeys(text_forms(plain), plain)
                         self._pattern = None
 
     def _mask(self, plain: bytes) -> str:
-        found = hashlib.blake2b(plain, key=self._key, digest_size=16).digest()
-        return f"({self._word} #{self._numbers.setdefault(found, len(self._numbers) + 1)})"
+        value_hash = hashlib.blake2b(plain, key=self._key, digest_size=16).digest()
+        return f"({self._label} #{self._numbers.setdefault(value_hash, len(self._numbers) + 1)})"
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """The text without values that are known."""
-        if text in self._known:
-            return self._mask(self._known[text])
+        if text in self._secret_values:
+            return self._mask(self._secret_values[text])
         if self._pattern is None:
-            long = sorted((form for form in self._known if len(form) >= SHORTEST), key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, long)) or r"(?!)")
-        return self._pattern.sub(lambda found: self._mask(self._known[found[0]]), text)
+            long_forms = sorted(
+                (form for form in self._secret_values if len(form) >= MIN_EMBEDDED_CHARACTERS), key=len, reverse=True
+            )
+            self._pattern = re.compile("|".join(map(re.escape, long_forms)) or r"(?!)")
+        return self._pattern.sub(lambda match: self._mask(self._secret_values[match[0]]), text)
 
-    def key(self, key: ObjectKey) -> ObjectKey:
-        return ObjectKey(*map(self.text, key))
+    def mask_key(self, key: ObjectKey) -> ObjectKey:
+        return ObjectKey(*map(self.mask_text, key))
 
-    def value(self, value: Any) -> Any:
+    def mask_value(self, value: Any) -> Any:
         """A JSON value without values that are known; names of fields may tell as much as their values."""
-        if not self._known:
+        if not self._secret_values:
             return value
         if isinstance(value, str):
-            return self.text(value)
+            return self.mask_text(value)
         if isinstance(value, dict):
-            return {self.text(name): self.value(item) for name, item in value.items()}
-        return [self.value(item) for item in value] if isinstance(value, list) else value
+            return {self.mask_text(name): self.mask_value(item) for name, item in value.items()}
+        return [self.mask_value(item) for item in value] if isinstance(value, list) else value
 
-    def object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+    def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """An object as it may be shown. Of a Secret no value is, however short, and its `stringData` stands as `data`."""
-        rest = {name: item for name, item in obj.items() if name not in {"data", "stringData"}}
+        other_fields = {name: item for name, item in obj.items() if name not in {"data", "stringData"}}
         if group_kind(obj) != SECRET:
-            return {name: self.value(item) for name, item in obj.items()}
-        annotations = (rest.get("metadata") or {}).get("annotations") or {}
-        if LAST_APPLIED in annotations:
-            kept = {name: item for name, item in annotations.items() if name != LAST_APPLIED}
-            rest["metadata"] = {**rest["metadata"], "annotations": kept}
-        masked = {name: self._mask(plain) for name, plain in entries(obj)}
-        shown: dict[str, Any] = self.value(rest)
-        return {**shown, "data": masked} if masked else shown
+            return {name: self.mask_value(item) for name, item in obj.items()}
+        annotations = (other_fields.get("metadata") or {}).get("annotations") or {}
+        if LAST_APPLIED_ANNOTATION in annotations:
+            other_annotations = {name: item for name, item in annotations.items() if name != LAST_APPLIED_ANNOTATION}
+            other_fields["metadata"] = {**other_fields["metadata"], "annotations": other_annotations}
+        masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}
+        masked_fields: dict[str, Any] = self.mask_value(other_fields)
+        return {**masked_fields, "data": masked_data} if masked_data else masked_fields

@@ -12,22 +12,22 @@ from renderer.render.model import id_in_definition
 from renderer.schema.plurals import plural
 
 
-def narrowed(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
+def filter_report(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
     """The changes of these instances, their nodes or these objects; the hash stays that of the whole plan. All of it without `refs`."""
     if not refs:
         return report
-    kept = tuple(change for change in report.changes if any(_is_meant(change, ref, namespace) for ref in refs))
-    return replace(report, changes=kept, steps=(), warnings=(), moves=(), unchanged=0)
+    selected = tuple(change for change in report.changes if any(_is_selected(change, ref, namespace) for ref in refs))
+    return replace(report, changes=selected, steps=(), warnings=(), moves=(), unchanged=0)
 
 
-def _is_meant(change: PlannedChange, ref: Ref, namespace: str) -> bool:
-    if _is_called(change.instance, ref, namespace):
+def _is_selected(change: PlannedChange, ref: Ref, namespace: str) -> bool:
+    if _matches_ref(change.instance, ref, namespace):
         return ref.node in {"", change.node, id_in_definition(change.node)}
-    return not ref.node and _is_called(change.key, ref, namespace)
+    return not ref.node and _matches_ref(change.key, ref, namespace)
 
 
-def _is_called(key: ObjectKey | None, ref: Ref, namespace: str) -> bool:
+def _matches_ref(key: ObjectKey | None, ref: Ref, namespace: str) -> bool:
     if key is None or key.name != ref.name or (namespace and key.namespace and key.namespace != namespace):
         return False
-    kind, word = key.kind.lower(), ref.type.lower()
-    return word in {name for one in (kind, plural(kind)) for name in (one, f"{one}.{key.group}")}
+    kind, type_name = key.kind.lower(), ref.type.lower()
+    return type_name in {name for kind_name in (kind, plural(kind)) for name in (kind_name, f"{kind_name}.{key.group}")}

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.reconcile.context import Preview
-from gitops.records.source_record import MOST_CLAIMS
+from gitops.records.source_record import MAX_LISTED_OBJECTS
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,26 @@ class ForeignSources:
     with the name of the source. Of those in `silent` the records had no room to tell all that they wait for.
     """
 
-    hides: Mapping[GroupKind, str]
+    hidden_kinds: Mapping[GroupKind, str]
     claims: Mapping[ObjectKey, str]
-    silent: tuple[str, ...] = ()
+    incomplete_sources: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, preview: Preview) -> ForeignSources:
-        found, bundle = preview.neighbours, preview.due.bundle
+    def from_preview(cls, preview: Preview) -> ForeignSources:
+        records, rendering = preview.neighbours, preview.due.bundle
         return cls(
-            {kind: name for kind, name in bundle.owners.items() if name in found and kind not in bundle.definitions},
-            {key: name for name in sorted(found) for key in found[name].claims},
-            tuple(name for name in sorted(found) if len(found[name].claims) >= MOST_CLAIMS),
+            {
+                kind: name
+                for kind, name in rendering.owners.items()
+                if name in records and kind not in rendering.definitions
+            },
+            {key: name for name in sorted(records) for key in records[name].claims},
+            tuple(name for name in sorted(records) if len(records[name].claims) >= MAX_LISTED_OBJECTS),
         )
 
-    def cautions(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
+    def handover_warnings(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
         """What may be handed over although it is told to be deleted."""
-        if not self.silent or all(change.action is not PlannedAction.DELETE for change in changes):
+        if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
-        said = f"{listed(self.silent)} may want what is told to be deleted here: more waits there than its record holds"
-        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {said}; what it wants is handed over"),)
+        detail = f"{join_names(self.incomplete_sources)} may want what is told to be deleted here: more waits there than its record holds"
+        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {detail}; what it wants is handed over"),)

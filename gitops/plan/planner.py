@@ -11,17 +11,17 @@ from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
 from gitops.gates.evaluate import ExternalFact
 from gitops.plan import hashing, start_times
-from gitops.plan.affected import affected
+from gitops.plan.affected import restrict_to_affected
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
-from gitops.plan.changes import Before, Changes
+from gitops.plan.changes import BaseManifests, ChangeCollector
 from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.interim_changes import InterimChanges, add_repairs
-from gitops.plan.judging import judge_of, refusals
+from gitops.plan.judging import create_schema_cluster, find_refusals
 from gitops.plan.masking import SecretMasks
 from gitops.plan.neighbours import ForeignSources
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind
 from gitops.plan.snapshot import ClusterSnapshot
-from gitops.plan.warnings import cautions
+from gitops.plan.warnings import collect_warnings
 from gitops.reconcile.context import EventualPlan, Preview
 from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
@@ -40,7 +40,7 @@ from renderer.render.world import ClusterView
 Facts = Mapping[str, ExternalFact]
 
 
-async def between(
+async def plan_commits(
     base: Catalog, head: SourceState, *, clock: Clock, version: str, cluster_name: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
@@ -49,108 +49,119 @@ async def between(
     head = compose.catalog_of(places.read(place, revision="topic"), source="platform", previous=base)
     report = await between(base, SourceState(head), clock=SystemClock(), version=program_version(), cluster_name=LOCAL)
     """
-    memo = RenderCache()
-    before, after = _brought_about(base, memo), render([head.catalog], memo=memo)
-    left_out, rollouts = 0, completed_rollouts(base, before)
+    cache = RenderCache()
+    base_rendering, head_rendering = _render_applied(base, cache), render([head.catalog], memo=cache)
+    left_out, rollouts = 0, completed_rollouts(base, base_rendering)
     masks = SecretMasks()
-    masks.learn(_manifests(after))  # of all: what is left out may hold what is shown
-    levels = {node.key: node.level for one in after.sources.values() for node in one.nodes if node.key}
-    if found := affected(base, head.catalog, before, after, head.brake):
-        base, head = found[0], replace(head, catalog=found[1])
-        left_out = _size(before)
-        before = _brought_about(base, memo)
-        left_out -= _size(before)
-    record = DryRunCluster(
-        ClusterName("git"), assume_applied(base, before, version, rollouts), crds=_crds(head.catalog)
+    masks.learn(_manifests(head_rendering))  # of all: what is left out may hold what is shown
+    levels = {
+        node.key: node.level for applyset in head_rendering.sources.values() for node in applyset.nodes if node.key
+    }
+    if reduced := restrict_to_affected(base, head.catalog, base_rendering, head_rendering, head.brake):
+        base, head = reduced[0], replace(head, catalog=reduced[1])
+        left_out = _count_members(base_rendering)
+        base_rendering = _render_applied(base, cache)
+        left_out -= _count_members(base_rendering)
+    cluster = DryRunCluster(
+        ClusterName("git"), assume_applied(base, base_rendering, version, rollouts), crds=_crds(head.catalog)
     )
-    unresolved = {(one.parent, node.id): node.manifest for one in before.sets for node in one.nodes if node.waiting}
+    unresolved = {
+        (applyset.parent, node.id): node.manifest
+        for applyset in base_rendering.sets
+        for node in applyset.nodes
+        if node.waiting
+    }
     try:
-        report = await against(
-            record,
+        report = await plan_against_cluster(
+            cluster,
             head,
             clock=clock,
             cluster_name=cluster_name,
             facts=facts,
             unresolved=unresolved,
             levels=levels,
-            memo=memo,
+            cache=cache,
             masks=masks,
         )
     finally:
-        await record.close()
-    return replace(report, base=base.revision, against="git", unchanged=report.unchanged + left_out)
+        await cluster.close()
+    return replace(report, base=base.commit, against="git", unchanged=report.unchanged + left_out)
 
 
-def _brought_about(base: Catalog, memo: RenderCache) -> Rendering:
+def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
     """The rendering of a commit, with what it refers to and holds itself."""
-    found, live = render([base], memo=memo), ClusterView().live
+    rendering, live = render([base], memo=cache), ClusterView().live
     for _ in range(MOST_ROUNDS):
-        if (coming := foretold(found, {})) == live:
+        if (expected_live := foretold(rendering, {})) == live:
             break
-        found, live = render([base], ClusterView(live=coming), memo), coming
-    return found
+        rendering, live = render([base], ClusterView(live=expected_live), cache), expected_live
+    return rendering
 
 
-def _manifests(bundle: Rendering) -> Iterator[Manifest]:
-    return (node.manifest for one in bundle.sets for node in one.nodes if node.manifest)
+def _manifests(rendering: Rendering) -> Iterator[Manifest]:
+    return (node.manifest for applyset in rendering.sets for node in applyset.nodes if node.manifest)
 
 
-def _size(bundle: Rendering) -> int:
-    return sum(not node.external for one in bundle.sets for node in one.nodes)
+def _count_members(rendering: Rendering) -> int:
+    return sum(not node.external for applyset in rendering.sets for node in applyset.nodes)
 
 
-async def against_snapshot(
+async def plan_against_snapshot(
     snapshot: ClusterSnapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
     """What `head` changes of the cluster that a snapshot records."""
-    memo = RenderCache()
+    cache = RenderCache()
     secrets = [
         node.manifest
-        for one in render([head.catalog], memo=memo).sets
-        for node in one.nodes
+        for applyset in render([head.catalog], memo=cache).sets
+        for node in applyset.nodes
         if node.group_kind == SECRET and node.writable
     ]
-    record = snapshot.record(secrets)
+    cluster = snapshot.as_cluster(secrets)
     try:
-        known = record.objects.keys() & map(ObjectKey.of, secrets)
-        found = await against(
-            record, head, clock=clock, cluster_name=cluster_name, facts=facts, memo=memo, hidden=known
+        hidden_secrets = cluster.objects.keys() & map(ObjectKey.from_manifest, secrets)
+        report = await plan_against_cluster(
+            cluster, head, clock=clock, cluster_name=cluster_name, facts=facts, cache=cache, hidden=hidden_secrets
         )
     finally:
-        await record.close()
-    said = (PlanWarning(WarningKind.NOT_COMPARED, one) for one in _not_compared(snapshot, len(known)))
-    warnings = (*found.warnings, *said)
-    return replace(found, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
+        await cluster.close()
+    not_compared = (
+        PlanWarning(WarningKind.NOT_COMPARED, message) for message in _describe_gaps(snapshot, len(hidden_secrets))
+    )
+    warnings = (*report.warnings, *not_compared)
+    return replace(report, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
 
 
-def _not_compared(snapshot: ClusterSnapshot, secrets: int) -> Iterator[str]:
-    if secrets:
-        yield f"values of {secrets} Secrets are not compared: a snapshot does not hold them"
-    if _minor(snapshot.kubernetes) != _minor(here := builtin_kinds.bundle().version):
+def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
+    if secret_count:
+        yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
+    if _minor_version(snapshot.kubernetes) != _minor_version(
+        bundled_version := builtin_kinds.load_builtin_schemas().version
+    ):
         yield (
-            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are judged here as {here} would: "
+            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are judged here as {bundled_version} would: "
             "fields and versions that only one of them has are told wrongly; plan against the cluster to be sure"
         )
 
 
-def _minor(version: str) -> list[str]:
+def _minor_version(version: str) -> list[str]:
     """Of `v1.33.5-gke.1`, what kinds and fields depend on."""
     return version.split(".")[:2]
 
 
-async def against(
+async def plan_against_cluster(
     cluster: Cluster,
     head: SourceState,
     *,
     clock: Clock,
     cluster_name: str,
     facts: Facts | None = None,
-    unresolved: Before | None = None,
+    unresolved: BaseManifests | None = None,
     levels: Mapping[ObjectKey, int] | None = None,
-    memo: RenderCache | None = None,
+    cache: RenderCache | None = None,
     masks: SecretMasks | None = None,
     hidden: Collection[ObjectKey] = (),
-    own: Sequence[Object] | None = None,
+    own_configmaps: Sequence[Object] | None = None,
 ) -> Report:
     """What `head` changes of a cluster, of which `own` are the ConfigMaps of our namespace where they were read already; `masks` may know Secrets
     that are in neither. Of objects in `hidden` the cluster's data are not known, and
@@ -158,87 +169,107 @@ async def against(
 
     Raises ClusterError only when the cluster cannot be read at all.
     """
-    known = (lambda _: facts) if facts is not None else None
-    foreseen = await preview(
-        cluster, [head], clock, cluster_name=cluster_name, facts=known, memo=memo or RenderCache(), own=own
+    read_facts = (lambda _: facts) if facts is not None else None
+    cluster_preview = await preview(
+        cluster,
+        [head],
+        clock,
+        cluster_name=cluster_name,
+        facts=read_facts,
+        memo=cache or RenderCache(),
+        own=own_configmaps,
     )
     masks = masks or SecretMasks()
-    masks.learn(foreseen.due.situation.observed.objects.values())
-    for prospect in filter(None, (foreseen.due, foreseen.staying)):
-        masks.learn(_manifests(prospect.bundle))
-    neighbours = ForeignSources.of(foreseen)
-    told = partial(
-        Changes,
+    masks.learn(cluster_preview.due.situation.observed.objects.values())
+    for eventual_plan in filter(None, (cluster_preview.due, cluster_preview.staying)):
+        masks.learn(_manifests(eventual_plan.bundle))
+    neighbours = ForeignSources.from_preview(cluster_preview)
+    new_collector = partial(
+        ChangeCollector,
         masks=masks,
         neighbours=neighbours,
         files=head.catalog.contents,
         unresolved=unresolved,
         levels=levels or {},
     )
-    turns = InterimChanges(foreseen, foreseen.staying, masks) if foreseen.staying else None
-    made, unchanged = await _changes(foreseen, head.catalog, told, turns, hidden)
-    changes = tuple(add_repairs(made, foreseen, masks))
-    problems = tuple(replace(one, message=masks.text(one.message)) for one in _problems(foreseen))
-    moves = tuple(_moves(foreseen))
+    interim_changes = (
+        InterimChanges(cluster_preview, cluster_preview.staying, masks) if cluster_preview.staying else None
+    )
+    planned, unchanged = await _collect_changes(cluster_preview, head.catalog, new_collector, interim_changes, hidden)
+    changes = tuple(add_repairs(planned, cluster_preview, masks))
+    problems = tuple(
+        replace(problem, message=masks.mask_text(problem.message)) for problem in _problems(cluster_preview)
+    )
+    moves = tuple(_revision_moves(cluster_preview))
     return Report(
         source=head.catalog.source,
-        head=head.catalog.revision,
+        head=head.catalog.commit,
         at=clock.now(),
         against=f"cluster {cluster.name}",
         hash=hashing.plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
-        warnings=tuple(sorted((*cautions(foreseen, changes, masks), *neighbours.cautions(changes)))),
+        warnings=tuple(
+            sorted((*collect_warnings(cluster_preview, changes, masks), *neighbours.handover_warnings(changes)))
+        ),
         moves=moves,
-        steps=tuple(start_times.schedule_steps(foreseen, changes)),
+        steps=tuple(start_times.schedule_steps(cluster_preview, changes)),
         problems=problems,
         unchanged=unchanged,
     )
 
 
-async def _changes(
-    preview: Preview, head: Catalog, told: partial[Changes], turns: InterimChanges | None, hidden: Collection[ObjectKey]
+async def _collect_changes(
+    preview: Preview,
+    head: Catalog,
+    new_collector: partial[ChangeCollector],
+    interim_changes: InterimChanges | None,
+    hidden: Collection[ObjectKey],
 ) -> tuple[tuple[PlannedChange, ...], int]:
     """All changes, and how many objects do not change. What the schemas of the commit refuse is asked of each prospect."""
-    judge, decided = judge_of(head), preview.first.propagation
+    schema_cluster, propagation = create_schema_cluster(head), preview.first.propagation
 
-    async def of(prospect: EventualPlan, **more: Any) -> Changes:
-        refused = await refusals(prospect.plan, head, judge)
-        return told(prospect, barriers=decided.gates.barriers, refused=refused, **more)
+    async def collector_for(eventual_plan: EventualPlan, **options: Any) -> ChangeCollector:
+        refused = await find_refusals(eventual_plan.plan, head, schema_cluster)
+        return new_collector(eventual_plan, barriers=propagation.gates.barriers, refused=refused, **options)
 
     try:
-        if turns is None or preview.staying is None:
-            due = await of(preview.due)
-            return due.all(), due.unchanged
-        due = await of(preview.due, turn=turns.gate)
-        staying = await of(preview.staying, frozen=decided.frozen, hidden=hidden)
-        changes = tuple(turns.merged(due.all(), staying.all()))
-        undone = sum(one.is_undone and one.action is not PlannedAction.DELETE for one in changes)
-        return changes, due.unchanged - undone
+        if interim_changes is None or preview.staying is None:
+            final = await collector_for(preview.due)
+            return final.collect(), final.unchanged
+        final = await collector_for(preview.due, turn=interim_changes.find_turn)
+        unmoved = await collector_for(preview.staying, frozen=propagation.frozen, hidden=hidden)
+        changes = tuple(interim_changes.merge(final.collect(), unmoved.collect()))
+        undone = sum(change.is_undone and change.action is not PlannedAction.DELETE for change in changes)
+        return changes, final.unchanged - undone
     finally:
-        await judge.close()
+        await schema_cluster.close()
 
 
 def _problems(preview: Preview) -> Sequence[Problem]:
     return sorted({*preview.due.bundle.problems, *preview.first.propagation.problems})
 
 
-def _moves(preview: Preview) -> Iterator[RevisionMove]:
-    names = {kind: one.name for kind, one in preview.due.bundle.definitions.items()}
-    for issued in preview.due.bundle.issued:
-        instances = [key for key in preview.due.bundle.instances if key.group_kind == issued.kind]
-        policies = {_policy(preview, key, names.get(issued.kind, "")) for key in instances}
-        name = names.get(issued.kind, f"{issued.kind.kind.lower()}.{issued.kind.group}")
+def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
+    names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
+    for new_revision in preview.due.bundle.issued:
+        instances = [key for key in preview.due.bundle.instances if key.group_kind == new_revision.kind]
+        policies = {_policy_name(preview, key, names.get(new_revision.kind, "")) for key in instances}
+        name = names.get(new_revision.kind, f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}")
         yield RevisionMove(
-            name, issued.number - 1, issued.number, len(instances), ", ".join(sorted(filter(None, policies)))
+            name,
+            new_revision.number - 1,
+            new_revision.number,
+            len(instances),
+            ", ".join(sorted(filter(None, policies))),
         )
 
 
-def _policy(preview: Preview, key: ObjectKey, definition: str) -> str:
+def _policy_name(preview: Preview, key: ObjectKey, definition: str) -> str:
     labels = preview.due.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
-    found = preview.due.situation.policy(key.group_kind, definition, labels)
-    return found.name if isinstance(found, Policy) else ""
+    policy = preview.due.situation.policy(key.group_kind, definition, labels)
+    return policy.name if isinstance(policy, Policy) else ""
 
 
 def _crds(catalog: Catalog) -> dict[GroupKind, Object]:
     """Of the custom kinds that a commit describes."""
-    return {kind: one.crd for kind, one in catalog.types.described.items()}
+    return {kind: described_kind.crd for kind, described_kind in catalog.types.described.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gitops.plan.field_diff import written
+from gitops.plan.field_diff import format_value
 from renderer.identity import GroupKind, group_kind
 
 RBAC = "rbac.authorization.k8s.io"
@@ -19,23 +19,29 @@ Rule = tuple[str, str, str, str]
 """API group, resource (or URL), name or `*` for all, verb."""
 
 
-def growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
+def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
     """What `new` allows and `old`, the same object before, did not, in words."""
     kind = group_kind(new)
     if kind in ROLES:
-        before = set(_rules(old)) if old else set()
-        more: dict[tuple[str, str, str], list[str]] = {}
+        old_rules = set(_rules(old)) if old else set()
+        added: dict[tuple[str, str, str], list[str]] = {}
         for rule in sorted(set(_rules(new))):
-            if not any(_covers(known, rule) for known in before):
-                more.setdefault(rule[:3], []).append(rule[3])
-        yield from (_written(place, verbs) for place, verbs in more.items())
-        known_selectors = _gathered(old)
-        yield from (f"all that roles with {_labels(one)} allow" for one in _gathered(new) if one not in known_selectors)
-        yield from (f"its rules become part of {name}" for name in sorted(_aggregates_to(new) - _aggregates_to(old)))
+            if not any(_covers(old_rule, rule) for old_rule in old_rules):
+                added.setdefault(rule[:3], []).append(rule[3])
+        yield from (_describe_rule(target, verbs) for target, verbs in added.items())
+        old_selectors = _aggregated_selectors(old)
+        yield from (
+            f"all that roles with {_describe_selector(selector)} allow"
+            for selector in _aggregated_selectors(new)
+            if selector not in old_selectors
+        )
+        yield from (
+            f"its rules become part of {name}" for name in sorted(_aggregation_targets(new) - _aggregation_targets(old))
+        )
     elif kind in BINDINGS:
         role = new.get("roleRef") or {}
-        known = _subjects(old) if old and old.get("roleRef") == role else frozenset()
-        for subject in sorted(_subjects(new) - known):
+        old_subjects = _subjects(old) if old and old.get("roleRef") == role else frozenset()
+        for subject in sorted(_subjects(new) - old_subjects):
             yield f"{subject} gets {role.get('kind')} {role.get('name')}"
 
 
@@ -50,45 +56,54 @@ def _rules(role: Mapping[str, Any]) -> Iterator[Rule]:
                     yield from ((group, resource, name, verb) for name in names)
 
 
-def _gathered(role: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def _aggregated_selectors(role: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """The selectors of other roles whose rules it gets."""
     rule = (role or {}).get("aggregationRule")
     return _dicts(rule.get("clusterRoleSelectors")) if isinstance(rule, dict) else []
 
 
-def _labels(selector: Mapping[str, Any]) -> str:
+def _describe_selector(selector: Mapping[str, Any]) -> str:
     """`team=shop`; the requirements of a selector that has others as they are written."""
     equal = selector.get("matchLabels")
     pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
-    return " and ".join([*pairs, *(written(one) for one in _dicts(selector.get("matchExpressions")))]) or "any labels"
+    return (
+        " and ".join([*pairs, *(format_value(requirement) for requirement in _dicts(selector.get("matchExpressions")))])
+        or "any labels"
+    )
 
 
-def _aggregates_to(role: Mapping[str, Any] | None) -> set[str]:
+def _aggregation_targets(role: Mapping[str, Any] | None) -> set[str]:
     labels = ((role or {}).get("metadata") or {}).get("labels")
-    found = labels.items() if isinstance(labels, dict) else ()
-    return {name.removeprefix(_AGGREGATES) for name, value in found if name.startswith(_AGGREGATES) and value == "true"}
+    label_items = labels.items() if isinstance(labels, dict) else ()
+    return {
+        name.removeprefix(_AGGREGATES)
+        for name, value in label_items
+        if name.startswith(_AGGREGATES) and value == "true"
+    }
 
 
-def _covers(known: Rule, asked: Rule) -> bool:
-    return all(one in {"*", other} for one, other in zip(known, asked, strict=True))
+def _covers(granted: Rule, requested: Rule) -> bool:
+    return all(
+        granted_part in {"*", requested_part} for granted_part, requested_part in zip(granted, requested, strict=True)
+    )
 
 
-def _written(place: tuple[str, str, str], verbs: Sequence[str]) -> str:
-    group, resource, name = place
-    what = f"{resource}.{group}" if group else resource
-    return f"{', '.join(verbs)} {what}{'' if name == '*' else f' named {name}'}"
+def _describe_rule(target: tuple[str, str, str], verbs: Sequence[str]) -> str:
+    group, resource, name = target
+    resource_name = f"{resource}.{group}" if group else resource
+    return f"{', '.join(verbs)} {resource_name}{'' if name == '*' else f' named {name}'}"
 
 
 def _subjects(binding: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(
-        f"{one.get('kind')} {'/'.join(filter(None, (str(one.get('namespace') or ''), str(one.get('name')))))}"
-        for one in _dicts((binding or {}).get("subjects"))
+        f"{subject.get('kind')} {'/'.join(filter(None, (str(subject.get('namespace') or ''), str(subject.get('name')))))}"
+        for subject in _dicts((binding or {}).get("subjects"))
     )
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Any
 
 from applier.causes import Reason
-from gitops.times import length
+from gitops.times import format_length
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
 
 class PlannedAction(StrEnum):
@@ -66,7 +66,7 @@ class Obstacle:
     @property
     def is_turn(self) -> bool:
         """That its instance does not have its turn, which is one for all of the instance."""
-        return self.reason.is_turn or self.reason in {Reason.PROGRESSING, Reason.BAKING}
+        return self.reason.is_queued or self.reason in {Reason.PROGRESSING, Reason.BAKING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,13 @@ class InterimChange:
     revision: int
     action: PlannedAction
     diff: tuple[FieldDiff, ...]
-    gates: tuple[Obstacle, ...] = ()
-    why: str = ""
-    heals: bool = False
+    obstacles: tuple[Obstacle, ...] = ()
+    message: str = ""
+    is_heal: bool = False
 
     @property
-    def what(self) -> str:
-        return f"healed at r{self.revision}" if self.heals else f"at r{self.revision} until its turn"
+    def description(self) -> str:
+        return f"healed at r{self.revision}" if self.is_heal else f"at r{self.revision} until its turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +105,42 @@ class PlannedChange:
     file: str = ""
     line: int = 0
     diff: tuple[FieldDiff, ...] = ()
-    gates: tuple[Obstacle, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
-    why: str = ""
-    meanwhile: tuple[InterimChange, ...] = ()
-    then: PlannedAction | None = None
-    rest: tuple[FieldDiff, ...] = ()
+    message: str = ""
+    interim: tuple[InterimChange, ...] = ()
+    later_action: PlannedAction | None = None
+    later_diff: tuple[FieldDiff, ...] = ()
     is_undone: bool = False
 
     @property
     def is_change(self) -> bool:
         """Would the cluster be another afterwards, or meanwhile? What is not knowable yet is, where the commit changes what it is made from."""
         changes = self.action.is_change or (self.action is PlannedAction.UNKNOWN and bool(self.diff))
-        return changes or any(one.action.is_change for one in self.meanwhile)
+        return changes or any(interim_change.action.is_change for interim_change in self.interim)
 
     @property
     def parts(self) -> tuple[PlannedChange, ...]:
         """In the order in which they happen: what comes at once, and the rest in its turn."""
-        if not self.meanwhile:
+        if not self.interim:
             return (self,)
-        first = tuple(
+        interim_parts = tuple(
             replace(
                 self,
-                action=one.action,
-                diff=one.diff,
-                gates=one.gates,
-                why="; ".join(filter(None, (one.what, one.why))),
+                action=interim_change.action,
+                diff=interim_change.diff,
+                obstacles=interim_change.obstacles,
+                message="; ".join(filter(None, (interim_change.description, interim_change.message))),
                 users=(),
             )
-            for one in self.meanwhile
+            for interim_change in self.interim
         )
-        return (*first, replace(self, action=self.then, diff=self.rest)) if self.then else first
+        return (
+            (*interim_parts, replace(self, action=self.later_action, diff=self.later_diff))
+            if self.later_action
+            else interim_parts
+        )
 
     @property
     def ref(self) -> str:
@@ -146,7 +150,7 @@ class PlannedChange:
     @property
     def until(self) -> datetime | None:
         """The earliest time at which all its gates can be open, as far as that is known."""
-        return max((gate.until for gate in self.gates if gate.until), default=None)
+        return max((obstacle.until for obstacle in self.obstacles if obstacle.until), default=None)
 
 
 class WarningKind(StrEnum):
@@ -186,8 +190,8 @@ class RevisionMove:
     policy: str = ""
 
     @property
-    def over(self) -> str:
-        return counted(self.instances, "instance")
+    def instance_count_text(self) -> str:
+        return format_count(self.instances, "instance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +209,13 @@ class WindowCapacity:
         return self.needs <= self.open_for
 
     def __str__(self) -> str:
-        about = f"about {length(self.needs)}, as it took last" if self.is_recorded else f"{length(self.needs)} at most"
+        required = (
+            f"about {format_length(self.needs)}, as it took last"
+            if self.is_recorded
+            else f"{format_length(self.needs)} at most"
+        )
         verdict = "long enough" if self.is_enough else "too short, what is left goes on when it opens again"
-        return f"open for {length(self.open_for)}, needs {about}: {verdict}"
+        return f"open for {format_length(self.open_for)}, needs {required}: {verdict}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +224,11 @@ class PlanStep:
     a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
     """
 
-    what: str
+    summary: str
     refs: tuple[str, ...]
     at: datetime | None = None
-    after: str = ""
-    room: WindowCapacity | None = None
+    prerequisite: str = ""
+    window_capacity: WindowCapacity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +260,7 @@ class Report:
         object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})
 
     @property
-    def wrong(self) -> int:
+    def problem_count(self) -> int:
         """How many mistakes it names: what no reader of the repository could read, and what cannot be done."""
         return len(self.problems) + self.summary["failed"]
 

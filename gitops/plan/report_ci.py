@@ -87,12 +87,12 @@ class CiFinding:
 
 
 def findings(report: Report) -> Iterator[CiFinding]:
-    for one in report.problems:
-        said = one_line(f"{one.path}: {one.message}" if one.path else one.message)
-        yield CiFinding("Problem", said, one.file, one.line)
+    for problem in report.problems:
+        message = one_line(f"{problem.path}: {problem.message}" if problem.path else problem.message)
+        yield CiFinding("Problem", message, problem.file, problem.line)
     for change in report.changes:
         if change.action is PlannedAction.FAILED:
-            yield CiFinding("Failed", one_line(f"{change.ref}: {change.why}"), change.file, change.line)
+            yield CiFinding("Failed", one_line(f"{change.ref}: {change.message}"), change.file, change.line)
     for warning in report.warnings:
         yield CiFinding(warning.hazard, one_line(warning.message), warning.file, warning.line, is_warning=True)
 
@@ -101,8 +101,8 @@ def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
     """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it: files are named from the root of the repository, in which the source has this `path`,
     and what several sources of one repository say stands side by side.
     """
-    found = list(findings(report))
-    rules = [_rule(one) for one in {one.rule: one for one in found}.values()]
+    ci_findings = list(findings(report))
+    rules = [_rule(finding) for finding in {finding.rule: finding for finding in ci_findings}.values()]
     driver = {"name": "levelgate", "version": version, "rules": rules}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -111,35 +111,35 @@ def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
             {
                 "tool": {"driver": driver},
                 "automationDetails": {"id": f"levelgate/{report.source}/"},
-                "results": [_result(one, path) for one in found],
+                "results": [_result(finding, path) for finding in ci_findings],
             }
         ],
     }
 
 
-def _rule(one: CiFinding) -> dict[str, Any]:
-    what, advice = _RULES[one.rule]
+def _rule(finding: CiFinding) -> dict[str, Any]:
+    summary, advice = _RULES[finding.rule]
     return {
-        "id": one.rule,
-        "shortDescription": {"text": what},
-        "fullDescription": {"text": what},
+        "id": finding.rule,
+        "shortDescription": {"text": summary},
+        "fullDescription": {"text": summary},
         "help": {"text": advice},
-        "defaultConfiguration": {"level": one.level},
+        "defaultConfiguration": {"level": finding.level},
     }
 
 
-def _result(one: CiFinding, path: str) -> dict[str, Any]:
-    uri = quote(str(PurePosixPath(path, one.file)))
-    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(one.line, 1)}}
+def _result(finding: CiFinding, path: str) -> dict[str, Any]:
+    uri = quote(str(PurePosixPath(path, finding.file)))
+    location = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(finding.line, 1)}}
     return {
-        "ruleId": one.rule,
-        "level": one.level,
-        "message": {"text": _unlinked(one.message)},
-        "locations": [{"physicalLocation": place}],
+        "ruleId": finding.rule,
+        "level": finding.level,
+        "message": {"text": _escape_links(finding.message)},
+        "locations": [{"physicalLocation": location}],
     }
 
 
-def _unlinked(message: str) -> str:
+def _escape_links(message: str) -> str:
     """In a message square brackets make a link (SARIF 2.1.0, 3.11.6), unless they are escaped."""
     return re.sub(r"([\\\[\]])", r"\\\1", message)
 
@@ -149,35 +149,38 @@ def as_junit(report: Report) -> str:
 
     All that the schemas of Jenkins (junit-10.xsd) and of Apache Ant (JUnit.xsd) ask for is there, in their order.
     """
-    found = list(findings(report))
-    failures = [one for one in found if not one.is_warning]
-    cases = [_case(one, name) for one, name in zip(failures, _names(failures), strict=True)] or [
+    ci_findings = list(findings(report))
+    failures = [finding for finding in ci_findings if not finding.is_warning]
+    cases = [_case(finding, name) for finding, name in zip(failures, _case_names(failures), strict=True)] or [
         f"  <testcase classname={quoteattr(report.source)} name='plan' time='0'/>"
     ]
-    warnings = "\n".join(f"{_place(one)}{one.rule}: {one.message}" for one in found if one.is_warning)
+    warnings = "\n".join(
+        f"{_location_prefix(finding)}{finding.rule}: {finding.message}" for finding in ci_findings if finding.is_warning
+    )
     counts = f'tests="{len(cases)}" failures="{len(failures)}" errors="0" time="0"'
-    made = f'id="0" package="levelgate" hostname="localhost" timestamp="{report.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"'
-    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts} {made}>\n  <properties/>'
+    suite_attributes = (
+        f'id="0" package="levelgate" hostname="localhost" timestamp="{report.at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}"'
+    )
+    head = f'<testsuites>\n<testsuite name="levelgate plan" {counts} {suite_attributes}>\n  <properties/>'
     output = f"  <system-out>{escape(warnings)}</system-out>\n  <system-err/>"
     return "\n".join(('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, output, "</testsuite>\n</testsuites>"))
 
 
-def _names(found: Iterable[CiFinding]) -> Iterator[str]:
+def _case_names(ci_findings: Iterable[CiFinding]) -> Iterator[str]:
     """Each once in its file: of cases with one name GitLab shows the first alone."""
     counts = Counter[tuple[str, str]]()
-    for one in found:
-        name = one.message[:200]
-        counts[one.file, name] += 1
-        count = counts[one.file, name]
+    for finding in ci_findings:
+        name = finding.message[:200]
+        counts[finding.file, name] += 1
+        count = counts[finding.file, name]
         yield f"{name} ({count})" if count > 1 else name
 
 
-def _case(one: CiFinding, name: str) -> str:
-    failure = f"<failure type={quoteattr(one.rule)} message={quoteattr(one.message)}>{escape(_place(one) + one.message)}</failure>"
-    return (
-        f"  <testcase classname={quoteattr(one.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
-    )
+def _case(finding: CiFinding, name: str) -> str:
+    text = escape(_location_prefix(finding) + finding.message)
+    failure = f"<failure type={quoteattr(finding.rule)} message={quoteattr(finding.message)}>{text}</failure>"
+    return f"  <testcase classname={quoteattr(finding.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
 
 
-def _place(one: CiFinding) -> str:
-    return "".join(f"{part}:" for part in (one.file, one.line) if part) + " " if one.file else ""
+def _location_prefix(finding: CiFinding) -> str:
+    return "".join(f"{part}:" for part in (finding.file, finding.line) if part) + " " if finding.file else ""

@@ -39,49 +39,54 @@ def _change(change: PlannedChange) -> dict[str, Any]:
         "level": change.level,
         "file": change.file,
         "line": change.line,
-        "diff": [_difference(one) for one in change.diff],
-        "gates": [_gate(gate) for gate in change.gates],
+        "diff": [_field_diff(field_diff) for field_diff in change.diff],
+        "gates": [_obstacle(obstacle) for obstacle in change.obstacles],
         "immutable": list(change.immutable),
         "usedBy": list(change.users),
-        "why": change.why,
-        "meanwhile": [_meanwhile(one) for one in change.meanwhile],
-        "then": str(change.then) if change.then else None,
-        "rest": [_difference(one) for one in change.rest],
+        "why": change.message,
+        "meanwhile": [_interim_change(interim_change) for interim_change in change.interim],
+        "then": str(change.later_action) if change.later_action else None,
+        "rest": [_field_diff(later_field_diff) for later_field_diff in change.later_diff],
     }
 
 
-def _meanwhile(early: InterimChange) -> dict[str, Any]:
+def _interim_change(interim_change: InterimChange) -> dict[str, Any]:
     return {
-        "revision": early.revision,
-        "action": str(early.action),
-        "diff": [_difference(one) for one in early.diff],
-        "gates": [_gate(gate) for gate in early.gates],
-        "why": early.why,
-        "heals": early.heals,
+        "revision": interim_change.revision,
+        "action": str(interim_change.action),
+        "diff": [_field_diff(field_diff) for field_diff in interim_change.diff],
+        "gates": [_obstacle(obstacle) for obstacle in interim_change.obstacles],
+        "why": interim_change.message,
+        "heals": interim_change.is_heal,
     }
 
 
-def _difference(one: FieldDiff) -> dict[str, Any]:
-    sides = {"old": one.old, "new": one.new}
-    return {"path": one.path, **{side: value for side, value in sides.items() if value is not None}}
+def _field_diff(field_diff: FieldDiff) -> dict[str, Any]:
+    sides = {"old": field_diff.old, "new": field_diff.new}
+    return {"path": field_diff.path, **{side: value for side, value in sides.items() if value is not None}}
 
 
-def _gate(gate: Obstacle) -> dict[str, Any]:
-    return {"reason": str(gate.reason), "name": gate.name, "message": gate.message, "until": _time(gate.until)}
+def _obstacle(obstacle: Obstacle) -> dict[str, Any]:
+    return {
+        "reason": str(obstacle.reason),
+        "name": obstacle.name,
+        "message": obstacle.message,
+        "until": _time(obstacle.until),
+    }
 
 
 def _step(step: PlanStep) -> dict[str, Any]:
-    told = {"what": step.what, "refs": list(step.refs), "at": _time(step.at), "after": step.after}
-    return {**told, "window": _room(step.room) if step.room else None}
+    fields = {"what": step.summary, "refs": list(step.refs), "at": _time(step.at), "after": step.prerequisite}
+    return {**fields, "window": _window_capacity(step.window_capacity) if step.window_capacity else None}
 
 
-def _room(room: WindowCapacity) -> dict[str, Any]:
+def _window_capacity(capacity: WindowCapacity) -> dict[str, Any]:
     """Lengths in seconds."""
     return {
-        "open": int(room.open_for.total_seconds()),
-        "needs": int(room.needs.total_seconds()),
-        "recorded": room.is_recorded,
-        "enough": room.is_enough,
+        "open": int(capacity.open_for.total_seconds()),
+        "needs": int(capacity.needs.total_seconds()),
+        "recorded": capacity.is_recorded,
+        "enough": capacity.is_enough,
     }
 
 

@@ -14,23 +14,25 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from gitops.plan.field_diff import lines, shortened
-from gitops.plan.grouping import ChangeGroup, FoldedChange, by_action, folded, grouped
+from gitops.plan.field_diff import diff_lines, shorten
+from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, format_action_counts, group_changes
 from gitops.plan.report import PlannedAction, PlanStep, Report
 from renderer.identity import ObjectKey
-from renderer.phrasing import counted, listed
+from renderer.phrasing import format_count, join_names
 
-GITHUB = 65_536
-_FEW = 12
+GITHUB_COMMENT_LIMIT = 65_536
+_MAX_NAMES = 12
 """Names that are written out in a row; of more, how many there are."""
 
-_LONGEST = 1_000
+_MAX_TEXT_CHARACTERS = 1_000
 """So many characters of one text are shown; a name or a message may be as long as its author likes."""
 
-_SECTION = 40
+_MAX_SECTION_CHANGES = 40
 """Changes that are folded together; of more, those that there is room for are still shown."""
 
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 """Letters and marks that show nothing (Default_Ignorable_Code_Point of Unicode, and the empty Braille cell)."""
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
@@ -55,196 +57,209 @@ def marker(source: str) -> str:
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
-def comment(report: Report, *, limit: int = GITHUB, version: str = "", kept: str = "") -> str:
+def format_comment(
+    report: Report, *, limit: int = GITHUB_COMMENT_LIMIT, version: str = "", update_note: str = ""
+) -> str:
     """The comment, of at most `limit` characters (and bytes of UTF-8, which some forges count). `kept` says in Markdown how it is kept up to date,
     where somebody does that.
     """
-    head = list(_head(report))
-    if not (report.has_changes or report.moves or report.warnings or report.wrong):
-        return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_plain(report.source)}`"))
-    foot = ["", _footer(report, version, kept or _holds(report))]
-    room = limit - _size("\n".join((*head, *foot))) - 200  # for the line that says what was left out
-    told = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
-    body, left = _fitting((*told, *_details(report)), room)
-    if left:
-        what = f"{sum(left)} changes are not shown" if any(left) else "Not all of it is shown"
-        body += ["", f"{what}: a comment has at most {limit:,} characters. `levelgate plan` shows all."]
+    head = list(_header(report))
+    if not (report.has_changes or report.moves or report.warnings or report.problem_count):
+        return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_sanitize(report.source)}`"))
+    foot = ["", _footer(report, version, update_note or _validity(report))]
+    budget = limit - _byte_length("\n".join((*head, *foot))) - 200  # for the line that says what was left out
+    lead_sections = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
+    body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
+    if omitted:
+        notice = f"{sum(omitted)} changes are not shown" if any(omitted) else "Not all of it is shown"
+        body += ["", f"{notice}: a comment has at most {limit:,} characters. `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
 
 
-def _fitting(sections: Iterable[tuple[str, int]], room: int) -> tuple[list[str], list[int]]:
+def _fit_sections(sections: Iterable[tuple[str, int]], budget: int) -> tuple[list[str], list[int]]:
     """The sections that there is room for, in order, and how many changes each other tells: one that is too large must not hide the others."""
-    kept, left = list[str](), list[int]()
+    shown, omitted = list[str](), list[int]()
     for section, changes in sections:
-        if (size := _size(section) + 2) <= room:
-            room -= size
-            kept += ["", section]
+        if (size := _byte_length(section) + 2) <= budget:
+            budget -= size
+            shown += ["", section]
         else:
-            left.append(changes)
-    return kept, left
+            omitted.append(changes)
+    return shown, omitted
 
 
-def _size(text: str) -> int:
+def _byte_length(text: str) -> int:
     return len(text.encode())
 
 
-def _head(report: Report) -> Iterator[str]:
+def _header(report: Report) -> Iterator[str]:
     counts = report.summary
-    told = [f"{counts[word]} {word}" for word in ("create", "update", "replace", "adopt", "release") if counts[word]]
-    told += [f"{counts['delete']} **delete**"] if counts["delete"] else []
-    told += [f"{counts[word]} {word}" for word in ("keep", "unknown", "failed") if counts[word]]
-    told += [counted(len(report.problems), "problem")] if report.problems else []
+    counts_text = [
+        f"{counts[word]} {word}" for word in ("create", "update", "replace", "adopt", "release") if counts[word]
+    ]
+    counts_text += [f"{counts['delete']} **delete**"] if counts["delete"] else []
+    counts_text += [f"{counts[word]} {word}" for word in ("keep", "unknown", "failed") if counts[word]]
+    counts_text += [format_count(len(report.problems), "problem")] if report.problems else []
     yield marker(report.source)
-    yield f"### Levelgate plan: {', '.join(told) or 'no changes'} · {code(report.source)}"
+    yield f"### Levelgate plan: {', '.join(counts_text) or 'no changes'} · {format_code(report.source)}"
     yield ""
-    base = f"{code(report.base[:7])} → " if report.base else ""
-    commit, differs, _ = report.head.partition("-dirty")
-    head = f"working tree of {commit[:7]}" if differs else commit[:7] or "working tree"
-    where = " · ".join(
+    base = f"{format_code(report.base[:7])} → " if report.base else ""
+    commit, dirty_suffix, _ = report.head.partition("-dirty")
+    head = f"working tree of {commit[:7]}" if dirty_suffix else commit[:7] or "working tree"
+    comparison = " · ".join(
         (
-            f"{base}{code(head)}",
-            "Git only, no cluster asked" if report.against == "git" else f"against {code(report.against)}",
+            f"{base}{format_code(head)}",
+            "Git only, no cluster asked" if report.against == "git" else f"against {format_code(report.against)}",
         )
     )
-    for move in report.moves[:_FEW]:
-        before = f"r{move.old} → " if move.old else ""
-        yield f"{code(move.name)} {before}r{move.new} over {move.over}  "
-    if report.moves[_FEW:]:
-        yield f"and {len(report.moves) - _FEW} more definitions  "
-    yield where
+    for move in report.moves[:_MAX_NAMES]:
+        old_revision = f"r{move.old} → " if move.old else ""
+        yield f"{format_code(move.name)} {old_revision}r{move.new} over {move.instance_count_text}  "
+    if report.moves[_MAX_NAMES:]:
+        yield f"and {len(report.moves) - _MAX_NAMES} more definitions  "
+    yield comparison
 
 
 def _problems(report: Report) -> Iterator[str]:
     if report.problems:
-        rows = [f"- {code(str(problem))}" for problem in report.problems[:_FEW]]
-        more = [f"- and {len(report.problems) - _FEW} more"] if report.problems[_FEW:] else []
-        yield "\n".join((f"**{counted(len(report.problems), 'problem')} in the repository**", "", *rows, *more))
+        rows = [f"- {format_code(str(problem))}" for problem in report.problems[:_MAX_NAMES]]
+        more = [f"- and {len(report.problems) - _MAX_NAMES} more"] if report.problems[_MAX_NAMES:] else []
+        yield "\n".join((f"**{format_count(len(report.problems), 'problem')} in the repository**", "", *rows, *more))
 
 
 def _warnings(report: Report) -> Iterator[str]:
     if report.warnings:
-        rows = [f"> - {code(warning.message)}" for warning in report.warnings[: 2 * _FEW]]
-        more = [f"> - and {len(report.warnings) - 2 * _FEW} more"] if report.warnings[2 * _FEW :] else []
+        rows = [f"> - {format_code(warning.message)}" for warning in report.warnings[: 2 * _MAX_NAMES]]
+        more = [f"> - and {len(report.warnings) - 2 * _MAX_NAMES} more"] if report.warnings[2 * _MAX_NAMES :] else []
         yield "\n".join(("> [!WARNING]", *rows, *more))
 
 
 def _steps(report: Report) -> Iterator[str]:
     if report.steps:
-        most = 4 * _FEW
-        rows = [f"| {number} | {_start(step)} | {_what(step)} |" for number, step in enumerate(report.steps[:most], 1)]
-        more = [f"| | | and {len(report.steps) - most} more |"] if report.steps[most:] else []
+        max_rows = 4 * _MAX_NAMES
+        rows = [
+            f"| {number} | {_format_start(step)} | {_format_summary(step)} |"
+            for number, step in enumerate(report.steps[:max_rows], 1)
+        ]
+        more = [f"| | | and {len(report.steps) - max_rows} more |"] if report.steps[max_rows:] else []
         yield "\n".join(("| | starts | what |", "|---|---|---|", *rows, *more))
 
 
-def _start(step: PlanStep) -> str:
-    when = minute(step.at) if step.at else "" if step.after else "at once"
-    return " ".join(filter(None, (when, _prose(step.after))))
+def _format_start(step: PlanStep) -> str:
+    when = format_minute(step.at) if step.at else "" if step.prerequisite else "at once"
+    return " ".join(filter(None, (when, _format_prose(step.prerequisite))))
 
 
-def _what(step: PlanStep) -> str:
-    room = f"<br>window {step.room}" if step.room else ""
-    return f"{_prose(step.what)} {_names(step.refs)}".strip() + room
+def _format_summary(step: PlanStep) -> str:
+    capacity = f"<br>window {step.window_capacity}" if step.window_capacity else ""
+    return f"{_format_prose(step.summary)} {_format_names(step.refs)}".strip() + capacity
 
 
-def _prose(text: str) -> str:
+def _format_prose(text: str) -> str:
     """Words of ours with names in them, as they are where nothing in them can mean anything, else as code."""
-    return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _cell(text)
+    return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _table_cell(text)
 
 
-def _names(names: Sequence[str]) -> str:
-    return listed(map(_cell, names), most=_FEW)
+def _format_names(names: Sequence[str]) -> str:
+    return join_names(map(_table_cell, names), limit=_MAX_NAMES)
 
 
-def minute(moment: datetime) -> str:
+def format_minute(moment: datetime) -> str:
     """`Mon 2026-11-23 08:00Z`: a comment has no zone of its own."""
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
 def _details(report: Report) -> Iterator[tuple[str, int]]:
     """Sections, each with how many changes it tells."""
-    for group in grouped(report):
-        changes = iter(folded(group.changes))
-        while part := list(islice(changes, _SECTION)):
-            count = sum(max(1, len(alike.keys)) for alike in part) * max(1, len(group.instances))
-            yield f"<details><summary>{_title(group)}</summary>\n\n{_diff(part)}\n</details>", count
+    for group in group_changes(report):
+        changes = iter(fold_changes(group.changes))
+        while section := list(islice(changes, _MAX_SECTION_CHANGES)):
+            count = sum(max(1, len(folded_change.keys)) for folded_change in section) * max(1, len(group.instances))
+            yield f"<details><summary>{_group_title(group)}</summary>\n\n{_diff_block(section)}\n</details>", count
 
 
-def _title(group: ChangeGroup) -> str:
+def _group_title(group: ChangeGroup) -> str:
     if not group.instances:
-        return f"<b>objects of the source</b> · {by_action(group.changes)}"
+        return f"<b>objects of the source</b> · {format_action_counts(group.changes)}"
     first = group.instances[0]
-    names = listed((_html(_place(key)) for key in group.instances), most=_FEW)
+    names = join_names((_html_code(_qualified_name(key)) for key in group.instances), limit=_MAX_NAMES)
     each = " each" if group.instances[1:] else ""
-    gates = sorted({gate.name or gate.reason for change in group.changes for gate in change.gates})
-    held = f" · gate {', '.join(map(_html, gates[:3]))}" if gates else ""
-    return f"{_html(first.kind)} <b>{names}</b> · {by_action(group.changes)}{each}{held}"
+    obstacle_names = sorted(
+        {obstacle.name or obstacle.reason for change in group.changes for obstacle in change.obstacles}
+    )
+    held_note = f" · gate {', '.join(map(_html_code, obstacle_names[:3]))}" if obstacle_names else ""
+    return f"{_html_code(first.kind)} <b>{names}</b> · {format_action_counts(group.changes)}{each}{held_note}"
 
 
-def _place(key: ObjectKey) -> str:
+def _qualified_name(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _diff(changes: Iterable[FoldedChange]) -> str:
-    parts = (replace(alike, change=part) for alike in changes for part in alike.change.parts)
-    content = [line for part in parts for line in _change(part)]
+def _diff_block(changes: Iterable[FoldedChange]) -> str:
+    parts = (replace(folded_change, change=part) for folded_change in changes for part in folded_change.change.parts)
+    content = [line for part in parts for line in _change_lines(part)]
     fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
     return "\n".join((f"{fence}diff", *content, fence))
 
 
-def _change(alike: FoldedChange) -> Iterator[str]:
-    change, count = alike.change, len(alike.keys)
+def _change_lines(folded_change: FoldedChange) -> Iterator[str]:
+    change, count = folded_change.change, len(folded_change.keys)
     level = "" if change.level is None or change.key == change.instance else f"level {change.level}  "
-    node = f"{alike.node}  " if alike.node else ""
-    ref = f"{count} x {change.kind} {listed(map(_place, alike.keys), most=_FEW)}" if count > 1 else change.ref
-    yield _plain(f"{_MARKS[change.action]} {level}{change.action} {node}{ref}")
+    node = f"{folded_change.node}  " if folded_change.node else ""
+    ref = (
+        f"{count} x {change.kind} {join_names(map(_qualified_name, folded_change.keys), limit=_MAX_NAMES)}"
+        if count > 1
+        else change.ref
+    )
+    yield _sanitize(f"{_MARKS[change.action]} {level}{change.action} {node}{ref}")
     if change.immutable:
-        yield _plain(f"! cannot be changed in place: {', '.join(change.immutable)}")
+        yield _sanitize(f"! cannot be changed in place: {', '.join(change.immutable)}")
     if change.users:
-        yield _plain(f"  used by {', '.join(change.users[:5])}{' and more' if change.users[5:] else ''}")
-    if change.why:
-        yield _plain(f"  {shortened(change.why)}")
-    for gate in change.gates:
-        until = f", not before {minute(gate.until)}" if gate.until else ""
-        yield _plain(f"  {gate.reason}: {gate.message}{until}")
+        yield _sanitize(f"  used by {', '.join(change.users[:5])}{' and more' if change.users[5:] else ''}")
+    if change.message:
+        yield _sanitize(f"  {shorten(change.message)}")
+    for obstacle in change.obstacles:
+        until = f", not before {format_minute(obstacle.until)}" if obstacle.until else ""
+        yield _sanitize(f"  {obstacle.reason}: {obstacle.message}{until}")
     for difference in change.diff:
-        yield _plain(f"  {difference.path}")
-        yield from map(_plain, lines(difference))
+        yield _sanitize(f"  {difference.path}")
+        yield from map(_sanitize, diff_lines(difference))
 
 
 def _footer(report: Report, version: str, validity: str) -> str:
-    made = f", levelgate {_plain(version)}" if version else ""
-    return f"<sub>Plan {_html(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{made}. Secrets are masked. {validity}</sub>"
+    version_note = f", levelgate {_sanitize(version)}" if version else ""
+    return f"<sub>Plan {_html_code(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{version_note}. Secrets are masked. {validity}</sub>"
 
 
-def _holds(report: Report) -> str:
+def _validity(report: Report) -> str:
     """For what a comment is true that nobody keeps up to date."""
     if report.against == "git":
         return "True of these two commits."
     return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."
 
 
-def _plain(text: str) -> str:
+def _sanitize(text: str) -> str:
     """On one line, cut where it is long, without what is not seen or turns the order of letters round."""
-    more = f"... ({len(text)} characters)" if len(text) > _LONGEST else ""
-    return "".join(letter if _is_seen(letter) else "�" for letter in text[:_LONGEST]) + more
+    more = f"... ({len(text)} characters)" if len(text) > _MAX_TEXT_CHARACTERS else ""
+    return "".join(letter if _is_visible(letter) else "�" for letter in text[:_MAX_TEXT_CHARACTERS]) + more
 
 
-def _is_seen(letter: str) -> bool:
-    return letter == " " or (unicodedata.category(letter)[0] not in "CZ" and not _BLANK.match(letter))
+def _is_visible(letter: str) -> bool:
+    return letter == " " or (unicodedata.category(letter)[0] not in "CZ" and not _INVISIBLE.match(letter))
 
 
-def code(text: str) -> str:
+def format_code(text: str) -> str:
     """As code within a line: nothing in it means anything."""
-    text = _plain(text)
+    text = _sanitize(text)
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
-def _cell(text: str) -> str:
+def _table_cell(text: str) -> str:
     """As code within a table, where a bar would end the cell."""
-    return code(text).replace("|", "\\|") if text else ""
+    return format_code(text).replace("|", "\\|") if text else ""
 
 
-def _html(text: str) -> str:
-    return f"<code>{html.escape(_plain(text))}</code>"
+def _html_code(text: str) -> str:
+    return f"<code>{html.escape(_sanitize(text))}</code>"

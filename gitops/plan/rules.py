@@ -5,42 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gitops.plan.field_diff import differences, written
+from gitops.plan.field_diff import diff_objects, format_value
 from gitops.plan.report import FieldDiff, PlanWarning, WarningKind
-from gitops.rollouts.source_rules import Stored
-from renderer.phrasing import listed
+from gitops.rollouts.source_rules import StoredRules
+from renderer.phrasing import join_names
 
-_FEW = 5
+_MAX_LISTED = 5
 
 
-def changed(before: Stored, after: Stored) -> Iterator[PlanWarning]:
+def find_rule_changes(base_rules: StoredRules, head_rules: StoredRules) -> Iterator[PlanWarning]:
     """One for each rule in force that was another before; both are accepted rules as they are stored."""
-    old, new = _named(before), _named(after)
+    old, new = _rules_by_name(base_rules), _rules_by_name(head_rules)
     for name in sorted(old.keys() | new.keys()):
-        was, now = old.get(name), new.get(name)
-        at = now or was or {}
-        if why := _what(was, now):
-            yield PlanWarning(WarningKind.RULES, f"{' '.join(name)} {why}", name[1], at["file"], at["line"])
-    was, now = (one.get("calendars") or {} for one in (before, after))
-    for file in sorted(was.keys() | now.keys()):
-        if was.get(file) != now.get(file):
+        old_value, new_value = old.get(name), new.get(name)
+        location = new_value or old_value or {}
+        if change_text := _describe_change(old_value, new_value):
+            yield PlanWarning(
+                WarningKind.RULES, f"{' '.join(name)} {change_text}", name[1], location["file"], location["line"]
+            )
+    old_value, new_value = (stored.get("calendars") or {} for stored in (base_rules, head_rules))
+    for file in sorted(old_value.keys() | new_value.keys()):
+        if old_value.get(file) != new_value.get(file):
             yield PlanWarning(WarningKind.RULES, f"calendar {file} changes", file, file, 1)
 
 
-def _named(stored: Stored) -> dict[tuple[str, str], Mapping[str, Any]]:
-    return {(one["manifest"]["kind"], one["manifest"]["metadata"]["name"]): one for one in stored.get("rules") or ()}
+def _rules_by_name(stored: StoredRules) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {
+        (rule["manifest"]["kind"], rule["manifest"]["metadata"]["name"]): rule for rule in stored.get("rules") or ()
+    }
 
 
-def _what(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
-    if was is None or now is None:
-        return "is new" if was is None else "goes"
-    found = differences(was["manifest"], now["manifest"])
-    return f"changes: {listed(map(_told, found), most=_FEW, separator='; ')}" if found else ""
+def _describe_change(old_rule: Mapping[str, Any] | None, new_rule: Mapping[str, Any] | None) -> str:
+    if old_rule is None or new_rule is None:
+        return "is new" if old_rule is None else "goes"
+    diffs = diff_objects(old_rule["manifest"], new_rule["manifest"])
+    return f"changes: {join_names(map(_describe_field, diffs), limit=_MAX_LISTED, separator='; ')}" if diffs else ""
 
 
-def _told(one: FieldDiff) -> str:
+def _describe_field(field_diff: FieldDiff) -> str:
     """YAML 1.1 reads the name `n` as false."""
-    old, new = ("none" if value is None else written(value) for value in (one.old, one.new))
-    return f"{one.path} {old} -> {new}".replace("linear.false", "linear.n").replace(
+    old, new = ("none" if value is None else format_value(value) for value in (field_diff.old, field_diff.new))
+    return f"{field_diff.path} {old} -> {new}".replace("linear.false", "linear.n").replace(
         '"linear":{"false"', '"linear":{"n"'
     )

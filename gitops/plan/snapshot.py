@@ -23,20 +23,20 @@ from applier.read import observe
 from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.plan.dry_run import DryRunCluster
-from gitops.plan.masking import OF_CLUSTER, SecretMasks
+from gitops.plan.masking import SNAPSHOT_LABEL, SecretMasks
 from gitops.records.revisions import KIND
 from gitops.records.source_record import read_records
 from renderer import well_known
-from renderer.definition.kind_schemas import KindSchemas, of_crds
+from renderer.definition.kind_schemas import KindSchemas, from_crds
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, SECRET, defined_kind
 
-FORMAT: Final = 1
-LARGEST: Final = 64 * 1024 * 1024
+FORMAT_VERSION: Final = 1
+MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
 """Bytes; a file that is larger is neither written nor read."""
 
-_SERVED = ("group", "version", "kind", "plural", "namespaced")
+_RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
 
 class SnapshotError(GitopsError):
@@ -48,74 +48,79 @@ class ClusterSnapshot:
     """`at` is when the `cluster` was looked at, whose server is `kubernetes`: `v1.36.4`."""
 
     cluster: str
-    at: datetime
+    taken_at: datetime
     kubernetes: str
     objects: tuple[Object, ...]
     resources: tuple[Resource, ...]
 
-    def record(self, wanted: Iterable[Object] = ()) -> DryRunCluster:
+    def as_cluster(self, desired_secrets: Iterable[Object] = ()) -> DryRunCluster:
         """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: nothing but their names is known."""
-        objects = {ObjectKey.of(obj): obj for obj in self.objects}
-        for obj in wanted:
-            key = ObjectKey.of(obj)
+        objects = {ObjectKey.from_manifest(obj): obj for obj in self.objects}
+        for obj in desired_secrets:
+            key = ObjectKey.from_manifest(obj)
             if key.group_kind == SECRET and (masked := objects.get(key, {}).get("data")):
-                said = _encoded(obj)
-                objects[key] = {**objects[key], "data": {name: said.get(name, mask) for name, mask in masked.items()}}
-        crds = {kind: one.crd for kind, one in of_crds(self._crds, KindSchemas()).described.items()}
-        served = Discovery({one.group_kind: one for one in self.resources})
+                encoded = _encoded_data(obj)
+                objects[key] = {
+                    **objects[key],
+                    "data": {name: encoded.get(name, mask) for name, mask in masked.items()},
+                }
+        crds = {
+            kind: described_kind.crd for kind, described_kind in from_crds(self._crds, KindSchemas()).described.items()
+        }
+        served = Discovery({resource.group_kind: resource for resource in self.resources})
         return DryRunCluster(ClusterName(self.cluster), objects, served, crds, is_whole=True)
 
     @property
     def _crds(self) -> Iterator[Object]:
-        return (obj for obj in self.objects if ObjectKey.of(obj).group_kind == CRD)
+        return (obj for obj in self.objects if ObjectKey.from_manifest(obj).group_kind == CRD)
 
 
-async def take(cluster: Cluster, at: datetime, kubernetes: str) -> ClusterSnapshot:
+async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
     """Reads, and writes nothing. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
-    whole = [defined_kind(crd) for crd in crds if _is_defined(crd)]
-    observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=whole)
-    own = [
+    defined_kinds = [defined_kind(crd) for crd in crds if _is_defined(crd)]
+    observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=defined_kinds)
+    records = [
         *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD),
         *await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD),
     ]
-    found = {ObjectKey.of(obj): obj for obj in (*crds, *own, *observed.objects.values())}
-    ordered = [found[key] for key in sorted(found)]
-    masks = SecretMasks(word=OF_CLUSTER)
+    objects_by_key = {ObjectKey.from_manifest(obj): obj for obj in (*crds, *records, *observed.objects.values())}
+    ordered = [objects_by_key[key] for key in sorted(objects_by_key)]
+    masks = SecretMasks(label=SNAPSHOT_LABEL)
     masks.learn(ordered)
-    objects = tuple(_masked(obj, masks) for obj in ordered)
+    objects = tuple(_mask_object(obj, masks) for obj in ordered)
     discovery = await cluster.discover()
     return ClusterSnapshot(
         str(cluster.name),
-        at,
+        taken_at,
         kubernetes,
         objects,
-        tuple(one for _, one in sorted(discovery.resources.items(), key=itemgetter(0))),
+        tuple(resource for _, resource in sorted(discovery.resources.items(), key=itemgetter(0))),
     )
 
 
-def written(snapshot: ClusterSnapshot) -> bytes:
+def serialize(snapshot: ClusterSnapshot) -> bytes:
     """As a file. Raises SnapshotError where it would be too large."""
-    kinds = [{name: asdict(one)[name] for name in _SERVED} for one in snapshot.resources]
+    kinds = [{name: asdict(resource)[name] for name in _RESOURCE_FIELDS} for resource in snapshot.resources]
     document = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
-        "at": snapshot.at.isoformat(),
+        "at": snapshot.taken_at.isoformat(),
         "kubernetes": snapshot.kubernetes,
         "kinds": kinds,
         "objects": snapshot.objects,
     }
-    data = _dumped({**document, "digest": _digest(document)}) + b"\n"
-    if len(data) > LARGEST:
+    data = _dump({**document, "digest": _digest(document)}) + b"\n"
+    if len(data) > MAX_SNAPSHOT_BYTES:
         raise SnapshotError(
-            f"a snapshot of cluster {snapshot.cluster} would have {len(data)} bytes, more than {LARGEST}; "
+            f"a snapshot of cluster {snapshot.cluster} would have {len(data)} bytes, more than {MAX_SNAPSHOT_BYTES}; "
             "plan against the cluster itself"
         )
     return data
 
 
-def read(file: Path) -> ClusterSnapshot:
+def read_snapshot(file: Path) -> ClusterSnapshot:
     """The inverse of `written`. Raises SnapshotError."""
     try:
         data = file.read_bytes()
@@ -124,12 +129,16 @@ def read(file: Path) -> ClusterSnapshot:
             f"{file}: {error.strerror}; --against takes cluster, git or the file of a snapshot"
         ) from None
     try:
-        found = orjson.loads(data) if len(data) <= LARGEST else None
-        if isinstance(found, dict) and found.get("format") == FORMAT and found.pop("digest", "") != _digest(found):
+        document = orjson.loads(data) if len(data) <= MAX_SNAPSHOT_BYTES else None
+        if (
+            isinstance(document, dict)
+            and document.get("format") == FORMAT_VERSION
+            and document.pop("digest", "") != _digest(document)
+        ):
             raise SnapshotError(
                 f"{file}: is not as `levelgate snapshot` wrote it: somebody has changed it; make it anew"
             )
-        match found:
+        match document:
             case {
                 "format": 1,
                 "cluster": str(cluster),
@@ -139,45 +148,46 @@ def read(file: Path) -> ClusterSnapshot:
                 "objects": list(objects),
             }:
                 resources = tuple(
-                    Resource(**{name: one[name] for name in _SERVED}, verbs=frozenset({"get", "list"})) for one in kinds
+                    Resource(**{name: served_kind[name] for name in _RESOURCE_FIELDS}, verbs=frozenset({"get", "list"}))
+                    for served_kind in kinds
                 )
                 for obj in objects:
-                    ObjectKey.of(obj)
+                    ObjectKey.from_manifest(obj)
                 return ClusterSnapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
     except (ValueError, KeyError, TypeError):
         pass
     raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")
 
 
-def _dumped(document: Mapping[str, Any]) -> bytes:
+def _dump(document: Mapping[str, Any]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
 def _digest(document: Mapping[str, Any]) -> str:
     """Tells whether a file is whole: what stands in it is trusted to be as a server says it."""
-    return hashlib.sha256(_dumped(document)).hexdigest()
+    return hashlib.sha256(_dump(document)).hexdigest()
 
 
 def _is_defined(crd: Object) -> bool:
     return bool(annotation(crd, well_known.DEFINITION))
 
 
-def _masked(obj: Object, masks: SecretMasks) -> Object:
+def _mask_object(obj: Object, masks: SecretMasks) -> Object:
     """An object without values of Secrets; those of a Secret itself stay base64, as it would be refused otherwise.
 
     The hash of what copies a value goes with it: whoever has all the rest could find a short value by trying.
     """
-    found, kind = masks.object(obj), ObjectKey.of(obj).group_kind
-    if kind == SECRET and "data" in found:
-        found["data"] = {name: base64.b64encode(mask.encode()).decode() for name, mask in found["data"].items()}
-    elif found != obj and kind != KIND:
-        annotations = found["metadata"].get("annotations") or {}
-        kept = {name: value for name, value in annotations.items() if name != well_known.HASH}
-        found["metadata"] = {**found["metadata"], "annotations": kept}
-    return found
+    masked, kind = masks.mask_object(obj), ObjectKey.from_manifest(obj).group_kind
+    if kind == SECRET and "data" in masked:
+        masked["data"] = {name: base64.b64encode(mask.encode()).decode() for name, mask in masked["data"].items()}
+    elif masked != obj and kind != KIND:
+        annotations = masked["metadata"].get("annotations") or {}
+        other_annotations = {name: value for name, value in annotations.items() if name != well_known.HASH}
+        masked["metadata"] = {**masked["metadata"], "annotations": other_annotations}
+    return masked
 
 
-def _encoded(secret: Mapping[str, Any]) -> dict[str, str]:
+def _encoded_data(secret: Mapping[str, Any]) -> dict[str, str]:
     texts = {
         name: base64.b64encode(str(text).encode()).decode() for name, text in (secret.get("stringData") or {}).items()
     }

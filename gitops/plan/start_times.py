@@ -11,15 +11,15 @@ from applier.causes import Reason
 from gitops.plan.report import InterimChange, Obstacle, PlannedAction, PlannedChange, PlanStep
 from gitops.plan.window_capacity import WindowCapacities
 from gitops.reconcile.context import Preview
-from gitops.rollouts.advance import approvals_missing
+from gitops.rollouts.advance import unapproved_points
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
 from renderer.identity import ObjectKey
 
-_GOES = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "released"}
+_REMOVAL_WORDS = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "released"}
 
 
-class _Turn(NamedTuple):
+class _WaveTurn(NamedTuple):
     """The turn of an instance that moves to another revision: the number of its `wave` in the rollout."""
 
     rollout: str
@@ -32,175 +32,217 @@ class _Turn(NamedTuple):
         return f"wave {self.policy.all_waves[self.wave].name}" if self.policy.waves else ""
 
 
-class _When(NamedTuple):
+class _StartGroup(NamedTuple):
     """Changes with one of these start together. `rank` puts what goes at once first, then rollouts, then what waits."""
 
     rank: int
     at: datetime | None
     wave: int
-    after: str
-    what: str
+    prerequisite: str
+    summary: str
 
 
 def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanStep]:
     """In the order in which they can start."""
-    found: dict[_When, list[PlannedChange]] = {}
-    rooms = WindowCapacities(preview)
-    starts = _Starts(preview, rooms, changes)
-    gone = {change.key for change in changes if change.action is PlannedAction.DELETE}
-    first = [change for change in changes if not _held(change) and not _is_later_item(change)]
-    free = {change.instance for change in first if change.node}
-    turns = {change.instance for change in first if change.gates}
+    changes_by_start: dict[_StartGroup, list[PlannedChange]] = {}
+    capacities = WindowCapacities(preview)
+    starts = _StartTimes(preview, capacities, changes)
+    deleted_keys = {change.key for change in changes if change.action is PlannedAction.DELETE}
+    starting = [change for change in changes if not _own_obstacles(change) and not _is_later_item(change)]
+    free_instances = {change.instance for change in starting if change.node}
+    turn_instances = {change.instance for change in starting if change.obstacles}
     for change in changes:
         instance = change.instance
-        held = _held(change)
-        for early in change.meanwhile:
-            if early.action.is_change:
-                found.setdefault(_early(early), []).append(change)
-        if not change.action.is_change or (not change.gates and instance in turns):
+        own_obstacles = _own_obstacles(change)
+        for interim_change in change.interim:
+            if interim_change.action.is_change:
+                changes_by_start.setdefault(_interim_start(interim_change), []).append(change)
+        if not change.action.is_change or (not change.obstacles and instance in turn_instances):
             continue  # what waits for the turn of its instance alone starts with it
-        if held and all(gate.reason is Reason.DEPENDENCY_NOT_READY and not gate.is_unplanned for gate in held):
+        if own_obstacles and all(
+            obstacle.reason is Reason.DEPENDENCY_NOT_READY and not obstacle.is_unplanned for obstacle in own_obstacles
+        ):
             continue  # and so does what waits for another change
-        if instance in free and _is_later_item(change):
+        if instance in free_instances and _is_later_item(change):
             continue  # or for other items of its collection
-        when = starts.of(change, leaves=instance in gone, alone=instance in free)
-        found.setdefault(when, []).append(change)
-    for when in sorted(found, key=_order):
-        begins = when.at or (None if when.rank else preview.due.situation.now)
-        room = rooms.of(found[when], begins) if begins else None
-        names = dict.fromkeys(place(one.instance) if one.instance else one.ref for one in found[when])
-        yield PlanStep(when.what, tuple(names), when.at, when.after, room)
+        start = starts.start_of(
+            change, is_deleted=instance in deleted_keys, has_free_siblings=instance in free_instances
+        )
+        changes_by_start.setdefault(start, []).append(change)
+    for start in sorted(changes_by_start, key=_sort_key):
+        begins_at = start.at or (None if start.rank else preview.due.situation.now)
+        capacity = capacities.capacity_for(changes_by_start[start], begins_at) if begins_at else None
+        names = dict.fromkeys(
+            qualified_name(started.instance) if started.instance else started.ref for started in changes_by_start[start]
+        )
+        yield PlanStep(start.summary, tuple(names), start.at, start.prerequisite, capacity)
 
 
-def place(key: ObjectKey) -> str:
+def qualified_name(key: ObjectKey) -> str:
     """`prod/cart`."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def _early(meanwhile: InterimChange) -> _When:
+def _interim_start(interim_change: InterimChange) -> _StartGroup:
     """When something is brought to what its instance is at until its turn."""
-    gate = max(meanwhile.gates, key=lambda one: one.until.timestamp() if one.until else 0.0, default=None)
-    what = meanwhile.what.replace("its turn", "their turn")
-    if gate is None:
-        return _When(0, None, 0, "", _titled(what))
-    return _When(2, gate.until, 0, "" if gate.until else _after([_sentence(gate)]), _titled(what, _named(gate)))
+    obstacle = max(
+        interim_change.obstacles,
+        key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0,
+        default=None,
+    )
+    summary = interim_change.description.replace("its turn", "their turn")
+    if obstacle is None:
+        return _StartGroup(0, None, 0, "", _join_title(summary))
+    return _StartGroup(
+        2,
+        obstacle.until,
+        0,
+        "" if obstacle.until else _format_prerequisites([_describe_obstacle(obstacle)]),
+        _join_title(summary, _name_obstacle(obstacle)),
+    )
 
 
-def _order(when: _When) -> tuple[float, int, int, int, str, str]:
+def _sort_key(start: _StartGroup) -> tuple[float, int, int, int, str, str]:
     """What starts at the same time comes wave by wave."""
-    unknown = 0.0 if when.rank < 2 else inf
-    begins, rank = (when.at.timestamp(), 0) if when.at else (unknown, when.rank)
-    return begins, rank, when.wave, when.rank, when.after, when.what
+    unknown = 0.0 if start.rank < 2 else inf
+    begins_at, rank = (start.at.timestamp(), 0) if start.at else (unknown, start.rank)
+    return begins_at, rank, start.wave, start.rank, start.prerequisite, start.summary
 
 
-def _held(change: PlannedChange) -> list[Obstacle]:
+def _own_obstacles(change: PlannedChange) -> list[Obstacle]:
     """What holds it beside its turn."""
-    return [gate for gate in change.gates if not gate.is_turn]
+    return [obstacle for obstacle in change.obstacles if not obstacle.is_turn]
 
 
 def _is_later_item(change: PlannedChange) -> bool:
     """Does it wait for other items of its collection alone?"""
-    return bool(change.gates) and all(gate.is_of_items for gate in change.gates)
+    return bool(change.obstacles) and all(obstacle.is_of_items for obstacle in change.obstacles)
 
 
-class _Starts:
+class _StartTimes:
     """When changes of one plan can start."""
 
-    def __init__(self, preview: Preview, rooms: WindowCapacities, changes: Sequence[PlannedChange]) -> None:
+    def __init__(self, preview: Preview, capacities: WindowCapacities, changes: Sequence[PlannedChange]) -> None:
         self._preview = preview
-        self._turns = {change.instance: _turn(preview, rooms, change.instance) for change in changes if change.instance}
-        self._ends: dict[_Turn, list[datetime | None]] = {}
+        self._turns = {
+            change.instance: _wave_turn(preview, capacities, change.instance) for change in changes if change.instance
+        }
+        self._hold_ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in changes:
             if change.instance and (turn := self._turns[change.instance]):
-                passed = {Reason.HELD, Reason.SUSPENDED}  # by the others of its rollout
-                self._ends.setdefault(turn, []).extend(g.until for g in _held(change) if g.reason not in passed)
+                skipped_reasons = {Reason.HELD, Reason.SUSPENDED}  # by the others of its rollout
+                self._hold_ends.setdefault(turn, []).extend(
+                    obstacle.until for obstacle in _own_obstacles(change) if obstacle.reason not in skipped_reasons
+                )
 
-    def of(self, change: PlannedChange, *, leaves: bool, alone: bool) -> _When:
+    def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
         """`alone`: other nodes of its instance are not held."""
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
-        goes = _GOES.get(change.action, "") if not change.instance else "deleted" if leaves else ""
-        if not change.gates:
-            return _When(0, None, wave, "", _titled(goes or name))
-        if held := _held(change):
-            gate = max(held, key=lambda one: one.until.timestamp() if one.until else 0.0)
-            node = f"node {change.node}" if change.node and alone and not leaves else ""
-            after = "; ".join(filter(None, ("" if gate.until else _sentence(gate), _after(self._before(change, turn)))))
-            what = (goes, name) if gate.is_unplanned else (goes, name, node, _named(gate))
-            return _When(2, self._earliest(change, turn), wave, after, _titled(*what))
-        gate = change.gates[0]
-        before = [_sentence(gate)] if gate.reason is not Reason.WAVE_NOT_REACHED else self._before(change, turn)
-        return _When(1, self._earliest(change, turn), wave, _after(before), _titled(name))
+        removal = _REMOVAL_WORDS.get(change.action, "") if not change.instance else "deleted" if is_deleted else ""
+        if not change.obstacles:
+            return _StartGroup(0, None, wave, "", _join_title(removal or name))
+        if own_obstacles := _own_obstacles(change):
+            obstacle = max(own_obstacles, key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0)
+            node = f"node {change.node}" if change.node and has_free_siblings and not is_deleted else ""
+            prerequisite = "; ".join(
+                filter(
+                    None,
+                    (
+                        "" if obstacle.until else _describe_obstacle(obstacle),
+                        _format_prerequisites(self._prerequisites(change, turn)),
+                    ),
+                )
+            )
+            title_words = (removal, name) if obstacle.is_unplanned else (removal, name, node, _name_obstacle(obstacle))
+            return _StartGroup(2, self._earliest_start(change, turn), wave, prerequisite, _join_title(*title_words))
+        obstacle = change.obstacles[0]
+        prerequisites = (
+            [_describe_obstacle(obstacle)]
+            if obstacle.reason is not Reason.WAVE_NOT_REACHED
+            else self._prerequisites(change, turn)
+        )
+        return _StartGroup(
+            1, self._earliest_start(change, turn), wave, _format_prerequisites(prerequisites), _join_title(name)
+        )
 
-    def _earliest(self, change: PlannedChange, turn: _Turn | None) -> datetime | None:
+    def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
         """When all its gates can be open, as far as that is known: its turn comes later by what holds the waves before its own."""
-        earlier = self._ends_before(turn)
-        known = [end for end in earlier if end]
-        if len(known) < len(earlier):
+        earlier_ends = self._ends_before(turn)
+        known_ends = [end for end in earlier_ends if end]
+        if len(known_ends) < len(earlier_ends):
             return None
         now = self._preview.due.situation.now
-        late = max((end - now for end in known), default=timedelta())
-        opens = [
-            gate.until + late if gate.is_turn else max(gate.until, *known, now) for gate in change.gates if gate.until
+        delay = max((end - now for end in known_ends), default=timedelta())
+        openings = [
+            obstacle.until + delay if obstacle.is_turn else max(obstacle.until, *known_ends, now)
+            for obstacle in change.obstacles
+            if obstacle.until
         ]
-        return max([*opens, *known], default=None)
+        return max([*openings, *known_ends], default=None)
 
-    def _before(self, change: PlannedChange, turn: _Turn | None) -> list[str]:
+    def _prerequisites(self, change: PlannedChange, turn: _WaveTurn | None) -> list[str]:
         """What has to happen before the wave of a change begins."""
         if turn is None or not turn.wave:
             return []
         state = self._preview.first.propagation.states.get(turn.rollout, RolloutState())
         waves = turn.policy.all_waves
-        earlier, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
-        missing = approvals_missing(turn.policy, state, target) if target else turn.policy.approvals
+        earlier_waves, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
+        missing_approvals = unapproved_points(turn.policy, state, target) if target else turn.policy.approvals
         approvals = [
             f"an approval after {point}" + (f" ({' or '.join(point.by)})" if point.by else "")
-            for point in missing
-            if point.after_wave in earlier
+            for point in missing_approvals
+            if point.after_wave in earlier_waves
         ]
-        waits = any(self._waves_before(turn)) or any(gate.reason is Reason.WAVE_NOT_REACHED for gate in change.gates)
-        return [*(["the wave before it"] if waits else []), *approvals]
+        waits_for_wave = any(self._waves_before(turn)) or any(
+            obstacle.reason is Reason.WAVE_NOT_REACHED for obstacle in change.obstacles
+        )
+        return [*(["the wave before it"] if waits_for_wave else []), *approvals]
 
-    def _ends_before(self, turn: _Turn | None) -> list[datetime | None]:
+    def _ends_before(self, turn: _WaveTurn | None) -> list[datetime | None]:
         """Until when, at least, waves before its own are held."""
-        return [end for other in self._waves_before(turn) for end in self._ends[other]] if turn else []
+        return [end for other in self._waves_before(turn) for end in self._hold_ends[other]] if turn else []
 
-    def _waves_before(self, turn: _Turn) -> Iterator[_Turn]:
-        return (one for one in self._ends if one[:2] == turn[:2] and one.wave < turn.wave)
+    def _waves_before(self, turn: _WaveTurn) -> Iterator[_WaveTurn]:
+        return (
+            earlier_turn
+            for earlier_turn in self._hold_ends
+            if earlier_turn[:2] == turn[:2] and earlier_turn.wave < turn.wave
+        )
 
 
-def _turn(preview: Preview, rooms: WindowCapacities, instance: ObjectKey) -> _Turn | None:
+def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectKey) -> _WaveTurn | None:
     """None where it moves to no other revision: then it waits for nobody's turn."""
     rendered = preview.first.bundle.instances.get(instance)
     if rendered is None or not rendered.definition or rendered.applied == rendered.target_revision:
         return None
-    policy = rooms.policy(instance)
+    policy = capacities.policy_of(instance)
     names = [wave.name for wave in policy.all_waves]
-    return _Turn(
+    return _WaveTurn(
         rendered.definition, policy, names.index(policy.wave_of(rendered.manifest["metadata"].get("labels") or {}))
     )
 
 
-def _titled(*words: str) -> str:
-    said = ", ".join(filter(None, words))
-    return f"{said}:" if said else ""
+def _join_title(*words: str) -> str:
+    title = ", ".join(filter(None, words))
+    return f"{title}:" if title else ""
 
 
-def _after(what: Sequence[str]) -> str:
-    return f"after {' and '.join(what)}" if what else ""
+def _format_prerequisites(prerequisites: Sequence[str]) -> str:
+    return f"after {' and '.join(prerequisites)}" if prerequisites else ""
 
 
-def _sentence(gate: Obstacle) -> str:
+def _describe_obstacle(obstacle: Obstacle) -> str:
     """What is said of a gate, without what differs from instance to instance."""
-    if gate.is_unplanned:
-        return f"after {gate.name}"
+    if obstacle.is_unplanned:
+        return f"after {obstacle.name}"
     words = {
         Reason.PACE_REACHED: "those before them",
         Reason.BRAKE_ENGAGED: "once a person approves the commit",
     }
-    return words.get(gate.reason, f"{gate.reason}: {gate.message}")
+    return words.get(obstacle.reason, f"{obstacle.reason}: {obstacle.message}")
 
 
-def _named(gate: Obstacle) -> str:
+def _name_obstacle(obstacle: Obstacle) -> str:
     words = {Reason.WINDOW_CLOSED: "window", Reason.NEVER_OPENS: "window"}
-    return " ".join(filter(None, (words.get(gate.reason, str(gate.reason)), gate.name)))
+    return " ".join(filter(None, (words.get(obstacle.reason, str(obstacle.reason)), obstacle.name)))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from applier.causes import Reason
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan.model import ApplySetPlan, Operation
 from applier.plan.model import CandidateChange as Due
 from applier.state.managed_fields import apply_entry
@@ -22,15 +22,15 @@ from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.plan.report import PlannedAction, PlannedChange, WindowCapacity
 from gitops.reconcile.context import Preview
 from gitops.rollouts.item_progress import ItemProgress
-from gitops.rollouts.policy import DEFAULT, Policy
+from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.shapes import frontier
-from gitops.windows.verdict import startable
+from gitops.windows.verdict import start_state
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.levelgate_status import LevelgateStatus
 
-_EFFECTS = {PlannedAction.CREATE: Operation.CREATE, PlannedAction.DELETE: Operation.PRUNE}
+_OPERATIONS = {PlannedAction.CREATE: Operation.CREATE, PlannedAction.DELETE: Operation.PRUNE}
 
 
 @dataclass(frozen=True)
@@ -39,55 +39,61 @@ class WindowCapacities:
 
     preview: Preview
 
-    def of(self, changes: Sequence[PlannedChange], begins: datetime) -> WindowCapacity | None:
+    def capacity_for(self, changes: Sequence[PlannedChange], begins_at: datetime) -> WindowCapacity | None:
         """Of changes that start together; None where no window closes after that."""
-        closes = min(self._closings(changes, begins), default=None)
-        if closes is None:
+        closes_at = min(self._closings(changes, begins_at), default=None)
+        if closes_at is None:
             return None
-        needs, is_recorded = self._needs(changes)
-        return WindowCapacity(closes - begins, needs, is_recorded)
+        needs, is_recorded = self._required_time(changes)
+        return WindowCapacity(closes_at - begins_at, needs, is_recorded)
 
     @cached_property
     def _sets(self) -> Mapping[ObjectKey, ApplySetPlan]:
-        return {one.rendered.parent: one for one in self.preview.due.plan.sets}
+        return {set_plan.rendered.parent: set_plan for set_plan in self.preview.due.plan.sets}
 
-    def _closings(self, changes: Sequence[PlannedChange], begins: datetime) -> Iterator[datetime]:
+    def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
         """When the windows next close that are open at this time and govern the changes, or are named by their gates."""
         reading = self.preview.due.situation.conditions.reading
-        conditions = replace(self.preview.due.situation.conditions, reading=reading._replace(now=begins))
-        then = replace(self.preview.due.situation, conditions=conditions)
-        verdicts = WindowVerdicts(then)
+        conditions = replace(self.preview.due.situation.conditions, reading=reading._replace(now=begins_at))
+        situation = replace(self.preview.due.situation, conditions=conditions)
+        verdicts = WindowVerdicts(situation)
         for change in changes:
-            verdict = verdicts.of(due) if (due := self._due(change)) else None
-            if verdict and verdict.open and verdict.until:
+            verdict = verdicts.of(candidate_change) if (candidate_change := self._candidate_change(change)) else None
+            if verdict and verdict.is_open and verdict.until:
                 yield verdict.until
-            named = (
-                then.wave_windows(change.instance.group_kind, self.policy(change.instance)) if change.instance else {}
+            wave_windows = (
+                situation.wave_windows(change.instance.group_kind, self.policy_of(change.instance))
+                if change.instance
+                else {}
             )
-            for gate in change.gates:
-                window = named.get(gate.name) if gate.reason is Reason.WINDOW_CLOSED else None
-                state = startable(window, begins) if window else None
-                if state and state.open and state.until:
+            for obstacle in change.obstacles:
+                window = wave_windows.get(obstacle.name) if obstacle.reason is Reason.WINDOW_CLOSED else None
+                state = start_state(window, begins_at) if window else None
+                if state and state.is_open and state.until:
                     yield state.until
 
-    def _due(self, change: PlannedChange) -> Due | None:
+    def _candidate_change(self, change: PlannedChange) -> Due | None:
         """The change as windows judge it."""
-        own = [one for one in self._sets.values() if one.rendered.is_source]
-        found = self._sets.get(change.instance) if change.node and change.instance else next(iter(own), None)
-        if found is None or change.key is None:
+        source_plans = [set_plan for set_plan in self._sets.values() if set_plan.rendered.is_source]
+        owner_plan = (
+            self._sets.get(change.instance) if change.node and change.instance else next(iter(source_plans), None)
+        )
+        if owner_plan is None or change.key is None:
             return None
-        return Due(found.rendered, change.key, _EFFECTS.get(change.action, Operation.UPDATE), change.node, change.level)
+        return Due(
+            owner_plan.rendered, change.key, _OPERATIONS.get(change.action, Operation.UPDATE), change.node, change.level
+        )
 
-    def policy(self, instance: ObjectKey | None) -> Policy:
-        here = self.preview.due.situation
-        rendered = here.bundle.instances.get(instance) if instance else None
+    def policy_of(self, instance: ObjectKey | None) -> Policy:
+        situation = self.preview.due.situation
+        rendered = situation.bundle.instances.get(instance) if instance else None
         if rendered is None or instance is None:
-            return DEFAULT
+            return DEFAULT_POLICY
         labels = rendered.manifest.get("metadata", {}).get("labels") or {}
-        found = here.policy(instance.group_kind, rendered.definition, labels)
-        return found if isinstance(found, Policy) else DEFAULT
+        policy = situation.policy(instance.group_kind, rendered.definition, labels)
+        return policy if isinstance(policy, Policy) else DEFAULT_POLICY
 
-    def _needs(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
+    def _required_time(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
         """How long they take, and whether all of that is recorded."""
         levels: dict[ObjectKey | None, set[int]] = {}
         for change in changes:
@@ -96,43 +102,51 @@ class WindowCapacities:
             )
         waves: dict[tuple[str, Policy], dict[str, list[timedelta]]] = {}
         longest, is_recorded = timedelta(), True
-        for instance, found in levels.items():
-            policy, known = self.policy(instance), self._recorded(instance)
-            takes = max(1, len(found)) * policy.progress_deadline if known is None else known
+        for instance, instance_levels in levels.items():
+            policy, recorded = self.policy_of(instance), self._recorded_duration(instance)
+            duration = max(1, len(instance_levels)) * policy.progress_deadline if recorded is None else recorded
             rendered = self.preview.first.bundle.instances.get(instance) if instance else None
             if rendered and rendered.applied != rendered.target_revision:
                 wave = policy.wave_of(rendered.manifest["metadata"].get("labels") or {})
-                waves.setdefault((rendered.definition, policy), {}).setdefault(wave, []).append(takes)
-            longest, is_recorded = max(longest, takes), is_recorded and known is not None
-        return max([longest, *(_in_waves(policy, found) for (_, policy), found in waves.items())]), is_recorded
+                waves.setdefault((rendered.definition, policy), {}).setdefault(wave, []).append(duration)
+            longest, is_recorded = max(longest, duration), is_recorded and recorded is not None
+        return max(
+            [longest, *(_rollout_duration(policy, wave_durations) for (_, policy), wave_durations in waves.items())]
+        ), is_recorded
 
-    def _recorded(self, instance: ObjectKey | None) -> timedelta | None:
+    def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
         """From the first write of the last commit that changed an instance to its being healthy, where it was healthy ever since."""
-        one = self._sets.get(instance) if instance else None
-        if one is None or one.parent is None:
+        set_plan = self._sets.get(instance) if instance else None
+        if set_plan is None or set_plan.parent is None:
             return None
-        progress = ItemProgress.read(LevelgateStatus.of(one.parent).progress, self.preview.due.situation.now)
-        written = [(_written(node.live), annotation(node.live, well_known.COMMIT)) for node in one.nodes if node.live]
-        times = [(at, commit) for at, commit in written if at]
+        progress = ItemProgress.from_dict(
+            LevelgateStatus.from_instance(set_plan.parent).progress, self.preview.due.situation.now
+        )
+        writes = [
+            (_write_time(node_plan.live), annotation(node_plan.live, well_known.COMMIT))
+            for node_plan in set_plan.nodes
+            if node_plan.live
+        ]
+        times = [(written_at, commit) for written_at, commit in writes if written_at]
         if not times or progress.ready_since is None or progress.flaps:
             return None
         last, newest = max(times)
-        first = min(at for at, commit in times if commit == newest)
+        first = min(written_at for written_at, commit in times if commit == newest)
         return progress.ready_since - first if last <= progress.ready_since else None
 
 
-def _written(live: Object) -> datetime | None:
-    time = (apply_entry(live, CONTENT) or {}).get("time")
+def _write_time(live: Object) -> datetime | None:
+    time = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
     return datetime.fromisoformat(time) if time else None
 
 
-def _in_waves(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:
+def _rollout_duration(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:
     """A rollout of these instances: batch after batch as the shape opens them, each as long as its slowest may take and its bake."""
     total = timedelta()
     for wave in policy.all_waves:
-        takes = waves.get(wave.name, ())
+        durations = waves.get(wave.name, ())
         settled = 0
-        while settled < len(takes):
-            settled = frontier(policy.shape_of(wave), settled, len(takes))
-            total += max(takes) + policy.bake_of(wave)
+        while settled < len(durations):
+            settled = frontier(policy.shape_of(wave), settled, len(durations))
+            total += max(durations) + policy.bake_of(wave)
     return total

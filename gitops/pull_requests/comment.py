@@ -16,11 +16,11 @@ from gitops.forge.port import Comment, PullState
 from gitops.plan import report_markdown
 from gitops.plan.report import Report
 from renderer.frozen import dataclass
-from renderer.phrasing import counted
+from renderer.phrasing import format_count
 
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
-_SEAL: Final = " seal="
-_ROOM: Final = 800
+_SEAL_KEY: Final = " seal="
+_RESERVED_BYTES: Final = 800
 """Bytes for what stands beside the plan."""
 
 Seal = Callable[[str], str]
@@ -43,66 +43,72 @@ class ReviewedCommits:
         return f"head={self.head} base={self.base} tip={self.tip}"
 
 
-def written(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
+def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
     """The comment of a plan, of at most `limit` bytes."""
-    kept = f"Replaced on every push; marked **stale** when {report_markdown.code(target)} goes on."
-    text = report_markdown.comment(report, limit=limit - _ROOM, version=version, kept=kept)
-    told = _stale(commits, target) if commits.is_stale else ""
-    return _with(text, _judged(commits, verdict(report)), told)
+    update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} goes on."
+    text = report_markdown.format_comment(
+        report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
+    )
+    stale_note = _stale_note(commits, target) if commits.is_stale else ""
+    return _assemble(text, _judged_state(commits, verdict(report)), stale_note)
 
 
-def refused(source: str, commits: ReviewedCommits, why: str) -> str:
+def format_refusal(source: str, commits: ReviewedCommits, message: str) -> str:
     """The comment where there is no plan."""
-    title = f"### Levelgate plan: cannot be made · {report_markdown.code(source)}"
-    text = "\n".join((report_markdown.marker(source), title, "", report_markdown.code(why)))
-    return _with(text, _judged(commits, ReviewVerdict.ERROR), "")
+    title = f"### Levelgate plan: cannot be made · {report_markdown.format_code(source)}"
+    text = "\n".join((report_markdown.marker(source), title, "", report_markdown.format_code(message)))
+    return _assemble(text, _judged_state(commits, ReviewVerdict.ERROR), "")
 
 
-def sealed(body: str, seal: Seal) -> str:
+def seal_comment(body: str, seal: Seal) -> str:
     """The same, so that it is known again."""
-    return _STATE.sub(lambda found: f"<!-- levelgate:state {found[1]}{_SEAL}{seal(_content(body))} -->", body, count=1)
+    return _STATE.sub(
+        lambda match: f"<!-- levelgate:state {match[1]}{_SEAL_KEY}{seal(_content(body))} -->", body, count=1
+    )
 
 
-def closed(body: str, state: PullState) -> str:
+def close_comment(body: str, state: PullState) -> str:
     """The comment of a pull request that is over: what it says is not kept up to date any more."""
-    if _said(body) == _over(state):
+    if _state_text(body) == _closed_state(state):
         return body
     plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
-    return _with(plan, _over(state), f"> {str(state).capitalize()}: this was the last plan.")
+    return _assemble(plan, _closed_state(state), f"> {str(state).capitalize()}: this was the last plan.")
 
 
-def ours(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
+def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
     """Those that we wrote for this source, the oldest first. Anybody can write our mark; nobody can write in our name."""
     first = report_markdown.marker(source)
-    found = (one for one in comments if one.author.lower() == author.lower() and one.body.startswith(first))
-    return sorted(found, key=lambda one: one.id)
+    candidates = (
+        comment for comment in comments if comment.author.lower() == author.lower() and comment.body.startswith(first)
+    )
+    return sorted(candidates, key=lambda comment: comment.id)
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
     """How these commits were judged, if this comment was made of them and is as we wrote it."""
-    state, _, told = _said(body).partition(_SEAL)
-    plain = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
-    if not hmac.compare_digest(told, seal(_content(plain))):
+    state, _, given_seal = _state_text(body).partition(_SEAL_KEY)
+    unsealed = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
+    if not hmac.compare_digest(given_seal, seal(_content(unsealed))):
         return None
-    return next((one for one in ReviewVerdict if state == _judged(commits, one)), None)
+    return next((possible for possible in ReviewVerdict if state == _judged_state(commits, possible)), None)
 
 
 def verdict(report: Report) -> ReviewVerdict:
     """How a head is judged that could be planned."""
-    return ReviewVerdict.FAILURE if report.wrong else ReviewVerdict.SUCCESS
+    return ReviewVerdict.FAILURE if report.problem_count else ReviewVerdict.SUCCESS
 
 
 def summary(report: Report, commits: ReviewedCommits) -> str:
     """A few words for the state of the head."""
-    if report.wrong:
-        return counted(report.wrong, "problem")
+    if report.problem_count:
+        return format_count(report.problem_count, "problem")
     words = ("create", "update", "replace", "adopt", "release", "delete", "unknown")
     counts = [f"{report.summary[word]} {word}" for word in words if report.summary[word]]
     stale = "stale: " if commits.is_stale else ""
     return f"{stale}{', '.join(counts) or 'no changes'}"
 
 
-def _said(body: str) -> str:
+def _state_text(body: str) -> str:
     match = _STATE.search(body)
     return match[1] if match else ""
 
@@ -112,23 +118,25 @@ def _content(body: str) -> str:
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 
-def _judged(commits: ReviewedCommits, verdict: ReviewVerdict) -> str:
+def _judged_state(commits: ReviewedCommits, verdict: ReviewVerdict) -> str:
     return f"{commits} verdict={verdict}"
 
 
-def _over(state: PullState) -> str:
+def _closed_state(state: PullState) -> str:
     return f"over={state}"
 
 
-def _stale(commits: ReviewedCommits, target: str) -> str:
-    base, tip = report_markdown.code(commits.base[:7]), report_markdown.code(commits.tip[:7])
+def _stale_note(commits: ReviewedCommits, target: str) -> str:
+    base, tip = report_markdown.format_code(commits.base[:7]), report_markdown.format_code(commits.tip[:7])
     return (
-        f"> **Stale**: {report_markdown.code(target)} has gone on to {tip} since {base}. "
+        f"> **Stale**: {report_markdown.format_code(target)} has gone on to {tip} since {base}. "
         "Merge it in, or rebase, to see what would happen now."
     )
 
 
-def _with(text: str, state: str, told: str) -> str:
+def _assemble(text: str, state: str, note: str) -> str:
     """The mark, the state, the title, and what is to be told below it, before the rest."""
-    mark, title, *rest = (line for line in text.split("\n"))
-    return "\n".join((mark, f"<!-- levelgate:state {state} -->", title, *(("", told) if told else ()), *rest))
+    mark, title, *remaining_lines = (line for line in text.split("\n"))
+    return "\n".join(
+        (mark, f"<!-- levelgate:state {state} -->", title, *(("", note) if note else ()), *remaining_lines)
+    )

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from gitops.plan.report_markdown import code
+from gitops.plan.report_markdown import format_code
 from gitops.reconcile.context import ReconcileResult
-from gitops.records.cause_rows import blocked_rows
+from gitops.records.cause_rows import node_causes
 from gitops.rollouts.state import Halt, TargetRevision, WaveProgress
 from renderer.definition.compile import Definition
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 from renderer.secret_redaction import SecretRedactor
 
-_MOST: Final = 5
+_MAX_FAILING_INSTANCES: Final = 5
 """Instances that are named with what is wrong with them."""
 
-_LONGEST: Final = 300
+_MAX_MESSAGE_CHARACTERS: Final = 300
 """Characters of what is wrong with one."""
 
 
@@ -41,7 +41,7 @@ class RevertProposal:
     failing: Sequence[tuple[str, str]]
 
     @property
-    def impossible(self) -> str:
+    def impossible_message(self) -> str:
         """Why there is nothing to revert to; empty where there is."""
         if self.completed is None:
             return f"nothing completed before {self.target}"
@@ -60,76 +60,78 @@ class RevertProposal:
     def title(self) -> str:
         return f"Revert {self.rollout} {self.target} ({self.target.commit[:7]})"
 
-    def message(self, cluster: str) -> str:
+    def commit_message(self, cluster: str) -> str:
         """Of the commit."""
         return f"{self.title}\n\nIts rollout was halted in cluster {cluster}: {self.halt.why}.\n"
 
-    def body(self, cluster: str) -> str:
+    def pull_request_body(self, cluster: str) -> str:
         """Of the pull request, in Markdown."""
         assert self.completed is not None
         lines = [
-            f"The rollout of {code(self.rollout)} {self.target} is halted in cluster {code(cluster)} since "
-            f"{self.halt.since:%Y-%m-%d %H:%MZ}: {code(self.halt.why)}.",
+            f"The rollout of {format_code(self.rollout)} {self.target} is halted in cluster {format_code(cluster)} since "
+            f"{self.halt.since:%Y-%m-%d %H:%MZ}: {format_code(self.halt.why)}.",
             "",
             "| wave | settled | moving | held | failed | of |",
             "|---|---|---|---|---|---|",
             *(
-                f"| {code(one.name)} | {one.settled} | {one.moving} | {one.held} | {one.failed} | {one.total} |"
-                for one in self.waves
+                f"| {format_code(wave.name)} | {wave.settled} | {wave.moving} | {wave.held} | {wave.failed} | {wave.total} |"
+                for wave in self.waves
             ),
             "",
-            *(f"- {code(name)}: {code(why)}" for name, why in self.failing),
+            *(f"- {format_code(name)}: {format_code(message)}" for name, message in self.failing),
             *([""] if self.failing else []),
-            f"This takes back what came after {code(self.completed.commit)} ({self.completed}, which completed) up to "
-            f"{code(self.target.commit)} and changes {code(self.file)}. Once it is merged, instances that moved go back, in order; "
+            f"This takes back what came after {format_code(self.completed.commit)} ({self.completed}, which completed) up to "
+            f"{format_code(self.target.commit)} and changes {format_code(self.file)}. Once it is merged, instances that moved go back, in order; "
             "those that did not are not touched. Close it to mend things by another commit: it is not proposed again.",
         ]
         return "\n".join(lines)
 
 
-def wanted(found: ReconcileResult) -> Iterator[tuple[str, Halt]]:
+def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
     """What is halted, by its rollout, is to be reverted, and has no pull request yet as far as the records know."""
-    for name, state in sorted(found.propagation.states.items()):
+    for name, state in sorted(result.propagation.states.items()):
         for halt in state.halts:
             if halt.revert is not None and not halt.revert.url:
                 yield name, halt
 
 
-def proposal(found: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
+def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
     """What to propose; None while it cannot be told, because the definition is not known or moves elsewhere now."""
-    state = found.propagation.states[rollout]
-    kind = _kind(found.bundle.definitions, rollout)
-    target = next((one for one in state.targets.values() if one.revision == halt.target), None)
+    state = result.propagation.states[rollout]
+    kind = _rollout_kind(result.bundle.definitions, rollout)
+    target = next((candidate for candidate in state.targets.values() if candidate.revision == halt.target), None)
     if kind is None or target is None:
         return None
-    definition = found.bundle.definitions[kind]
+    definition = result.bundle.definitions[kind]
     return RevertProposal(
         rollout,
-        found.bundle.owners.get(kind, ""),
+        result.bundle.owners.get(kind, ""),
         definition.origin.file,
         halt,
         target,
         state.completed,
         state.waves,
-        tuple(islice(_failing(found, definition.name), _MOST)),
+        tuple(islice(_failing_instances(result, definition.name), _MAX_FAILING_INSTANCES)),
     )
 
 
-def _failing(found: ReconcileResult, definition: str) -> Iterator[tuple[str, str]]:
-    discreet = SecretRedactor(found.observed.objects.values())
-    for one in found.plan.sets:
-        if one.rendered.definition == definition:
-            wrong = [(cause.reason, cause.message) for _, cause, _ in blocked_rows(one) if cause.reason.is_failure]
-            if wrong:
-                reason, message = wrong[0]
-                yield str(one.rendered.parent), discreet(f"{reason}: {message}")[:_LONGEST]
+def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tuple[str, str]]:
+    redact = SecretRedactor(result.observed.objects.values())
+    for set_plan in result.plan.sets:
+        if set_plan.rendered.definition == definition:
+            failures = [
+                (cause.reason, cause.message) for _, cause, _ in node_causes(set_plan) if cause.reason.is_failure
+            ]
+            if failures:
+                reason, message = failures[0]
+                yield str(set_plan.rendered.parent), redact(f"{reason}: {message}")[:_MAX_MESSAGE_CHARACTERS]
 
 
-def _kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
+def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
     """Of the definition whose rollout this is: it bears its name, or its name and that of a policy."""
-    fits = [
-        (len(one.name), kind)
-        for kind, one in definitions.items()
-        if rollout == one.name or rollout.startswith(f"{one.name}.")
+    matches = [
+        (len(definition.name), kind)
+        for kind, definition in definitions.items()
+        if rollout == definition.name or rollout.startswith(f"{definition.name}.")
     ]
-    return max(fits)[1] if fits else None
+    return max(matches)[1] if matches else None

@@ -12,13 +12,13 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
-from applier.cluster import PARENT, Cluster
+from applier.cluster import PARENT_MANAGER, Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.errors import RevisionNotFound, SourceError, Unauthorized
 from gitops.forge.connect import ForgeProject
 from gitops.forge.port import Forge, ForgeError, ForgeRefused, RateLimited
-from gitops.pull_requests.revert import RevertProposal, proposal, wanted
+from gitops.pull_requests.revert import RevertProposal, make_proposal, pending_reverts
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.rollout_records import rollout_key
 from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, RevertError, RevertRequest, Tip
@@ -28,14 +28,14 @@ from renderer.frozen import dataclass
 
 _log = logging.getLogger(__name__)
 
-FIRST_WAIT: Final = timedelta(minutes=1)
-LONGEST_WAIT: Final = timedelta(minutes=30)
+MIN_RETRY_DELAY: Final = timedelta(minutes=1)
+MAX_RETRY_DELAY: Final = timedelta(minutes=30)
 """Between two attempts, where a server does not answer."""
 
-_FINAL = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
+_FINAL_ERRORS = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
 """Who meets these has to change something first; it is tried again at the next start, and when the configuration changes."""
 
-_Key = tuple[str, int, datetime]
+_HaltKey = tuple[str, int, datetime]
 """A rollout, what was halted of it, and when."""
 
 
@@ -51,116 +51,140 @@ class RevertProposer:
     hint: Callable[[], None] = lambda: None
     _configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     _mirrors: Mapping[str, Mirror] = field(default_factory=dict)
-    _tried: dict[_Key, str] = field(default_factory=dict)
-    _tasks: dict[_Key, asyncio.Task[None]] = field(default_factory=dict)
+    _tried: dict[_HaltKey, str] = field(default_factory=dict)
+    _tasks: dict[_HaltKey, asyncio.Task[None]] = field(default_factory=dict)
 
     def configure(self, configs: Iterable[SourceConfig], mirrors: Mapping[str, Mirror]) -> None:
         """Work with these from now on; where something else is said of a source, what could not be proposed for it is tried again."""
-        known, self._mirrors = self._configs, mirrors
-        self._configs = {one.name: one for one in configs}
-        same = {name for name, one in self._configs.items() if known.get(name) == one}
-        self._tried = {key: source for key, source in self._tried.items() if source in same}
+        old_configs, self._mirrors = self._configs, mirrors
+        self._configs = {config.name: config for config in configs}
+        unchanged_names = {name for name, config in self._configs.items() if old_configs.get(name) == config}
+        self._tried = {key: source for key, source in self._tried.items() if source in unchanged_names}
 
-    def heed(self, found: ReconcileResult) -> None:
+    def propose_pending(self, result: ReconcileResult) -> None:
         """Begin with what this pass wants proposed; returns at once. What is wanted no more, as somebody resumed, is given up."""
-        due = {(rollout, halt.target, halt.since): halt for rollout, halt in wanted(found)}
-        for key in [key for key, task in self._tasks.items() if task.done() or key not in due]:
+        pending = {(rollout, halt.target, halt.since): halt for rollout, halt in pending_reverts(result)}
+        for key in [key for key, task in self._tasks.items() if task.done() or key not in pending]:
             self._tasks.pop(key).cancel()
-        for key, halt in due.items():
+        for key, halt in pending.items():
             if key in self._tasks or key in self._tried:
                 continue
-            one = proposal(found, key[0], halt)
-            if one is not None and one.source in self._configs:
-                self._tried[key] = one.source
-                self._tasks[key] = asyncio.create_task(self._work(one), name=f"propose {one.branch}")
+            revert_proposal = make_proposal(result, key[0], halt)
+            if revert_proposal is not None and revert_proposal.source in self._configs:
+                self._tried[key] = revert_proposal.source
+                self._tasks[key] = asyncio.create_task(
+                    self._propose_with_retries(revert_proposal), name=f"propose {revert_proposal.branch}"
+                )
 
     def close(self) -> None:
         while self._tasks:
             self._tasks.popitem()[1].cancel()
 
-    async def _work(self, one: RevertProposal) -> None:
-        wait = FIRST_WAIT
+    async def _propose_with_retries(self, revert_proposal: RevertProposal) -> None:
+        retry_delay = MIN_RETRY_DELAY
         while True:
-            rest = wait
+            pause = retry_delay
             try:
-                await self._tell(one, await self._outcome(one))
+                await self._record_outcome(revert_proposal, await self._propose(revert_proposal))
                 return
             except RateLimited as limited:
-                rest = max(limited.until - self.clock.now(), FIRST_WAIT)
+                pause = max(limited.until - self.clock.now(), MIN_RETRY_DELAY)
             except (ForgeError, SourceError, ClusterError) as error:
-                self.notice(one.source, f"a revert of {one.rollout} {one.target} is not proposed yet: {error}")
+                self.notice(
+                    revert_proposal.source,
+                    f"a revert of {revert_proposal.rollout} {revert_proposal.target} is not proposed yet: {error}",
+                )
             except Exception as error:
-                _log.exception("%s failed", one.branch)
-                why = f"by a fault of Levelgate ({type(error).__name__}); it is tried again at the next start"
-                self.notice(one.source, f"a revert of {one.rollout} {one.target} is not proposed, {why}")
+                _log.exception("%s failed", revert_proposal.branch)
+                detail = f"by a fault of Levelgate ({type(error).__name__}); it is tried again at the next start"
+                self.notice(
+                    revert_proposal.source,
+                    f"a revert of {revert_proposal.rollout} {revert_proposal.target} is not proposed, {detail}",
+                )
                 return
-            await self.clock.sleep(rest.total_seconds())
-            wait = min(2 * wait, LONGEST_WAIT)
+            await self.clock.sleep(pause.total_seconds())
+            retry_delay = min(2 * retry_delay, MAX_RETRY_DELAY)
 
-    async def _tell(self, one: RevertProposal, outcome: str) -> None:
+    async def _record_outcome(self, revert_proposal: RevertProposal, outcome: str) -> None:
         """Into the record of the rollout, which the next pass reads."""
-        annotations = {well_known.PROPOSED: f"{one.target} {outcome}"}
-        await self.cluster.merge(rollout_key(one.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT)
-        self.notice(one.source, f"revert of {one.rollout} {one.target}: {outcome}")
+        annotations = {well_known.PROPOSED: f"{revert_proposal.target} {outcome}"}
+        await self.cluster.merge(
+            rollout_key(revert_proposal.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT_MANAGER
+        )
+        self.notice(revert_proposal.source, f"revert of {revert_proposal.rollout} {revert_proposal.target}: {outcome}")
         self.hint()
 
-    async def _outcome(self, one: RevertProposal) -> str:
+    async def _propose(self, revert_proposal: RevertProposal) -> str:
         """The URL of the pull request, or why there is none. Raises ForgeError, SourceError where trying again may help."""
-        config = self._configs[one.source]
+        config = self._configs[revert_proposal.source]
         if config.forge is None:
-            return f"source {one.source} has no `forge` in levelgate.yaml"
-        if one.impossible:
-            return one.impossible
+            return f"source {revert_proposal.source} has no `forge` in levelgate.yaml"
+        if revert_proposal.impossible_message:
+            return revert_proposal.impossible_message
         if not isinstance(config.target.ref, BranchRef | DefaultBranchRef):
-            return f"source {one.source} follows {config.target.ref}, not a branch; revert where it is made"
-        forge, rest = config.forge.connect(self.clock)
+            return f"source {revert_proposal.source} follows {config.target.ref}, not a branch; revert where it is made"
+        forge, rest_client = config.forge.connect(self.clock)
         try:
-            return await self._proposed(one, config, config.forge, forge)
-        except _FINAL as error:
+            return await self._find_or_create_pull(revert_proposal, config, config.forge, forge)
+        except _FINAL_ERRORS as error:
             return str(error)
         finally:
-            await rest.close()
+            await rest_client.close()
 
-    async def _proposed(self, one: RevertProposal, config: SourceConfig, place: ForgeProject, forge: Forge) -> str:
-        if known := await forge.pulls_from(one.branch):
-            return known[0].url
+    async def _find_or_create_pull(
+        self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, forge: Forge
+    ) -> str:
+        if existing := await forge.list_pulls_from(revert_proposal.branch):
+            return existing[0].url
         ref = config.target.ref
-        base = ref.name if isinstance(ref, BranchRef) else await forge.default_branch()
-        await asyncio.to_thread(self._push, one, config, place, base)
+        base = ref.name if isinstance(ref, BranchRef) else await forge.get_default_branch()
+        await asyncio.to_thread(self._push, revert_proposal, config, project, base)
         try:
-            return (await forge.propose(one.branch, base, title=one.title, body=one.body(self.cluster.name))).url
+            return (
+                await forge.create_pull(
+                    revert_proposal.branch,
+                    base,
+                    title=revert_proposal.title,
+                    body=revert_proposal.pull_request_body(self.cluster.name),
+                )
+            ).url
         except ForgeRefused:
-            if known := await forge.pulls_from(one.branch):  # somebody was faster
-                return known[0].url
+            if existing := await forge.list_pulls_from(revert_proposal.branch):  # somebody was faster
+                return existing[0].url
             raise
 
-    def _push(self, one: RevertProposal, config: SourceConfig, place: ForgeProject, base: str) -> None:
+    def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
         """Blocks. A branch that is there already is left as it is: people may have gone on with it."""
-        assert one.completed is not None
-        mirror, target = self._mirrors[one.source], f"refs/heads/{base}"
-        refs = mirror.refs(target, f"refs/heads/{one.branch}")
-        if f"refs/heads/{one.branch}" in refs:
+        assert revert_proposal.completed is not None
+        mirror, target = self._mirrors[revert_proposal.source], f"refs/heads/{base}"
+        refs = mirror.list_refs(target, f"refs/heads/{revert_proposal.branch}")
+        if f"refs/heads/{revert_proposal.branch}" in refs:
             return
         if target not in refs:
             raise RevertError(f"there is no branch {base}")
         onto = mirror.fetch(Tip(target, refs[target]))
         try:
-            settled, halted = mirror.commit(one.completed.commit), mirror.commit(one.target.commit)
+            settled, halted = (
+                mirror.find_commit(revert_proposal.completed.commit),
+                mirror.find_commit(revert_proposal.target.commit),
+            )
             is_one_history = mirror.is_ancestor(settled, halted) and mirror.is_ancestor(halted, onto)
         except RevisionNotFound:
             is_one_history = False
         if not is_one_history:
             raise RevertError(f"the history of {base} was rewritten since")
         path = config.target.path
-        file = f"{path}/{one.file}" if path else one.file
-        message = one.message(self.cluster.name)
-        commit = mirror.reverted(RevertRequest(onto, settled, halted, file, path, message, one.halt.since))
-        mirror.push(commit, one.branch, _pushing(config, place))
+        file = f"{path}/{revert_proposal.file}" if path else revert_proposal.file
+        message = revert_proposal.commit_message(self.cluster.name)
+        commit = mirror.create_revert(
+            RevertRequest(onto, settled, halted, file, path, message, revert_proposal.halt.since)
+        )
+        mirror.push(commit, revert_proposal.branch, _push_credentials(config, project))
 
 
-def _pushing(config: SourceConfig, place: ForgeProject) -> Credentials:
+def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
     """By HTTP in the name of the forge's token, which may write where that of the source only reads."""
-    own = config.credentials
+    source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
-        return own
-    return Credentials(place.token_file, own.username, ca_file=own.ca_file)
+        return source_credentials
+    return Credentials(project.token_file, source_credentials.username, ca_file=source_credentials.ca_file)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeVar
 
-from gitops.clock import Clock, any_of
+from gitops.clock import Clock, wait_for_any
 from gitops.errors import RefusedContent, SourceError
 from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 from gitops.forge.port import (
@@ -27,15 +27,15 @@ from gitops.forge.port import (
     RateLimited,
     TooManyItems,
 )
-from gitops.plan.isolated_process import PlanError, PlanRequest, planned_apart
+from gitops.plan.isolated_process import PlanError, PlanRequest, compute_plan_isolated
 from gitops.plan.report import Report
 from gitops.pull_requests import comment as plan_comment
 from gitops.pull_requests.comment import ReviewedCommits
 from gitops.source import Mirror, Tip
 from renderer.frozen import dataclass
 
-STATE_NAME: Final = "levelgate/plan"
-_SHORTER: Final = 4
+STATUS_NAME: Final = "levelgate/plan"
+_SHORTENING_FACTOR: Final = 4
 """A comment that the forge does not take is tried again so much shorter, twice."""
 
 _Written = TypeVar("_Written")
@@ -51,53 +51,53 @@ class Reviewer:
     clock: Clock
     version: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
-    plan: Callable[[PlanRequest], Awaitable[Report]] = planned_apart
+    plan: Callable[[PlanRequest], Awaitable[Report]] = compute_plan_isolated
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    triggered: asyncio.Event = field(default_factory=asyncio.Event)
     _login: str = ""
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
-    async def one(self, number: int) -> bool:
+    async def review_one(self, number: int) -> bool:
         """Review one pull request now; whether it could be planned, without problems. Raises ForgeError."""
-        pull = await self.forge.pull(number)
+        pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
             return True
-        return await self._review(pull, (await self._tips([pull]))[pull.base])
+        return await self._review(pull, (await self._target_tips([pull]))[pull.base])
 
-    async def all(self) -> bool:
+    async def review_all(self) -> bool:
         """Review all that are open, and say the last word on those that no longer are; whether all went well. Raises RateLimited, and ForgeError
         where the forge does not say which there are.
         """
-        went_well = True
+        succeeded = True
         try:
-            pulls = await self.forge.open_pulls()
+            pulls = await self.forge.list_open_pulls()
         except TooManyItems as cut:
-            went_well, pulls = False, cut.found
+            succeeded, pulls = False, cut.items
             self.notice(0, f"{cut}; all others wait until some of these are closed")
-        tips = await self._tips(pulls)
-        await asyncio.to_thread(self.mirror.give_back, [self.forge.ref(pull.number) for pull in pulls])
-        for pull in sorted(pulls, key=lambda one: one.number):
-            went_well &= await self._guarded(pull.number, self._unless_done(pull, tips.get(pull.base, "")))
+        tips = await self._target_tips(pulls)
+        await asyncio.to_thread(self.mirror.release_temporary, [self.forge.head_ref(pull.number) for pull in pulls])
+        for pull in sorted(pulls, key=lambda pull_request: pull_request.number):
+            succeeded &= await self._report_errors(pull.number, self._review_if_changed(pull, tips.get(pull.base, "")))
         for number in sorted(self._done.keys() - {pull.number for pull in pulls}):
-            went_well &= await self._guarded(number, self._over(number))
-        return went_well
+            succeeded &= await self._report_errors(number, self._close_if_ended(number))
+        return succeeded
 
-    async def forever(self, interval: timedelta) -> None:
+    async def run(self, interval: timedelta) -> None:
         """All of them, again and again, and at once when `woken` is set, until `stop` is. Limits of the forge are kept, whoever wakes it."""
         while not self.stop.is_set():
-            rest, waking = interval, self.woken
-            self.woken.clear()
+            pause, wake_event = interval, self.triggered
+            self.triggered.clear()
             try:
-                await self.all()
+                await self.review_all()
             except RateLimited as limited:
                 self.notice(0, str(limited))
-                rest, waking = max(interval, limited.until - self.clock.now()), self.stop
+                pause, wake_event = max(interval, limited.until - self.clock.now()), self.stop
             except (ForgeError, SourceError) as error:
                 self.notice(0, f"{error}; trying again")
-            await any_of(self.clock.sleep(rest.total_seconds()), self.stop.wait(), waking.wait())
+            await wait_for_any(self.clock.sleep(pause.total_seconds()), self.stop.wait(), wake_event.wait())
 
-    async def _guarded(self, number: int, review: Awaitable[bool]) -> bool:
+    async def _report_errors(self, number: int, review: Awaitable[bool]) -> bool:
         """What is wrong with one is told, and the others are reviewed."""
         try:
             return await review
@@ -107,17 +107,19 @@ class Reviewer:
             self.notice(number, str(error))
             return False
 
-    async def _tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
+    async def _target_tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
         """Where the branches stand that these are to be merged into."""
         names = sorted({pull.base for pull in pulls})
-        refs = await asyncio.to_thread(self.mirror.refs, *(f"refs/heads/{name}" for name in names)) if names else {}
+        refs = (
+            await asyncio.to_thread(self.mirror.list_refs, *(f"refs/heads/{name}" for name in names)) if names else {}
+        )
         return {name: refs.get(f"refs/heads/{name}", "") for name in names}
 
-    async def _unless_done(self, pull: PullRequest, tip: str) -> bool:
-        if done := self._done.get(pull.number):
-            commits, judged = done
+    async def _review_if_changed(self, pull: PullRequest, tip: str) -> bool:
+        if reviewed := self._done.get(pull.number):
+            commits, verdict = reviewed
             if (commits.head, commits.tip) == (pull.head, tip):
-                return judged is ReviewVerdict.SUCCESS
+                return verdict is ReviewVerdict.SUCCESS
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
@@ -125,94 +127,100 @@ class Reviewer:
             raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
         refusal: RefusedContent | None = None
         try:
-            commits = await asyncio.to_thread(self._commits, pull)
+            commits = await asyncio.to_thread(self._resolve_commits, pull)
         except RefusedContent as error:
             commits, refusal = ReviewedCommits(pull.head, tip, tip), error
-        found = await self._ours(pull.number)
-        if found and (known := plan_comment.verdict_of(found[0].body, commits, self.forge.seal)):
-            self._done[pull.number] = commits, known
-            if known is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
-                self.notice(pull.number, f"{commits.head[:7]}  {known}, as its comment says")
-            return known is ReviewVerdict.SUCCESS
+        comments = await self._own_comments(pull.number)
+        if comments and (known_verdict := plan_comment.verdict_of(comments[0].body, commits, self.forge.seal)):
+            self._done[pull.number] = commits, known_verdict
+            if known_verdict is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
+                self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as its comment says")
+            return known_verdict is ReviewVerdict.SUCCESS
         try:
             if refusal:
                 raise refusal
             report = await self._plan(commits)
         except (PlanError, SourceError) as error:
-            bodies = [plan_comment.refused(self.source, commits, str(error))]
-            judged, text = ReviewVerdict.ERROR, "cannot be planned"
+            bodies = [plan_comment.format_refusal(self.source, commits, str(error))]
+            new_verdict, text = ReviewVerdict.ERROR, "cannot be planned"
         else:
-            judged, text = plan_comment.verdict(report), plan_comment.summary(report, commits)
+            new_verdict, text = plan_comment.verdict(report), plan_comment.summary(report, commits)
             bodies = [
-                plan_comment.written(report, commits, pull.base, limit=limit, version=self.version)
+                plan_comment.format_plan_comment(report, commits, pull.base, limit=limit, version=self.version)
                 for limit in self._limits
             ]
-        await self._tell(pull, found, bodies, CommitStatus(commits.head, judged, f"{STATE_NAME} ({self.source})", text))
-        self._done[pull.number] = commits, judged
+        await self._publish(
+            pull, comments, bodies, CommitStatus(commits.head, new_verdict, f"{STATUS_NAME} ({self.source})", text)
+        )
+        self._done[pull.number] = commits, new_verdict
         self.notice(pull.number, f"{commits.head[:7]}  {text}")
-        return judged is ReviewVerdict.SUCCESS
+        return new_verdict is ReviewVerdict.SUCCESS
 
-    def _commits(self, pull: PullRequest) -> ReviewedCommits:
+    def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
         """As Git says now, which may be newer than what the forge said. Blocks."""
-        target, source = f"refs/heads/{pull.base}", self.forge.ref(pull.number)
-        refs = self.mirror.refs(target, source)
+        target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
+        refs = self.mirror.list_refs(target, source)
         if missing := {target, source} - refs.keys():
             raise ForgeError(
                 f"pull request {pull.number}: {' and '.join(sorted(missing))} does not exist in {self.mirror.target}"
             )
         tip = self.mirror.fetch(Tip(target, refs[target]))
-        head = self.mirror.fetch(Tip(source, refs[source]), lent=True)
-        return ReviewedCommits(head, self.mirror.merge_base(tip, head) or tip, tip)
+        head = self.mirror.fetch(Tip(source, refs[source]), temporary=True)
+        return ReviewedCommits(head, self.mirror.find_merge_base(tip, head) or tip, tip)
 
     async def _plan(self, commits: ReviewedCommits) -> Report:
-        base, head = await asyncio.to_thread(lambda: tuple(map(self.mirror.snapshot, (commits.base, commits.head))))
+        base, head = await asyncio.to_thread(
+            lambda: tuple(map(self.mirror.read_snapshot, (commits.base, commits.head)))
+        )
         return await self.plan(PlanRequest(self.source, self.mirror.target, base, head, self.clock, self.version))
 
     @property
     def _limits(self) -> Sequence[int]:
         """A comment that the forge does not take as it is is tried again shorter."""
-        limit = self.forge.limit
-        return limit, limit // _SHORTER, limit // _SHORTER**2
+        limit = self.forge.max_comment_bytes
+        return limit, limit // _SHORTENING_FACTOR, limit // _SHORTENING_FACTOR**2
 
-    async def _tell(self, pull: PullRequest, found: list[Comment], bodies: Sequence[str], status: CommitStatus) -> None:
+    async def _publish(
+        self, pull: PullRequest, comments: list[Comment], bodies: Sequence[str], status: CommitStatus
+    ) -> None:
         """The state, which links to the comment, comes before that is sealed: whoever is broken off between them begins again."""
         number = pull.number
-        if not found:
-            found = [await _first_taken(bodies, partial(self.forge.comment, number))]
-        await self.forge.tell(replace(status, url=found[0].url or pull.url))
-        sealed = [plan_comment.sealed(body, self.forge.seal) for body in bodies]
-        if not await _first_taken(sealed, partial(self._edited, number, found[0])):
-            await _first_taken(sealed, partial(self.forge.comment, number))
-        for one in found[1:]:
-            await self.forge.delete(number, one)
+        if not comments:
+            comments = [await _write_longest_accepted(bodies, partial(self.forge.create_comment, number))]
+        await self.forge.set_status(replace(status, url=comments[0].url or pull.url))
+        sealed_bodies = [plan_comment.seal_comment(body, self.forge.seal) for body in bodies]
+        if not await _write_longest_accepted(sealed_bodies, partial(self._edit, number, comments[0])):
+            await _write_longest_accepted(sealed_bodies, partial(self.forge.create_comment, number))
+        for duplicate in comments[1:]:
+            await self.forge.delete_comment(number, duplicate)
 
-    async def _edited(self, number: int, comment: Comment, body: str) -> bool:
+    async def _edit(self, number: int, comment: Comment, body: str) -> bool:
         """False where somebody has deleted it meanwhile."""
         try:
-            await self.forge.edit(number, comment, body)
+            await self.forge.edit_comment(number, comment, body)
         except ForgeNotFound:
             return False
         return True
 
-    async def _ours(self, number: int) -> list[Comment]:
-        self._login = self._login or await self.forge.login()
-        return plan_comment.ours(await self.forge.comments(number), self.source, self._login)
+    async def _own_comments(self, number: int) -> list[Comment]:
+        self._login = self._login or await self.forge.get_login()
+        return plan_comment.own_comments(await self.forge.list_comments(number), self.source, self._login)
 
-    async def _over(self, number: int) -> bool:
-        pull = await self.forge.pull(number)
+    async def _close_if_ended(self, number: int) -> bool:
+        pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
             self._done.pop(number, None)
         return True
 
     async def _close(self, pull: PullRequest) -> None:
-        for one in (await self._ours(pull.number))[:1]:
-            if (body := plan_comment.closed(one.body, pull.state)) != one.body:
-                await self._edited(pull.number, one, body)
+        for comment in (await self._own_comments(pull.number))[:1]:
+            if (body := plan_comment.close_comment(comment.body, pull.state)) != comment.body:
+                await self._edit(pull.number, comment, body)
                 self.notice(pull.number, str(pull.state))
 
 
-async def _first_taken(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
+async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
     """What writing the longest of these gives that the forge takes. Raises TooLong where it takes none."""
     *longer, last = bodies
     for body in longer:

@@ -33,7 +33,9 @@ async def store_revisions(
     errors = {result.key: result.error for _, result in answers}
     why = {kind: errors.get(one.result.key, WriteInFlight(_UNANSWERED)) for kind, one in due.items()}
     refused = {kind: str(error) for kind, error in why.items() if error}
-    return replace(archive.storing(obj for obj, _ in answers if obj), refused={**archive.refused, **refused})
+    return replace(
+        archive.with_stored(obj for obj, _ in answers if obj), write_errors={**archive.write_errors, **refused}
+    )
 
 
 async def store_rollouts(
@@ -42,7 +44,7 @@ async def store_rollouts(
     """Store what rollouts decided, and where it `is_told` now how far they are: the records as they are now, and why some are not stored, or not
     yet. Raises StaleWrite where somebody else has written there.
     """
-    names = {rollout_key(name): name for name in rollouts.due(states, is_told=is_told)}
+    names = {rollout_key(name): name for name in rollouts.changed_names(states, includes_report=is_told)}
     answers = await records.write(
         [
             RecordUpdate(Result(key, key, "stored"), partial(rollouts.write, name=name, state=states[name]))
@@ -53,7 +55,7 @@ async def store_rollouts(
     if stale := next((error for error in errors.values() if isinstance(error, StaleWrite)), None):
         raise stale
     why = {name: errors.get(key, WriteInFlight(_UNANSWERED)) for key, name in names.items()}
-    return rollouts.storing(obj for obj, _ in answers if obj), {name: error for name, error in why.items() if error}
+    return rollouts.with_stored(obj for obj, _ in answers if obj), {name: error for name, error in why.items() if error}
 
 
 async def store_decision(
@@ -68,11 +70,11 @@ async def store_decision(
     except StaleWrite:
         known, failed = known.with_rollouts(await Rollouts.observe(records.cluster)), {}
     else:
-        needed = rollouts.due(states, is_told=False)
+        needed = rollouts.changed_names(states, includes_report=False)
         failed = {name: why for name, why in failed.items() if name in needed}
         if not failed:
             return known if rollouts == known.rollouts else known.with_rollouts(rollouts), True
         known = known.with_rollouts(rollouts)
     unrecorded = {**known.conditions.unrecorded, **failed}
-    begun = governor.initial_placements(known.observed, known.archive.stored)
+    begun = governor.initial_placements(known.observed, known.archive.stored_revisions)
     return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False

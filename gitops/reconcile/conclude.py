@@ -26,11 +26,17 @@ from gitops.reconcile.write_records import (
 )
 from gitops.records import window_calendar
 from gitops.records.cause_rows import timestamp
-from gitops.records.installation import INSTALLATION, installation
-from gitops.records.instance_status import not_in_git
+from gitops.records.installation import INSTALLATION, installation_body
+from gitops.records.instance_status import not_in_git_status
 from gitops.records.revisions import KIND, RevisionArchive
 from gitops.records.source_record import SourceRecord
-from gitops.records.transitions import Transition, TransitionSubject, bounded, of_instance, of_source
+from gitops.records.transitions import (
+    Transition,
+    TransitionSubject,
+    instance_transitions,
+    limit_transitions,
+    source_transitions,
+)
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
@@ -62,7 +68,7 @@ class Conclusion:
             tuple(result for _, result in answers if result.error is None),
             tuple(error for _, result in answers if (error := result.error) and not is_too_late(error)),
             tuple(obj for obj, _ in answers if obj is not None),
-            bounded([*known, *news]),
+            limit_transitions([*known, *news]),
         )
 
 
@@ -89,21 +95,21 @@ async def conclude(
     """
     due, known = _statuses(plan, sources, propagation, results, now)
     for stray in unowned_instances(bundle, observed):
-        status = not_in_git(stray, now=timestamp(now))
-        news = of_instance(TransitionSubject(stray, "", ""), stray.get("status") or {}, status, ())
+        status = not_in_git_status(stray, now=timestamp(now))
+        news = instance_transitions(TransitionSubject(stray, "", ""), stray.get("status") or {}, status, ())
         due.append(status_update(_body(stray, status=status), news))
     installed = observed.objects.get(INSTALLATION)
-    install = installation(version, cluster_name, follows, installed)
+    install = installation_body(version, cluster_name, follows, installed)
     if install["data"] != (installed or {}).get("data"):
         due.append(status_update(install))
     if published := window_calendar.updated_configmap(propagation.rules, windows):
         due.append(record_update(published, force=True))
-    due += map(record_update, archive.due(plan, propagation.rules))
+    due += map(record_update, archive.pending_records(plan, propagation.rules))
     answers = await records.write(due)
     # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
-    archive = archive.storing(Conclusion.of(answers).objects)
+    archive = archive.with_stored(Conclusion.of(answers).objects)
     last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
-    last += map(record_deletion, archive.superfluous(plan, vanished(plan, sources, observed, archive)))
+    last += map(record_deletion, archive.obsolete_records(plan, vanished(plan, sources, observed, archive)))
     return Conclusion.of([*answers, *await records.write(last)], [*due, *last], known)
 
 
@@ -119,9 +125,9 @@ async def conclude_roots(
 ) -> Conclusion:
     """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
     due, known = _statuses(plan, sources, propagation, results, now)
-    due += map(record_update, archive.due(plan, {}))
+    due += map(record_update, archive.pending_records(plan, {}))
     answers = await records.write(due)
-    replaced = archive.storing(Conclusion.of(answers).objects).replaced()
+    replaced = archive.with_stored(Conclusion.of(answers).objects).superseded_snapshots()
     return Conclusion.of([*answers, *await records.write([*map(record_deletion, replaced)])], due, known)
 
 
@@ -162,7 +168,7 @@ def _statuses(
         before, own = parent.get("status") or {}, done.get(rendered.parent)
         if status != before or own is not None:
             about = TransitionSubject(parent, rendered.source, revisions.get(rendered.source, ""))
-            news = of_instance(about, before, status, own or ())
+            news = instance_transitions(about, before, status, own or ())
             if status != before:
                 due.append(status_update(_body(parent, status=status), news))
             else:
@@ -181,16 +187,18 @@ def _source_records(
     done = _by_set(results)
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
-            before = SourceRecord.read(parent)
+            before = SourceRecord.from_object(parent)
             record = source_record(state, ledger, before, now=timestamp(now))
             record = replace(
                 record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
             )
             if (data := record.data()) != (parent.get("data") or {}):
                 about = TransitionSubject(parent, state.catalog.source, record.target, record.state)
-                news = of_source(about, before, record, done.get(ObjectKey.of(parent), ()))
-                is_other = record.path != before.path or (before.keeps and not record.keeps)
-                lapsed = [well_known.APPROVED] if annotation(parent, well_known.APPROVED) and is_other else []
+                news = source_transitions(about, before, record, done.get(ObjectKey.from_manifest(parent), ()))
+                is_other = record.path != before.path or (before.is_prune_disabled and not record.is_prune_disabled)
+                lapsed = (
+                    [well_known.APPROVED_COMMIT] if annotation(parent, well_known.APPROVED_COMMIT) and is_other else []
+                )
                 yield status_update(_body(parent, data=data), news, lapsed=lapsed)
 
 

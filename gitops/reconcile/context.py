@@ -22,8 +22,8 @@ from gitops.records.installation import INSTALLATION
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.source_rules import SourceRules, Stored, in_force
-from gitops.windows.verdict import TrustedTime, steady
+from gitops.rollouts.source_rules import SourceRules, StoredRules, resolve_rules
+from gitops.windows.verdict import TrustedTime, make_trusted_time
 from renderer.catalog.catalog import Catalog
 from renderer.definition.kind_schemas import KindSchemas
 from renderer.errors import Problem
@@ -81,7 +81,7 @@ class ReconcileResult:
         and of the installation, on which nothing else rests.
         """
         told = {INSTALLATION, *(source_parent(state.catalog.source) for state in self.sources)}
-        is_told = all(one.key in told for one in self.results if one.is_concluding)
+        is_told = all(one.key in told for one in self.results if one.is_report)
         return not self.changed or (self.is_complete and is_told)
 
     @property
@@ -123,7 +123,7 @@ class Preview:
     first: ReconcileResult
     due: EventualPlan
     staying: EventualPlan | None
-    accepted: Mapping[str, Stored]
+    accepted: Mapping[str, StoredRules]
     neighbours: Mapping[str, SourceRecord]
 
 
@@ -170,16 +170,16 @@ class ReconcileCache:
     objects: Mapping[ObjectKey, Object] = field(default_factory=dict)
     types: KindSchemas = field(default_factory=KindSchemas)
     reading: TrustedTime | None = None
-    rules: dict[str, tuple[Catalog, Stored, SourceRules]] = field(default_factory=dict)
+    rules: dict[str, tuple[Catalog, StoredRules, SourceRules]] = field(default_factory=dict)
 
     def read(self, clock: Clock, server_time: datetime | None) -> TrustedTime:
         """The time by which to judge now."""
-        self.reading = steady(clock.now(), self.reading and self.reading.now, server_time)
+        self.reading = make_trusted_time(clock.now(), self.reading and self.reading.now, server_time)
         return self.reading
 
-    def rules_of(self, catalog: Catalog, stored: Stored) -> SourceRules:
+    def rules_of(self, catalog: Catalog, stored: StoredRules) -> SourceRules:
         """Those in force. To read a window costs more than to judge by it, so that is done once for each commit."""
         known = self.rules.get(catalog.source)
         if known is None or known[0] is not catalog or known[1] != stored:
-            known = self.rules[catalog.source] = catalog, stored, in_force(catalog, stored)
+            known = self.rules[catalog.source] = catalog, stored, resolve_rules(catalog, stored)
         return known[2]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from applier.cluster import STATUS, Cluster, Object
+from applier.cluster import STATUS_MANAGER, Cluster, Object
 from applier.errors import ClusterError
 from gitops.records.transitions import Transition
 from renderer import well_known
@@ -31,7 +31,7 @@ async def send_events(
     async def write(one: Transition) -> None:
         async with limit:
             with suppress(ClusterError):
-                await cluster.apply(event(one, now), manager=STATUS, force=True)
+                await cluster.apply(event(one, now), manager=STATUS_MANAGER, force=True)
 
     await asyncio.gather(*map(write, transitions))
 
@@ -39,8 +39,8 @@ async def send_events(
 def event(one: Transition, now: datetime) -> Object:
     """The Event of a transition. Its name follows from what it says and when, so that sent twice it is one."""
     key, at = one.key, f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"
-    number = digest([one.uid, str(one.word), one.message, at])[:16]
-    regarding = {"apiVersion": one.version, "kind": key.kind, "name": key.name, "uid": one.uid}
+    number = digest([one.uid, str(one.event_reason), one.message, at])[:16]
+    regarding = {"apiVersion": one.api_version, "kind": key.kind, "name": key.name, "uid": one.uid}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": EVENT.kind,
@@ -54,7 +54,7 @@ def event(one: Transition, now: datetime) -> Object:
         "reportingController": CONTROLLER,
         "reportingInstance": CONTROLLER,
         "action": "Reconcile",
-        "reason": str(one.word),
+        "reason": str(one.event_reason),
         "type": "Warning" if one.is_warning else "Normal",
         "regarding": {**regarding, **({"namespace": key.namespace} if key.namespace else {})},
         "note": one.message.encode()[:_LONGEST].decode(errors="ignore"),

@@ -23,7 +23,7 @@ from gitops.records.cause_rows import CauseRow
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.source_rules import restored
+from gitops.rollouts.source_rules import restore_rules
 from renderer import well_known
 from renderer.catalog.catalog import Catalog, written_versions
 from renderer.catalog.file_content import DeclaredObject
@@ -49,11 +49,14 @@ async def with_foreign_sources(reads: PendingReads, known: Context, catalogs: Se
     used = known.observed.listed.union(*(one.kinds_used for one in catalogs))
     if used.isdisjoint(defined) and not any(_are_moving(used, catalogs, known)):
         return known
-    newest = [revision.record for kind in defined if (revision := known.archive.stored.newest(kind))]
-    archive = await known.archive.read(reads, newest)
-    archive = await archive.read_rules(reads, known.neighbours)
+    newest = [revision.record for kind in defined if (revision := known.archive.stored_revisions.newest(kind))]
+    archive = await known.archive.with_contents(reads, newest)
+    archive = await archive.with_rules_contents(reads, known.neighbours)
     elsewhere = [
-        replace(_defining({kind: crds[kind] for kind in defined if defined[kind] == name}, archive.stored), source=name)
+        replace(
+            _defining({kind: crds[kind] for kind in defined if defined[kind] == name}, archive.stored_revisions),
+            source=name,
+        )
         for name in known.neighbours
     ]
     observed = await _in_their_versions(reads, known.observed, catalogs, elsewhere)
@@ -69,7 +72,7 @@ async def with_foreign_sources(reads: PendingReads, known: Context, catalogs: Se
             _under_their_rules(known.conditions, known.neighbours, archive),
             suspended_kinds=_suspended(defined, known.neighbours.values(), known.now),
         ),
-        propagation=decide.initial_placements(observed, archive.stored),
+        propagation=decide.initial_placements(observed, archive.stored_revisions),
         elsewhere=tuple(elsewhere),
     )
 
@@ -96,10 +99,10 @@ def _counted(used: Collection[GroupKind], catalogs: Sequence[Catalog], known: Co
 
 def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: Context) -> Iterator[GroupKind]:
     """Those of which a rollout is under way, or begins with the definitions of these catalogs."""
-    under_way = [state.of for state in known.conditions.states.values() if not state.is_over]
+    under_way = [state.of for state in known.conditions.states.values() if not state.is_completed]
     said = {kind: one.digest for catalog in catalogs for kind, one in catalog.definitions.items()}
     for kind in kinds:
-        newest = known.archive.stored.newest(kind)
+        newest = known.archive.stored_revisions.newest(kind)
         is_new = newest is not None and said.get(kind, newest.digest) != newest.digest
         if is_new or any(of in {"", str(kind)} or of.startswith(f"{kind}.") for of in under_way):
             yield kind
@@ -107,7 +110,7 @@ def _are_moving(kinds: Iterable[GroupKind], catalogs: Sequence[Catalog], known: 
 
 def _under_their_rules(said: DecisionRules, neighbours: Collection[str], archive: RevisionArchive) -> DecisionRules:
     """With the rules that the neighbours have accepted; whose rules govern all sources, governs theirs."""
-    rules = {name: restored(name, archive.rules(name)) for name in neighbours}
+    rules = {name: restore_rules(name, archive.accepted_rules(name)) for name in neighbours}
     everywhere = frozenset[str]().union(*said.governors.values())
     governors = {name: everywhere - {name} for name in neighbours}
     return replace(said, rules={**rules, **said.rules}, governors={**governors, **said.governors})
@@ -115,7 +118,7 @@ def _under_their_rules(said: DecisionRules, neighbours: Collection[str], archive
 
 def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Wait]:
     """Kinds whose definition Git suspends, as the records of their sources tell: their CRDs do not, since nothing writes these any more."""
-    rows = (CauseRow.read(row) for record in neighbours for row in record.causes)
+    rows = (CauseRow.from_dict(row) for record in neighbours for row in record.causes)
     told = {row.object: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)}
     return {
         kind: Wait(row.reason, row.message, row.until, because=row.because)
@@ -137,7 +140,7 @@ def _recorded(kind: GroupKind, crd: Object, stored: StoredRevisions) -> Definiti
     newest = stored.newest(kind)
     if newest is None or newest.manifest is None:
         return None
-    said = {name: text for name in well_known.OF_DEFINITIONS if (text := annotation(crd, name))}
+    said = {name: text for name in well_known.INHERITED_BY_CRDS if (text := annotation(crd, name))}
     metadata = {"name": annotation(crd, well_known.DEFINITION), "annotations": said}
     try:
         return definition_of(replace(newest, manifest={**newest.manifest, "metadata": metadata}))
@@ -150,7 +153,7 @@ async def _in_their_versions(
 ) -> Observed:
     """What was listed before it was known in which versions these definitions write it, as they write it."""
     written, known = written_versions([*catalogs, *elsewhere]), written_versions(catalogs)
-    reads.show(written)
+    reads.set_versions(written)
     served = observed.discovery.resources
     others = {
         kind for kind in written.keys() & observed.listed if written[kind] != known.get(kind, served[kind].version)
@@ -170,8 +173,8 @@ def _asked(instance: Object) -> Manifest:
     metadata = {name: instance["metadata"].get(name) for name in ("name", "namespace", "labels")}
     kept = {
         name: text
-        for row in LevelgateStatus.of(instance).blocked
-        for name, text in _keeping(CauseRow.read(row)).items()
+        for row in LevelgateStatus.from_instance(instance).blocked
+        for name, text in _keeping(CauseRow.from_dict(row)).items()
     }
     metadata["annotations"] = {**kept, **(instance["metadata"].get("annotations") or {})}
     body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}

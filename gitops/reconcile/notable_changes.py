@@ -103,7 +103,7 @@ def _moved(before: ReconcileResult | None, after: ReconcileResult) -> Moved:
 
 def _failures(moved: Moved, after: ReconcileResult) -> Iterator[InstancesFailed]:
     """A failure that goes on is told once, whatever its message counts meanwhile."""
-    known = {(one.set, one.node, Cause.by_failure(one.error).reason) for one in after.results if one.error}
+    known = {(one.set, one.node, Cause.from_error(one.error).reason) for one in after.results if one.error}
     together: dict[tuple[str, Cause], list[ObjectKey]] = {}
     for key, (old, new) in moved.items():
         told = {(node, cause.reason) for node, cause in _failing(old)} if old else set()
@@ -120,7 +120,7 @@ def _failing(one: SetSummary) -> Iterator[tuple[str, Cause]]:
 def _holds(one: SetSummary) -> Iterator[tuple[str, Cause]]:
     """Whoever waits for its turn is counted below, not told one by one."""
     for node, cause, _ in one.holds:
-        if not cause.reason.is_turn and cause.reason is not Reason.HALTED:
+        if not cause.reason.is_queued and cause.reason is not Reason.HALTED:
             yield node, cause
 
 

@@ -25,8 +25,8 @@ from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, check_format
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
-from gitops.records.source_record import SourceRecord, is_approved, records_of
-from gitops.rollouts.source_rules import restored, unread
+from gitops.records.source_record import SourceRecord, is_approved, source_records
+from gitops.rollouts.source_rules import restore_rules, unread_source_rules
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
@@ -50,27 +50,29 @@ async def observe_all(
     """
     named = {state.catalog.source for state in sources}.union(*(state.governors for state in sources))
     archive = await RevisionArchive.observe(cluster, seen.archive)
-    archive = await archive.read_rules(cluster, sorted(named))
-    others = records_of(own or ())
+    archive = await archive.with_rules_contents(cluster, sorted(named))
+    others = source_records(own or ())
     if own is None:
         own = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD)
-    rollouts, windows = Rollouts.of(own), window_calendar.of(own)
+    rollouts, windows = Rollouts.from_objects(own), window_calendar.find_configmap(own)
     catalogs = [state.catalog for state in sources]
     read = {catalog.source for catalog in catalogs}
     neighbours = {name: one for name, one in others.items() if name not in read}
     parents = [source_parent(catalog.source) for catalog in catalogs]
     instances = {kind for catalog in catalogs for kind in (*catalog.definitions, *catalog.broken)}
     observed = await observe.observe(cluster, parents, kinds={CRD}, whole=instances)
-    used_before = {ObjectKey.of(one.crd) for one in seen.types.described.values()}
+    used_before = {ObjectKey.from_manifest(one.crd) for one in seen.types.described.values()}
     observed = await observe.read_objects(cluster, observed, {key for key in used_before if not observed.is_known(key)})
     missing = [parent for parent in parents if _is_lost(observed.objects.get(parent))]
     lost = await observe.find_lost_members(cluster, observed, missing) if missing else {}
     reading = seen.read(clock, cluster.server_time)
     observed = replace(observed.reuse_unchanged(seen.objects), now=reading.now)
-    rules = {one.source: seen.rules_of(one, archive.rules(one.source)) for one in catalogs}
+    rules = {one.source: seen.rules_of(one, archive.accepted_rules(one.source)) for one in catalogs}
     governors = {state.catalog.source: state.governors for state in sources}
     rules |= {
-        name: (restored if name in neighbours and neighbours[name].target else unread)(name, archive.rules(name))
+        name: (restore_rules if name in neighbours and neighbours[name].target else unread_source_rules)(
+            name, archive.accepted_rules(name)
+        )
         for name in set().union(*governors.values()) - rules.keys()
     }
     conditions = DecisionRules(
@@ -83,13 +85,15 @@ async def observe_all(
         externals=facts(reading.now) if facts else None,
         depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
     )
-    begun = decide.initial_placements(observed, archive.stored)
+    begun = decide.initial_placements(observed, archive.stored_revisions)
     names = (catalog.source for catalog in catalogs)
     live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
-    said = {name: SourceRecord.read(obj) for name, obj in live.items()}
+    said = {name: SourceRecord.from_object(obj) for name, obj in live.items()}
     records = _beside(_records(sources, live, said, lost), neighbours)
     # What differs in a source whose own objects were brought to this commit before is drift.
-    settled = frozenset(one.source for one in catalogs if one.source in said and said[one.source].own == one.revision)
+    settled = frozenset(
+        one.source for one in catalogs if one.source in said and said[one.source].own_objects_commit == one.commit
+    )
     known = Context(observed, archive, rollouts, windows, conditions, begun, records, settled, neighbours=neighbours)
     return known.with_rollouts(rollouts)
 
@@ -108,7 +112,7 @@ async def observe_part(
     parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
     rest = parents.union(*part.around.values()) - part.roots
     objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
-        ObjectKey.of(obj): obj for obj in whole.crds
+        ObjectKey.from_manifest(obj): obj for obj in whole.crds
     }
     observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
     observed = await observe.list_missing_kinds(
@@ -126,8 +130,8 @@ async def observe_part(
     )
     archive = whole.archive(part.instances)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
-    begun = decide.initial_placements(observed, archive.stored, targets)
-    records = replace(known.records, scopes={}, partial=parents)
+    begun = decide.initial_placements(observed, archive.stored_revisions, targets)
+    records = replace(known.records, scopes={}, partial_sets=parents)
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.changed_roots) else frozenset()
@@ -143,13 +147,13 @@ async def refresh_installation(cluster: Reader, known: Context) -> Context:
 
 async def refresh_kro_status(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
     """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
-    if not any(state.adoption.heirs_of for state in sources):
+    if not any(state.adoption.inherited_tools for state in sources):
         return sources
     try:
-        runs = await kro.running(cluster, now)
+        runs = await kro.describe_running(cluster, now)
     except ClusterError as error:
         runs = f"perhaps: {error}"
-    return [replace(state, adoption=replace(state.adoption, kro=runs)) for state in sources]
+    return [replace(state, adoption=replace(state.adoption, running_kro=runs)) for state in sources]
 
 
 def _is_lost(parent: Object | None) -> bool:
@@ -172,8 +176,8 @@ def _records(
     approved = {
         name
         for state in sources
-        if (name := state.catalog.source) in live and is_approved(live[name], state.catalog.revision, state.path)
-        if not (state.prunes and said[name].keeps)  # it was no word on deletions while nothing was deleted
+        if (name := state.catalog.source) in live and is_approved(live[name], state.catalog.commit, state.path)
+        if not (state.prunes and said[name].is_prune_disabled)  # it was no word on deletions while nothing was deleted
     }
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
@@ -181,13 +185,13 @@ def _records(
     found_again = "the inventory of this source was lost or changed by others; nothing is deleted in the pass that finds its members again"
     return PlanConstraints(
         scopes=scopes,
-        unreadable={state.catalog.source: state.catalog.protection for state in sources},
-        hold_pruning=holds
+        unreadable_files={state.catalog.source: state.catalog.protection for state in sources},
+        pruning_holds=holds
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
-        approved=frozenset(approved),
-        adoption={state.catalog.source: state.adoption for state in sources},
+        approved_sources=frozenset(approved),
+        adoptions={state.catalog.source: state.adoption for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
-        keeping=frozenset(state.catalog.source for state in sources if not state.prunes),
+        non_pruning_sources=frozenset(state.catalog.source for state in sources if not state.prunes),
     )
 
 
@@ -195,6 +199,12 @@ def _beside(records: PlanConstraints, neighbours: Mapping[str, SourceRecord]) ->
     """With what is known of sources that are not looked at: which sets are theirs, what they wait for, and what leaves them."""
     parents = {name: source_parent(name) for name in neighbours}
     claims = {key: parents[name] for name, record in neighbours.items() for key in record.claims}
-    left = frozenset(key for record in neighbours.values() for key in record.leaves)
+    left = frozenset(key for record in neighbours.values() for key in record.prune_candidates)
     ids = {applyset_id(one): name for name, one in parents.items()}
-    return replace(records, neighbours=ids, claims=claims, left=left, left_sets=frozenset(map(applyset_id, left)))
+    return replace(
+        records,
+        foreign_sources=ids,
+        foreign_claims=claims,
+        relinquished_keys=left,
+        relinquished_sets=frozenset(map(applyset_id, left)),
+    )

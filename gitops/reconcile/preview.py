@@ -19,7 +19,7 @@ from gitops.reconcile.context import Context, EventualPlan, Preview, ReconcileRe
 from gitops.reconcile.observe import FactsAt, observe_all, refresh_installation, refresh_kro_status
 from gitops.reconcile.sources import SourceState, users_of
 from gitops.reconcile.step import Decider
-from gitops.records.source_record import read_own
+from gitops.records.source_record import read_own_configmaps
 from renderer.catalog.catalog import written_versions
 from renderer.render.cache import RenderCache
 from renderer.render.model import RenderedNode, Rendering
@@ -42,8 +42,8 @@ async def preview(
     decider = Decider(reads, clock, memo)
     sources = await refresh_kro_status(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
-    reads.show(written_versions(catalogs))
-    own = await read_own(reads) if own is None else own
+    reads.set_versions(written_versions(catalogs))
+    own = await read_own_configmaps(reads) if own is None else own
     begun = await observe_all(
         reads, sources, decider.seen, clock=clock, cluster_name=cluster_name, facts=facts, own=own
     )
@@ -51,11 +51,11 @@ async def preview(
     writer = MemberWriter(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Decision())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
-    rehearsal = await writer.rehearse(foreign_sources.restrict_to_read_sources(due, known), known.observed)
+    rehearsal = await writer.dry_run_plan(foreign_sources.restrict_to_read_sources(due, known), known.observed)
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
-    archive = known.archive.foreseen(bundle.issued)
+    archive = known.archive.with_pending_revisions(bundle.issued)
     foreseen = replace(known, propagation=begun.propagation, archive=archive, foretold={})
     found, first, decided = await decider.decide(catalogs, foreseen)
     then = _prospect(bundle, due, decided, rehearsal)
@@ -65,15 +65,17 @@ async def preview(
         ),
         due=then,
         staying=await _staying(writer, found, decided, then) if _stays(found, decided.propagation) else None,
-        accepted={one.source: begun.archive.rules(one.source) for one in catalogs},
+        accepted={one.source: begun.archive.accepted_rules(one.source) for one in catalogs},
         neighbours=begun.neighbours,
     )
 
 
 def _prospect(bundle: Rendering, found: Plan, known: Context, rehearsal: DryRunResult) -> EventualPlan:
     found = foreign_sources.restrict_to_read_sources(found, known)
-    here = DecisionInputs(known.conditions, bundle, found, known.observed, known.archive.stored, known.propagation)
-    return EventualPlan(here, decide.all_causes(known.propagation, here), rehearsal.answers, rehearsal.denied)
+    here = DecisionInputs(
+        known.conditions, bundle, found, known.observed, known.archive.stored_revisions, known.propagation
+    )
+    return EventualPlan(here, decide.all_causes(known.propagation, here), rehearsal.accepted_changes, rehearsal.denied)
 
 
 def _stays(bundle: Rendering, decided: Decision) -> bool:
@@ -94,12 +96,12 @@ async def _staying(writer: MemberWriter, bundle: Rendering, known: Context, due:
     failures = {key: why for key, why in known.observed.failures.items() if key not in nodes or is_alike(nodes[key])}
     known = replace(known, observed=replace(known.observed, failures=failures))
     found = foreign_sources.restrict_to_read_sources(
-        plan(bundle, known.observed, known.records, to_the_end=True), known
+        plan(bundle, known.observed, known.records, to_final_state=True), known
     )
     own = Plan(tuple(replace(one, nodes=tuple(it for it in one.nodes if not is_alike(it.node))) for one in found.sets))
-    rehearsal = await writer.rehearse(own, known.observed)
+    rehearsal = await writer.dry_run_plan(own, known.observed)
     if rehearsal.observed.failures != failures:
         known = replace(known, observed=rehearsal.observed)
-        found = plan(bundle, known.observed, known.records, to_the_end=True)
-    answers = {**due.answers, **rehearsal.answers}
-    return _prospect(bundle, found, known, replace(rehearsal, answers=answers))
+        found = plan(bundle, known.observed, known.records, to_final_state=True)
+    answers = {**due.answers, **rehearsal.accepted_changes}
+    return _prospect(bundle, found, known, replace(rehearsal, accepted_changes=answers))

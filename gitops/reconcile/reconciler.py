@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from applier.applyset.inventory import epoch_of
-from applier.cluster import CONTENT, Cluster, Object
+from applier.cluster import CONTENT_MANAGER, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.execute.executor import Executor
 from applier.execute.pending_writes import PendingWrites
-from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT
+from applier.execute.refusals import FIRST_RETRY_WAIT, MAX_RETRY_WAIT
 from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan, Plan
 from applier.read.pending_reads import PendingReads
@@ -46,7 +46,7 @@ from gitops.reconcile.write_content import ContentWriter
 from gitops.reconcile.write_records import RecordWriter
 from gitops.records.installation import INSTALLATION, ensure_namespace
 from gitops.records.revisions import KIND, RevisionArchive
-from gitops.records.source_record import untaken_body
+from gitops.records.source_record import initial_source_body
 from gitops.records.transitions import Transition
 from renderer.catalog.catalog import Catalog, written_versions
 from renderer.frozen import dataclass
@@ -107,7 +107,7 @@ class Reconciler:
             self.cluster, lambda: self.waits_for_responses, underway.has_written, sleep=self.clock.sleep
         )
         self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
-        self.decider.refusals.first_wait = timedelta() if self.waits_for_responses else FIRST_WAIT
+        self.decider.refusals.first_retry_wait = timedelta() if self.waits_for_responses else FIRST_RETRY_WAIT
         self.content = ContentWriter(
             self.cluster,
             self.reads,
@@ -134,27 +134,27 @@ class Reconciler:
         """Passes wait no longer for what takes long. `again` is told of writes that are worth another look, in how many seconds, `readable` of kinds
         that answer again, `answered` of records that were written after their pass; it says whether those who care about it hear of it that way.
         """
-        self.waits_for_responses, self.reads.heard, self._answered = False, readable, answered
-        self.decider.refusals.first_wait = FIRST_WAIT
-        self.content.underway.again = self.records.underway.again = again
+        self.waits_for_responses, self.reads.on_answering_again, self._answered = False, readable, answered
+        self.decider.refusals.first_retry_wait = FIRST_RETRY_WAIT
+        self.content.underway.on_postponed = self.records.underway.on_postponed = again
 
     def disable_retries(self) -> None:
         """Passes send again what was refused only where something of it has changed, or after minutes."""
-        self.decider.refusals.first_wait = LONGEST_WAIT
+        self.decider.refusals.first_retry_wait = MAX_RETRY_WAIT
 
     @property
     def pending(self) -> list[tuple[Result, float]]:
         """Writes that were put off, and in how many seconds they are worth another look."""
-        return [*self.content.underway.pending, *self.records.underway.pending]
+        return [*self.content.underway.postponed_results, *self.records.underway.postponed_results]
 
     async def wait_until_idle(self) -> None:
         """Until the writes that are open now are answered."""
-        await asyncio.gather(self.content.underway.idle(), self.records.underway.idle())
+        await asyncio.gather(self.content.underway.wait_until_idle(), self.records.underway.wait_until_idle())
 
     async def close(self, seconds: float) -> None:
         """Wait at most so long for writes that are open, then break them off."""
-        await self.reads.end()
-        await asyncio.gather(self.content.underway.end(seconds), self.records.underway.end(seconds))
+        await self.reads.close()
+        await asyncio.gather(self.content.underway.close(seconds), self.records.underway.close(seconds))
 
     async def reconcile(self, sources: Sequence[SourceState]) -> ReconcileResult:
         """One pass over all sources. Raises ClusterError only when the cluster cannot be read at all, NotLeading where another process leads,
@@ -187,7 +187,7 @@ class Reconciler:
             )
         found = await self._conclude(sources, bundle, decided, known, results)
         found = replace(found, miscounted=miscounted)
-        if not (known.records.hold_pruning or self.stopping()):
+        if not (known.records.pruning_holds or self.stopping()):
             self.whole = ClusterState(given, found, replace(known, archive=self.decider.seen.archive))
             return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
@@ -202,13 +202,13 @@ class Reconciler:
             if known.propagation.stopped or self.stopping():
                 break
             if bundle.issued:
-                known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.revisions))
+                known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.commits))
                 continue
             asked, states = known.rollouts.requests, known.propagation.states
             known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=decided.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
-            new = [one.rendered.parent for one in decided.sets if one.superset and not one.parent]
+            new = [one.rendered.parent for one in decided.sets if one.superset_scope and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.with_failures(dict.fromkeys(new, refused)))
                 continue
@@ -244,7 +244,7 @@ class Reconciler:
         del self.content.deeds[: len(earlier)]
         await self.records.announce(end.transitions, known.now)
         observed = known.observed.with_objects([*known.rollouts.records.values(), *end.live])
-        self.decider.seen.archive = known.archive.storing(end.objects)
+        self.decider.seen.archive = known.archive.with_stored(end.objects)
         self.decider.seen.objects = observed.objects
         return ReconcileResult(
             bundle,
@@ -256,7 +256,7 @@ class Reconciler:
             self.ledger,
             sources=tuple(sources),
             now=known.now,
-            holds_pruning=bool(known.records.hold_pruning),
+            holds_pruning=bool(known.records.pruning_holds),
         )
 
     def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | WidenScope:
@@ -320,7 +320,7 @@ class Reconciler:
             bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now
         )
         why = affects_others(whole, found)
-        merged = whole.update_from(found, part.instances, known.archive.storing(end.objects), due)
+        merged = whole.update_from(found, part.instances, known.archive.with_stored(end.objects), due)
         return WidenScope(why) if why else merged
 
     async def reconcile_grants(self) -> frozenset[ObjectKey] | WidenScope:
@@ -357,7 +357,7 @@ class Reconciler:
         if whole is None:
             return None
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
-        return None if reading.skewed else whole.advance_clock(reading.now)
+        return None if reading.is_skewed else whole.advance_clock(reading.now)
 
     def changed_move_causes(self) -> Sequence[ApplySetPlan]:
         """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
@@ -399,7 +399,7 @@ class Reconciler:
         if self.whole and obj["kind"] == KIND.kind:
             self.whole.stored(obj)
         elif self.whole:
-            self.whole.record_stored_records(self.whole.known.rollouts.storing([obj]), [obj])
+            self.whole.record_stored_records(self.whole.known.rollouts.with_stored([obj]), [obj])
         return not is_heard
 
     def is_writing(self, key: ObjectKey) -> bool:
@@ -411,7 +411,7 @@ class Reconciler:
         return self.whole is not None and self.whole.expects(obj)
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Context]:
-        self.reads.show(written_versions([state.catalog for state in sources]))
+        self.reads.set_versions(written_versions([state.catalog for state in sources]))
         with self.stage("observe"):
             known = await observe_all(
                 self.reads, sources, self.decider.seen, clock=self.clock, cluster_name=self.name, facts=self.facts
@@ -437,7 +437,7 @@ class Reconciler:
         if await self._own_namespace_refused():
             return known
         with suppress(ClusterError):  # the next pass tries again
-            told = [await self.cluster.apply(untaken_body(name), manager=CONTENT) for name in new]
+            told = [await self.cluster.apply(initial_source_body(name), manager=CONTENT_MANAGER) for name in new]
             return replace(known, observed=known.observed.with_objects(told))
         return known
 
@@ -445,7 +445,7 @@ class Reconciler:
         self, issued: Sequence[NewRevision], archive: RevisionArchive, commits: Mapping[str, str]
     ) -> RevisionArchive:
         if refused := await self._own_namespace_refused():
-            return replace(archive, refused=dict.fromkeys((one.kind for one in issued), str(refused)))
+            return replace(archive, write_errors=dict.fromkeys((one.kind for one in issued), str(refused)))
         return await beforehand.store_revisions(self.records, issued, archive, commits)
 
     async def _own_namespace_refused(self) -> ClusterError | None:

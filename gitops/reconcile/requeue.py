@@ -45,7 +45,7 @@ def refused_objects(one: ApplySetPlan) -> frozenset[ObjectKey]:
     causes = [
         (one.rendered.parent, one.parent_error),
         *((plan.node.key, plan.blocked) for plan in one.nodes),
-        *((orphan.member.key, orphan.blocked) for orphan in one.orphans),
+        *((orphan.member.key, orphan.blocked) for orphan in one.prune_candidates),
     ]
     return frozenset(key for key, cause in causes if key and cause and cause.reason is Reason.APPLY_FAILED)
 
@@ -53,7 +53,7 @@ def refused_objects(one: ApplySetPlan) -> frozenset[ObjectKey]:
 def due_by_time(one: ApplySetPlan, refused: Mapping[ObjectKey, Mapping[ObjectKey, datetime]]) -> datetime | None:
     """When an age makes a difference to a set, or what was refused of it is tried again; None: never."""
     tries = refused.get(one.rendered.parent, {}).values()
-    return min(filter(None, (one.turns_at, *tries)), default=None)
+    return min(filter(None, (one.recheck_at, *tries)), default=None)
 
 
 def is_in_flight_alone(instances: Collection[ObjectKey]) -> Callable[[ApplySetPlan], bool]:
@@ -73,5 +73,5 @@ def is_in_flight_alone(instances: Collection[ObjectKey]) -> Callable[[ApplySetPl
 def in_flight(one: ApplySetPlan) -> bool:
     """Is something on its way that time alone will bring, or that only a fresh look can tell?"""
     return SetSummary.of(one).is_on_its_way or any(
-        orphan.allowed or orphan.member.terminating for orphan in one.orphans
+        orphan.allowed or orphan.member.is_terminating for orphan in one.prune_candidates
     )

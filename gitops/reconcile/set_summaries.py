@@ -15,7 +15,7 @@ from itertools import chain
 from applier.applyset.inventory import Scope
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.plan.prune import PruneOutcome
-from gitops.records.cause_rows import Row, blocked_rows
+from gitops.records.cause_rows import NodeCause, node_causes
 from gitops.records.instance_status import is_waiting
 from gitops.records.source_record import InstanceScopes
 from renderer.frozen import dataclass
@@ -30,14 +30,14 @@ class SetSummary:
 
     plan: ApplySetPlan
     restless: tuple[NodePlan, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[NodeCause, ...]
     is_waiting: bool
 
     @classmethod
     def of(cls, plan: ApplySetPlan) -> SetSummary:
         restless = tuple(node for node in plan.nodes if not _rests(node))
         told = replace(plan, nodes=restless)
-        return cls(plan, restless, tuple(blocked_rows(told)), is_waiting(told))
+        return cls(plan, restless, tuple(node_causes(told)), is_waiting(told))
 
     @property
     def exists(self) -> bool:
@@ -65,13 +65,13 @@ class SetSummary:
         return not self.plan.rendered.is_source and self.plan.parent is not None and not (self.is_waiting or self.rows)
 
     @cached_property
-    def holds(self) -> tuple[Row, ...]:
+    def holds(self) -> tuple[NodeCause, ...]:
         return tuple(row for row in self.rows if row[1].reason.is_hold)
 
     @cached_property
     def is_brought_about(self) -> bool:
         """Is all of the set as Git says, and nothing left that Git no longer wants?"""
-        leaves = any(orphan.fate is PruneOutcome.DELETE for orphan in self.plan.orphans)
+        leaves = any(orphan.outcome is PruneOutcome.DELETE for orphan in self.plan.prune_candidates)
         waits = self.plan.error or self.plan.not_moved or leaves
         return not waits and all(node.is_current for node in self.restless if not node.node.external)
 
@@ -79,7 +79,7 @@ class SetSummary:
     def rests(self) -> bool:
         """Is nothing to be said of it but that it is there?"""
         is_quiet = self.is_settled and self.is_brought_about
-        return is_quiet and not (self.restless or self.plan.orphans or self.plan.rendered.problems)
+        return is_quiet and not (self.restless or self.plan.prune_candidates or self.plan.rendered.problems)
 
 
 @dataclass
@@ -151,10 +151,10 @@ class _OfSource:
         if before:
             self.definitions[before.plan.rendered.definition] -= 1
         self.definitions[plan.rendered.definition] += 1
-        if plan.current.kinds and self.scopes.get(key) != plan.current:
-            self.scopes[key], self._recorded = plan.current, None
+        if plan.current_scope.kinds and self.scopes.get(key) != plan.current_scope:
+            self.scopes[key], self._recorded = plan.current_scope, None
             self.lost.discard(key)
-        elif not plan.current.kinds:
+        elif not plan.current_scope.kinds:
             self.lost.add(key)
             if self.scopes.pop(key, None):
                 self._recorded = None

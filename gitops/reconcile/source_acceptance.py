@@ -35,7 +35,7 @@ class AcceptedCommit(NamedTuple):
 
 def accepted(record: Object | None, target: SourceTarget) -> AcceptedCommit:
     """What of this target was worked on last, by the record of its source; nowhere where it was another target."""
-    found = SourceRecord.read(record or {"metadata": {}})
+    found = SourceRecord.from_object(record or {"metadata": {}})
     same = (found.url, found.ref, found.path) == (str(target), str(target.ref), target.path)
     return AcceptedCommit(found.target, found.version) if same else AcceptedCommit("")
 
@@ -45,7 +45,7 @@ def objection(
 ) -> HeldCommit | None:
     """Why the source may not go from `before` to `after`; None where it may. Both are in the copy. Blocks."""
     old, new = before.commit, after.commit
-    if not old or old == new or (record and is_approval(annotation(record, well_known.APPROVED), new)):
+    if not old or old == new or (record and is_approval(annotation(record, well_known.APPROVED_COMMIT), new)):
         return None
     match mirror.target.ref:
         case CommitRef():
@@ -64,7 +64,7 @@ def _not_higher(before: AcceptedCommit, after: AcceptedCommit, versions: str) ->
     """A range goes to higher versions by itself, and to nothing else: what was released is not changed, and not taken back."""
     if before.version == after.version:
         return _moved(after.version, before.commit, after.commit)
-    if semver(after.version, True).order > semver(before.version, True).order:
+    if semver(after.version, True).sort_key > semver(before.version, True).sort_key:
         return ""
     return f"the highest version in {versions} was {before.version} and is {after.version} now, which is not higher"
 
@@ -77,7 +77,7 @@ def unsigned(
     mirror: Mirror, verification: Verification, before: str, commit: str, record: Object | None
 ) -> HeldCommit | None:
     """Why the signatures of what leads from `before` to `commit` do not do; None where they do, or where a person has approved the commit. Blocks."""
-    if before == commit or (record and is_approval(annotation(record, well_known.APPROVED), commit)):
+    if before == commit or (record and is_approval(annotation(record, well_known.APPROVED_COMMIT), commit)):
         return None
-    why = mirror.unsigned(verification, before, commit)
+    why = mirror.find_unsigned(verification, before, commit)
     return HeldCommit(commit, why, Reason.UNSIGNED) if why else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
-from applier.applyset.adoption import NEVER, Adoption
-from applier.plan.model import BRAKE, DeletionBrake
+from applier.applyset.adoption import NO_ADOPTION, Adoption
+from applier.plan.model import DEFAULT_BRAKE, DeletionBrake
 from gitops import source_config
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.records.source_requests import Pin
@@ -33,8 +33,8 @@ class SourceState:
     url: str = ""
     path: str = ""
     hold: str = ""
-    adoption: Adoption = NEVER
-    brake: DeletionBrake = BRAKE
+    adoption: Adoption = NO_ADOPTION
+    brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
     suspend: str = ""
     user: str = ""
@@ -66,13 +66,13 @@ def unavailable_state(name: str, target: SourceTarget, commit: str, why: str) ->
     """
     problem = Problem("", 0, "", why)
     contents = {"": FileContent(problems=(problem,), unreadable=True)}
-    catalog = Catalog(source=name, revision=commit, problems=(problem,), contents=contents)
+    catalog = Catalog(source=name, commit=commit, problems=(problem,), contents=contents)
     return SourceState(catalog, ref=str(target.ref), url=str(target), path=target.path, hold=why)
 
 
 def revisions_of(sources: Iterable[SourceState]) -> dict[str, str]:
     """The commit at which each source was read, by its name."""
-    return {state.catalog.source: state.catalog.revision for state in sources}
+    return {state.catalog.source: state.catalog.commit for state in sources}
 
 
 def users_of(sources: Iterable[SourceState]) -> Mapping[str, str]:
@@ -84,10 +84,10 @@ def state_of(name: str, target: SourceTarget, snapshot: SourceSnapshot, previous
     """A snapshot of `target` as the pipeline takes it, after `previous`. Where the path has vanished, or nothing is wanted any more, all deletions
     are held back (rule 12).
     """
-    catalog, hold = source_config.catalog_of(snapshot, source=name, previous=previous), ""
+    catalog, hold = source_config.load_catalog(snapshot, source=name, previous=previous), ""
     if not snapshot.path_exists:
         hold = f"the path {target.path or '.'!r} does not exist in commit {snapshot.revision[:7]}; nothing is deleted until it is back"
-    elif not (catalog.definitions or catalog.broken or catalog.objects or catalog.unreadable):
+    elif not (catalog.definitions or catalog.broken or catalog.objects or catalog.unreadable_files):
         hold = f"commit {snapshot.revision[:7]} holds no object at all; nothing is deleted until it does"
     return SourceState(
         catalog,

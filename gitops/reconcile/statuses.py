@@ -18,12 +18,12 @@ from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
-from gitops.records.cause_rows import Row, timestamp
+from gitops.records.cause_rows import NodeCause, timestamp
 from gitops.records.instance_state import DisplayState
-from gitops.records.instance_status import instance_status, says_not_in_git
+from gitops.records.instance_status import instance_status, is_marked_not_in_git
 from gitops.records.revisions import RevisionArchive
-from gitops.records.source_record import MOST_CLAIMS, SourceRecord, is_approval
-from gitops.rollouts.directives import asked_by
+from gitops.records.source_record import MAX_LISTED_OBJECTS, SourceRecord, is_approval
+from gitops.rollouts.directives import requester_of
 from gitops.rollouts.state import DecisionRecord
 from renderer import well_known
 from renderer.definition.crd import key_of
@@ -42,7 +42,7 @@ def statuses(
         if one.parent is not None and not one.rendered.is_source and not one.is_unknown:
             key, commit = one.rendered.parent, revisions.get(one.rendered.source, "")
             remembered, asked = propagation.remembered.get(key, {}), synced.get(key, "")
-            status = instance_status(one, revision=commit, now=timestamp(now), remembered=remembered, synced=asked)
+            status = instance_status(one, commit=commit, now=timestamp(now), rollout_fields=remembered, synced=asked)
             yield one.rendered, one.parent, status
 
 
@@ -53,10 +53,10 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
     instances = [one for one in restless if not one.plan.rendered.is_source]
     own = [one for one in restless if one.plan.rendered.is_source]
     existing, missing = StateCounts.of(instances), _missing(restless)
-    target = state.catalog.revision
+    target = state.catalog.commit
     problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
     scopes = ledger.scopes(name, before.scopes)
-    excess = scopes.excess
+    excess = scopes.overflow_message
     return SourceRecord(
         url=state.url,
         path=state.path,
@@ -64,7 +64,7 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
         target=target,
         offered=state.offer.commit if state.offer else "",
         applied=target if all(one.is_brought_about for one in restless) else before.applied,
-        own=target if all(one.is_brought_about for one in own) else before.own,
+        own_objects_commit=target if all(one.is_brought_about for one in own) else before.own_objects_commit,
         since=before.since if before.target == target and before.since else now,
         state=DisplayState.FAILED if excess or problems else _state(ledger, state, own),
         counts={
@@ -75,12 +75,14 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
         },
         causes=_source_causes(state, problems, excess, own, before.causes, now),
         scopes=before.scopes if excess else scopes,
-        claims=tuple(islice(_claims(restless), MOST_CLAIMS)),
-        leaves=tuple(islice((orphan.member.key for one in restless for orphan in one.plan.orphans), MOST_CLAIMS)),
+        claims=tuple(islice(_claims(restless), MAX_LISTED_OBJECTS)),
+        prune_candidates=tuple(
+            islice((orphan.member.key for one in restless for orphan in one.plan.prune_candidates), MAX_LISTED_OBJECTS)
+        ),
         passes=before.passes,
-        unpinned=state.unpinned,
+        commit_before_pin=state.unpinned,
         version=state.version,
-        keeps=not state.prunes,
+        is_prune_disabled=not state.prunes,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
     )
 
@@ -89,7 +91,7 @@ def _claims(accounts: Iterable[SetSummary]) -> Iterator[ObjectKey]:
     """What these want and another set has."""
     for one in accounts:
         for node in one.restless:
-            if node.node.key and node.holder not in {"", one.plan.rendered.id}:
+            if node.node.key and node.live_set_id not in {"", one.plan.rendered.id}:
                 yield node.node.key
 
 
@@ -113,8 +115,8 @@ def passes_with(
     }
     mine = ledger.of_source(source)
     words = []
-    if is_approval(annotation(parent, well_known.APPROVED), record.target):
-        by = asked_by(parent, well_known.APPROVED)
+    if is_approval(annotation(parent, well_known.APPROVED_COMMIT), record.target):
+        by = requester_of(parent, well_known.APPROVED_COMMIT)
         words.append(DecisionRecord(now, "approved", f"commit {record.target[:12]}", by))
     if state.pin:
         words.append(DecisionRecord(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
@@ -125,8 +127,10 @@ def passes_with(
         words,
         states,
     )
-    room = record.room
-    return pass_history.noted(before.passes, happened, commit=record.target, state=record.state, now=now, room=room)
+    room = record.passes_budget_bytes
+    return pass_history.append_pass(
+        before.passes, happened, commit=record.target, state=record.state, now=now, max_bytes=room
+    )
 
 
 def _state(ledger: SetSummaries, state: SourceState, own: Sequence[SetSummary]) -> str:
@@ -157,16 +161,16 @@ def _source_causes(
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
-    rows: list[Row] = [
-        ("", Cause(Reason.RENDER_FAILED, str(one), at=kind and key_of(kind)), ())
-        for one, kind in ((problem, state.catalog.definition_at(problem)) for problem in problems)
+    rows: list[NodeCause] = [
+        ("", Cause(Reason.RENDER_FAILED, str(one), object_key=kind and key_of(kind)), ())
+        for one, kind in ((problem, state.catalog.find_definition_kind(problem)) for problem in problems)
     ]
     rows += [("", Cause(Reason.APPLY_FAILED, excess), ())] if excess else []
     rows += [("", Cause(state.offer.reason, state.offer.why), ())] if state.offer else []
-    rows += [("", state.pin.blocked, ())] if state.pin else []
+    rows += [("", state.pin.cause, ())] if state.pin else []
     rows += [row for one in own for row in one.rows]
     objects = {node.node.id: node.node.key for one in own for node in one.restless}
-    return tuple(cause_rows.as_json(rows, objects, before, now))
+    return tuple(cause_rows.format_rows(rows, objects, before, now))
 
 
 def vanished(
@@ -174,10 +178,10 @@ def vanished(
 ) -> frozenset[ObjectKey]:
     """Instances with an applied pair that are certainly gone and that no source may want: not while one has files that cannot be read."""
     wanted = {one.rendered.parent for one in plan.sets}
-    read = {state.catalog.source for state in sources if not state.catalog.unreadable and not state.hold}
+    read = {state.catalog.source for state in sources if not state.catalog.unreadable_files and not state.hold}
     return frozenset(
         key
-        for key, pair in archive.stored.applied.items()
+        for key, pair in archive.stored_revisions.applied.items()
         if key not in wanted
         and pair.source in read
         and key not in observed.objects
@@ -193,5 +197,5 @@ def unowned_instances(bundle: Rendering, observed: Observed) -> list[Object]:
         if key.group_kind in observed.whole
         and key not in bundle.instances
         and not label(obj, well_known.PART_OF)
-        and not says_not_in_git(obj)
+        and not is_marked_not_in_git(obj)
     ]

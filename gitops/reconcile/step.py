@@ -11,7 +11,7 @@ from applier.cluster import Reader
 from applier.execute.fights import Fights
 from applier.execute.refusals import Refusals
 from applier.plan.comparison_cache import ComparisonCache
-from applier.plan.model import Answered, Plan
+from applier.plan.model import PermissionAnswer, Plan
 from applier.plan.planner import plan
 from applier.read import observe
 from applier.state.observed import Observed, annotation, label
@@ -21,14 +21,14 @@ from gitops.decisions import decide as governor
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import Context, ReconcileCache
-from gitops.records.source_record import read_sets
+from gitops.records.source_record import read_names_by_set_id
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.definition.kind_schemas import KindSchemas, of_crds
+from renderer.definition.kind_schemas import KindSchemas, from_crds
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, defined_kind
-from renderer.manifest_hash import carries
+from renderer.manifest_hash import is_written_from
 from renderer.render.cache import RenderCache
 from renderer.render.model import Live, RenderedApplySet, Rendering
 from renderer.render.render import render
@@ -69,30 +69,32 @@ class Decider:
         while True:
             observed = known.observed.with_discovery(await self.cluster.discover())
             known = replace(known, observed=observed)
-            self.seen.types = of_crds(observed.crds, self.seen.types)
+            self.seen.types = from_crds(observed.crds, self.seen.types)
             with self.stage("render"):
                 bundle = _rendered(catalogs, known, self.seen.types, self.memo)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
-                archive = await known.archive.read(self.cluster, bundle.unread)
+                archive = await known.archive.with_contents(self.cluster, bundle.unread)
                 known = replace(
                     known, archive=archive, observed=await observe.read_objects(self.cluster, observed, crds)
                 )
                 continue
             now = self.clock.now()
-            records = replace(known.records, fights=self.fights.throttled(now), refused=self.refusals.active(now))
+            records = replace(
+                known.records, throttled_repairs=self.fights.throttled(now), refused_writes=self.refusals.active(now)
+            )
             wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             complete = await observe.list_missing_kinds(self.cluster, observed, scoped)
             if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
                 known = replace(known, observed=complete)
                 continue
-            gates, answers = known.propagation.gates, list[Answered]()
-            asked = gates.noting(answers)
+            gates, answers = known.propagation.gates, list[PermissionAnswer]()
+            asked = gates.with_recorded_answers(answers)
             with self.stage("plan"):
-                decided = plan(bundle, observed, records, asked, self.comparisons, to_the_end=to_the_end)
-            unknown = {key for one in decided.sets for key in one.unknown}
-            references = {key for one in decided.sets for key in one.references}
+                decided = plan(bundle, observed, records, asked, self.comparisons, to_final_state=to_the_end)
+            unknown = {key for one in decided.sets for key in one.keys_to_read}
+            references = {key for one in decided.sets for key in one.references_to_read}
             references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
             selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
             selections -= observed.selected.keys()
@@ -114,22 +116,22 @@ class Decider:
                 return bundle, found, replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
-            stored = known.archive.stored
+            stored = known.archive.stored_revisions
             here = DecisionInputs(known.conditions, bundle, decided, observed, stored, known.propagation)
             moved = governor.decide_changes(here)
-            gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_pair}
+            gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
             is_final = gated == known.gated and (
                 moved.same_placements(known.propagation) or governor.is_fixpoint(moved, here, answers)
             )
             known = replace(known, propagation=moved, gated=gated)
             if not is_final:
                 continue
-            if strangers := _strangers(decided) - known.records.neighbours.keys():
-                names = {**dict.fromkeys(strangers, ""), **await read_sets(self.cluster)}
-                known = replace(known, records=replace(known.records, neighbours=names))
+            if strangers := _strangers(decided) - known.records.foreign_sources.keys():
+                names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(self.cluster)}
+                known = replace(known, records=replace(known.records, foreign_sources=names))
                 continue
             moved = moved.explain(moved)
-            stands = moved.gates.answer_as(gates, answers)
+            stands = moved.gates.gives_same_answers(gates, answers)
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
             final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
             return bundle, final, replace(known, propagation=moved.with_overrides(final))
@@ -160,7 +162,7 @@ def foretold(bundle: Rendering, live: Live) -> Live:
     found: dict[ObjectKey, Mapping[str, Any]] = {}
     for node in nodes:
         there = live.get(node.key) if node.key else None
-        if node.key and not (there and carries(there, node.manifest, node.hash)):
+        if node.key and not (there and is_written_from(there, node.manifest, node.hash)):
             coming = overlay(node.manifest, there) if there else node.manifest
             found[node.key] = {**coming, "metadata": {**coming["metadata"], "resourceVersion": node.hash}}
     return found
@@ -180,7 +182,7 @@ def _strangers(decided: Plan) -> set[str]:
     """The ids of sets that are not planned here and have what is wanted here."""
     nodes = (node for one in decided.sets for node in one.nodes)
     refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
-    holders = {node.holder for node in refused}
+    holders = {node.live_set_id for node in refused}
     return holders - {"", *(one.rendered.id for one in decided.sets)}
 
 
@@ -215,7 +217,7 @@ def _world(known: Context, catalogs: Sequence[Catalog], types: KindSchemas) -> C
         defined=defined,
         owners=owners,
         selected=observed.selections,
-        stored=known.archive.stored,
+        stored=known.archive.stored_revisions,
         places=known.propagation.places,
         gated=known.gated,
         settled=known.settled,

@@ -48,7 +48,7 @@ class ContentWriter:
     _synced: Sequence[Mapping[ObjectKey, str]] = ()
 
     def __post_init__(self) -> None:
-        self.underway.heard = self._heard
+        self.underway.on_late_answer = self._heard
 
     @contextmanager
     def executor(self, sources: Sequence[SourceState], known: Context) -> Iterator[Executor]:
@@ -56,7 +56,7 @@ class ContentWriter:
         batch = WriteBatch(self.underway, self.clock.sleep, self.insists())
         try:
             yield Executor(
-                self.cluster.at_once(),
+                self.cluster.without_retries(),
                 self.reads,
                 self.version,
                 revisions_of(sources),
@@ -67,7 +67,7 @@ class ContentWriter:
                 self.comparisons,
             )
         finally:
-            batch.leave()
+            batch.abandon()
 
     def with_pending_writes(self, known: Context, part: Collection[ObjectKey] | None = None) -> Context:
         """With what may not be written now because of what earlier passes have begun."""
@@ -96,7 +96,7 @@ class ContentWriter:
     @property
     def refused(self) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
         """When what was refused is tried again although nothing has changed: by the parent of the set, by object."""
-        return self.refusals.due(self.clock.now())
+        return self.refusals.retry_times(self.clock.now())
 
     def _note(self, results: Sequence[Result]) -> None:
         self.fights.record(results, self.clock.now())
@@ -107,6 +107,6 @@ class ContentWriter:
         """What was answered after the pass that began it: what rests on it may go on."""
         result = answer[1]
         self._note((result,))
-        self.refusals.heard(result)
+        self.refusals.record_result(result)
         self.deeds.append(result)
         return True

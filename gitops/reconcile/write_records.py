@@ -15,19 +15,25 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from applier.cluster import PARENT, STATUS, Cluster, Object
+from applier.cluster import PARENT_MANAGER, STATUS_MANAGER, Cluster, Object
 from applier.errors import ClusterError, NotFound, StaleWrite
-from applier.execute.pending_writes import FIRST_WAIT, LONGEST_WAIT, PendingAction, PendingWrites, WriteBatch
+from applier.execute.pending_writes import (
+    FIRST_RETRY_SECONDS,
+    MAX_RETRY_SECONDS,
+    PendingAction,
+    PendingWrites,
+    WriteBatch,
+)
 from applier.execute.results import Answer, Result
 from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.reconcile import events
-from gitops.records.transitions import MOST, Transition
+from gitops.records.transitions import MAX_TRANSITIONS, Transition
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-MOST_EVENTS: Final = 2 * MOST
+MOST_EVENTS: Final = 2 * MAX_TRANSITIONS
 """So many Events wait to be written at most; the rest is left out."""
 
 EVENTS_AT_ONCE: Final = 2
@@ -45,29 +51,29 @@ class RecordUpdate:
 
 def status_update(body: Object, transitions: Iterable[Transition] = (), *, lapsed: Iterable[str] = ()) -> RecordUpdate:
     """A status, or what a record tells; no other manager may say otherwise. Annotations that have `lapsed` with it are taken off before."""
-    key, subresource = ObjectKey.of(body), "status" if "status" in body else ""
+    key, subresource = ObjectKey.from_manifest(body), "status" if "status" in body else ""
 
     async def write(cluster: Cluster) -> Object:
         if gone := dict.fromkeys(lapsed):
-            await cluster.merge(key, {"metadata": {"annotations": gone}}, manager=STATUS)
-        return await cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
+            await cluster.merge(key, {"metadata": {"annotations": gone}}, manager=STATUS_MANAGER)
+        return await cluster.apply(body, manager=STATUS_MANAGER, force=True, subresource=subresource)
 
     return RecordUpdate(Result(key, key, "status"), write, tuple(transitions))
 
 
 def record_update(body: Object, *, force: bool = False) -> RecordUpdate:
     """A record of its own, perhaps of an instance."""
-    key = ObjectKey.of(body)
+    key = ObjectKey.from_manifest(body)
 
     async def write(cluster: Cluster) -> Object:
-        return await cluster.apply(body, manager=PARENT, force=force)
+        return await cluster.apply(body, manager=PARENT_MANAGER, force=force)
 
     return RecordUpdate(Result(subject_of(body), key, "stored"), write)
 
 
 def record_deletion(obj: Object) -> RecordUpdate:
     """A record that nothing needs any more."""
-    key = ObjectKey.of(obj)
+    key = ObjectKey.from_manifest(obj)
 
     async def write(cluster: Cluster) -> None:
         await cluster.delete(key, uid=obj["metadata"]["uid"], resource_version=None)
@@ -77,7 +83,7 @@ def record_deletion(obj: Object) -> RecordUpdate:
 
 def subject_of(record: Object) -> ObjectKey:
     """The instance that a record is of; the record itself where it is of none."""
-    key, of = ObjectKey.of(record), annotation(record, well_known.RECORD_OF).split("/")
+    key, of = ObjectKey.from_manifest(record), annotation(record, well_known.RECORD_OF).split("/")
     return ObjectKey(*of) if len(of) == len(key) else key
 
 
@@ -98,20 +104,20 @@ class RecordWriter:
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(EVENTS_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self.underway.heard = self._heard
+        self.underway.on_late_answer = self._heard
 
     async def write(self, due: Sequence[RecordUpdate]) -> list[Answer]:
         """The answers that came while it was worth to wait; what is missing there is being written, or waits for its time."""
-        waiting, batch = self.underway.waiting, WriteBatch(self.underway, self.clock.sleep, self.insists())
+        waiting, batch = self.underway.unwritable_objects, WriteBatch(self.underway, self.clock.sleep, self.insists())
         begun = [one for one in due if one.result.key not in waiting]
         try:
-            answers = await batch.take(
+            answers = await batch.start_and_collect(
                 PendingAction(one.result.key, partial(self._attempt, batch, one)) for one in begun
             )
-            while more := await batch.rest():
+            while more := await batch.collect_remaining():
                 answers += more
         finally:
-            batch.leave()
+            batch.abandon()
         answered = {result.key for _, result in answers}
         self._untold |= {one.result.key: one.transitions for one in begun if one.result.key not in answered}
         return answers
@@ -127,23 +133,29 @@ class RecordWriter:
     def _begin_events(self, transitions: Sequence[Transition], now: datetime) -> None:
         if fitting := transitions[: max(0, MOST_EVENTS - self._events)]:
             self._events += len(fitting)
-            self.underway.begin(self._tell(fitting, now))
+            self.underway.keep_task(self._tell(fitting, now))
 
     async def _tell(self, transitions: Sequence[Transition], now: datetime) -> None:
         try:
             await events.send_events(self.cluster, transitions, now, self._limit)
         except Exception as error:
-            self.underway.broke(error)
+            self.underway.set_fatal_error(error)
         finally:
             self._events -= len(transitions)
 
     async def _attempt(self, batch: WriteBatch, one: RecordUpdate) -> Answer:
         """Write it; what fails is put off, ever longer."""
-        times = self.underway.tries(one.result.key)
-        answer = await batch.attempt(one.result, partial(one.write, self.cluster.at_once()))
+        times = self.underway.count_tries(one.result.key)
+        answer = await batch.attempt(one.result, partial(one.write, self.cluster.without_retries()))
         error = answer[1].error
-        if error and not is_too_late(error) and not (batch.insists or self.underway.tries(one.result.key)):
-            self.underway.put_off(answer[1], error, min(LONGEST_WAIT, FIRST_WAIT * 2.0**times), times + 1)
+        if (
+            error
+            and not is_too_late(error)
+            and not (batch.waits_for_responses or self.underway.count_tries(one.result.key))
+        ):
+            self.underway.postpone(
+                answer[1], error, min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0**times), times + 1
+            )
         return answer
 
     def _heard(self, answer: Answer) -> bool:

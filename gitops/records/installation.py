@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from applier.applyset.inventory import TOOL
-from applier.cluster import PARENT, Cluster, Object
+from applier.cluster import PARENT_MANAGER, Cluster, Object
 from gitops.errors import NewerRecords
-from gitops.records.source_record import SourceRecord, read_untaken
+from gitops.records.source_record import SourceRecord, read_records_without_commit
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
@@ -21,10 +21,12 @@ FORMAT: Final = "1"
 """Number of the form in which records are kept."""
 
 
-def installation(version: str, cluster_name: str, follows: Collection[str] | None, before: Object | None) -> Object:
+def installation_body(
+    version: str, cluster_name: str, source_names: Collection[str] | None, live: Object | None
+) -> Object:
     """As it is to be; what people annotate stays theirs. Who `follows` no sources for good (None) leaves what was said of them `before`."""
-    said = followed(before) if follows is None else follows
-    sources = {} if said is None else {"sources": " ".join(sorted(said))}
+    recorded_names = configured_sources(live) if source_names is None else source_names
+    source_data = {} if recorded_names is None else {"sources": " ".join(sorted(recorded_names))}
     return {
         "apiVersion": "v1",
         "kind": INSTALLATION.kind,
@@ -33,14 +35,14 @@ def installation(version: str, cluster_name: str, follows: Collection[str] | Non
             "namespace": INSTALLATION.namespace,
             "labels": {well_known.RECORD: "installation"},
         },
-        "data": {"version": version, "format": FORMAT, "cluster": cluster_name, **sources},
+        "data": {"version": version, "format": FORMAT, "cluster": cluster_name, **source_data},
     }
 
 
-def followed(installed: Object | None) -> frozenset[str] | None:
+def configured_sources(installed: Object | None) -> frozenset[str] | None:
     """The names of the sources that the daemon is configured with; None where no daemon has said so."""
-    said = ((installed or {}).get("data") or {}).get("sources")
-    return None if said is None else frozenset(said.split())
+    names_text = ((installed or {}).get("data") or {}).get("sources")
+    return None if names_text is None else frozenset(names_text.split())
 
 
 def cluster_name(installed: Object | None) -> str:
@@ -48,24 +50,24 @@ def cluster_name(installed: Object | None) -> str:
     return str(((installed or {}).get("data") or {}).get("cluster", LOCAL))
 
 
-async def untaken(
+async def find_sources_without_commit(
     cluster: Cluster, installed: Object | None, records: Sequence[tuple[str, SourceRecord]]
 ) -> list[tuple[str, SourceRecord]]:
     """Sources of which no commit was ever taken, by name, with what is told of them: those that the daemon follows, and those that somebody tried to
     read once. Raises ClusterError.
     """
-    told = await read_untaken(cluster)
-    names = {*(followed(installed) or ()), *told}.difference(name for name, _ in records)
-    return [(name, told.get(name, SourceRecord())) for name in sorted(names)]
+    stored_records = await read_records_without_commit(cluster)
+    names = {*(configured_sources(installed) or ()), *stored_records}.difference(name for name, _ in records)
+    return [(name, stored_records.get(name, SourceRecord())) for name in sorted(names)]
 
 
 def check_format(installed: Object | None) -> None:
     """May this version write to the cluster? Raises NewerRecords where a later one keeps records there that this one would misread."""
     data = (installed or {}).get("data") or {}
-    written = str(data.get("format", FORMAT))
-    if not written.isdigit() or int(written) > int(FORMAT):
+    recorded_format = str(data.get("format", FORMAT))
+    if not recorded_format.isdigit() or int(recorded_format) > int(FORMAT):
         raise NewerRecords(
-            f"{INSTALLATION.kind} {INSTALLATION.namespace}/{INSTALLATION.name}: the records in this cluster are of format {written}, kept by "
+            f"{INSTALLATION.kind} {INSTALLATION.namespace}/{INSTALLATION.name}: the records in this cluster are of format {recorded_format}, kept by "
             f"levelgate {data.get('version')}, and this version knows format {FORMAT}: nothing was written; use that version or a newer one"
         )
 
@@ -75,4 +77,4 @@ async def ensure_namespace(cluster: Cluster) -> None:
     key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
     if await cluster.get(key, metadata_only=True) is None:
         metadata = {"name": key.name, "labels": {well_known.MANAGED_BY: TOOL}}
-        await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT)
+        await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT_MANAGER)

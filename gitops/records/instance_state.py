@@ -15,14 +15,14 @@ from applier.state.observed import annotation, is_terminating
 from gitops.records.cause_rows import CauseRow
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import Directives, moment
+from gitops.rollouts.directives import Directives, parse_time
 from gitops.rollouts.state import RolloutState as Rollout
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.levelgate_status import LevelgateStatus
 
-_NONE: Final[Mapping[str, Rollout]] = {}
+_NO_ROLLOUTS: Final[Mapping[str, Rollout]] = {}
 
 
 class DisplayState(StrEnum):
@@ -39,22 +39,22 @@ class DisplayState(StrEnum):
     SETTLED = "Settled"
 
     @classmethod
-    def of(cls, reasons: Iterable[Reason]) -> DisplayState:
+    def from_reasons(cls, reasons: Iterable[Reason]) -> DisplayState:
         """The worst of these; nothing at all is settled."""
-        return cls.worst(map(_state, reasons))
+        return cls.worst(map(_state_of_reason, reasons))
 
     @classmethod
     def worst(cls, states: Iterable[DisplayState]) -> DisplayState:
         return min(states, key=list(cls).index, default=cls.SETTLED)
 
 
-def _told_once(causes: Sequence[CauseRow]) -> tuple[CauseRow, ...]:
+def _drop_repeated_failures(causes: Sequence[CauseRow]) -> tuple[CauseRow, ...]:
     """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
-    of_nodes = {(one.reason, one.message) for one in causes if one.node and one.reason.is_failure}
-    return tuple(one for one in causes if one.node or (one.reason, one.message) not in of_nodes)
+    node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
+    return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
 
 
-def _state(reason: Reason) -> DisplayState:
+def _state_of_reason(reason: Reason) -> DisplayState:
     match reason:
         case Reason.HALTED:
             return DisplayState.HALTED
@@ -77,8 +77,8 @@ class RevisionAtCommit:
     commit: str = ""
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> RevisionAtCommit:
-        return cls(int(told.get("revision") or 0), told.get("commit") or "")
+    def from_dict(cls, stored: Mapping[str, Any]) -> RevisionAtCommit:
+        return cls(int(stored.get("revision") or 0), stored.get("commit") or "")
 
     def __str__(self) -> str:
         """`r13 (9c1d2e7)`"""
@@ -108,37 +108,39 @@ class InstanceState:
     kro_state: str = ""
     conditions: Mapping[str, str] | None = None
     causes: tuple[CauseRow, ...] = ()
-    is_leaving: bool = False
+    is_terminating: bool = False
     file: str = ""
 
     @classmethod
-    def of(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NONE) -> InstanceState:
+    def from_object(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS) -> InstanceState:
         """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
-        status, ours = instance.get("status") or {}, LevelgateStatus.of(instance)
-        told = {one.get("type"): one for one in status.get("conditions") or ()}
-        propagated = told.get("Propagated") or told.get("InstanceManaged") or {}
-        cause = CauseRow.read(propagated)
-        name, wave = ours.rollout.get("name", ""), ours.rollout.get("wave", "")
-        there = rollouts[name].waves if name in rollouts else ()
-        shared = next((one for one in there if one.name == wave), None)
+        status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
+        conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+        propagated = conditions_by_type.get("Propagated") or conditions_by_type.get("InstanceManaged") or {}
+        cause = CauseRow.from_dict(propagated)
+        name, wave = own_status.rollout.get("name", ""), own_status.rollout.get("wave", "")
+        waves = rollouts[name].waves if name in rollouts else ()
+        shared_progress = next((candidate for candidate in waves if candidate.name == wave), None)
         return cls(
-            key=ObjectKey.of(instance),
+            key=ObjectKey.from_manifest(instance),
             reason=cause.reason,
             message=cause.message,
-            since=moment(propagated.get("lastTransitionTime")),
-            target=RevisionAtCommit.read(ours.target),
-            applied=RevisionAtCommit.read(ours.applied),
-            settled=RevisionAtCommit.read(ours.settled),
-            source=ours.source,
+            since=parse_time(propagated.get("lastTransitionTime")),
+            target=RevisionAtCommit.from_dict(own_status.target),
+            applied=RevisionAtCommit.from_dict(own_status.applied),
+            settled=RevisionAtCommit.from_dict(own_status.settled),
+            source=own_status.source,
             rollout=name,
             wave=wave,
-            deadline=moment(ours.progress.get("deadline")),
-            nodes=ours.nodes or None,
+            deadline=parse_time(own_status.progress.get("deadline")),
+            nodes=own_status.nodes or None,
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),
-            conditions={kind: one.get("status", "") for kind, one in told.items() if kind},
-            causes=_told_once([CauseRow.read(row).within(shared) for row in ours.blocked]),
-            is_leaving=is_terminating(instance),
+            conditions={kind: entry.get("status", "") for kind, entry in conditions_by_type.items() if kind},
+            causes=_drop_repeated_failures(
+                [CauseRow.from_dict(row).with_wave_progress(shared_progress) for row in own_status.blocked]
+            ),
+            is_terminating=is_terminating(instance),
             file=annotation(instance, well_known.FILE),
         )
 
@@ -147,7 +149,7 @@ class InstanceState:
         return self.reason is Reason.SETTLED
 
     @property
-    def reasons(self) -> tuple[CauseRow, ...]:
+    def display_causes(self) -> tuple[CauseRow, ...]:
         """Its causes, the worst first; of one that waits for nothing in particular, how it is; none of one that has settled."""
         if self.is_settled:
             return ()
@@ -155,29 +157,33 @@ class InstanceState:
 
     @property
     def state(self) -> DisplayState:
-        return DisplayState.of(cause.reason for cause in self.reasons)
+        return DisplayState.from_reasons(cause.reason for cause in self.display_causes)
 
 
-async def instances(cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NONE) -> list[InstanceState]:
+async def list_instances(
+    cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS
+) -> list[InstanceState]:
     """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
     try:
-        found = await cluster.list(kind, selector=well_known.PARENT_ID)
+        objects = await cluster.list(kind, selector=well_known.PARENT_ID)
     except KindNotServed:
         return []
-    return sorted((InstanceState.of(one, rollouts) for one in found), key=lambda one: one.key)
+    return sorted((InstanceState.from_object(instance, rollouts) for instance in objects), key=lambda state: state.key)
 
 
-async def everything_suspended(cluster: Cluster, now: datetime) -> str:
+async def describe_suspension(cluster: Cluster, now: datetime) -> str:
     """The word that nothing at all is written; then statuses are as they were before. Empty where nobody said so. Raises ClusterError."""
-    wait = Directives.of(None, await cluster.get(INSTALLATION)).suspended(now, "Everything is")
-    return f"{wait.message}. What follows is as it was before." if wait else ""
+    suspension = Directives.from_objects(None, await cluster.get(INSTALLATION)).active_suspension(now, "Everything is")
+    return f"{suspension.message}. What follows is as it was before." if suspension else ""
 
 
-async def all_instances(
-    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NONE
+async def list_all_instances(
+    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS
 ) -> list[InstanceState]:
     """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
     kinds = sorted({key.group_kind for record in records for key in record.scopes})
     return [
-        one for found in await asyncio.gather(*(instances(cluster, kind, rollouts) for kind in kinds)) for one in found
+        state
+        for states in await asyncio.gather(*(list_instances(cluster, kind, rollouts) for kind in kinds))
+        for state in states
     ]

@@ -14,45 +14,47 @@ from applier.plan.model import ApplySetPlan, NodePlan
 from applier.plan.prune import protected_keys
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows
-from gitops.records.cause_rows import MAX_MESSAGE, Row, blocked_rows
-from renderer.definition.custom_conditions import OURS
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, NodeCause, node_causes
+from renderer.definition.custom_conditions import LEVELGATE_CONDITIONS
 from renderer.identity import digest
 from renderer.levelgate_status import LevelgateStatus
 
 
 def instance_status(
-    plan: ApplySetPlan, *, revision: str, now: str, remembered: Mapping[str, Any] | None = None, synced: str = ""
+    plan: ApplySetPlan, *, commit: str, now: str, rollout_fields: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
     """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`, with what it has to
     remember of its rollout. `synced` is a request to look now that is answered by that; without one the last answer stays.
     """
     assert plan.parent is not None
-    before: Mapping[str, Any] = plan.parent.get("status") or {}
-    own = LevelgateStatus.read(before)
-    blocked = blocked_rows(plan)
-    conditions, wrong = _authored(plan, _conditions(plan, blocked), before)
-    if wrong:
-        blocked = [("", Cause(Reason.RENDER_FAILED, wrong), ()), *blocked]
+    previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
+    previous_levelgate = LevelgateStatus.from_status(previous_status)
+    blocked = node_causes(plan)
+    conditions, problem = _custom_conditions(plan, _conditions(plan, blocked), previous_status)
+    if problem:
+        blocked = [("", Cause(Reason.RENDER_FAILED, problem), ()), *blocked]
     return {
-        **(plan.rendered.status if plan.nodes or not plan.error else _own_fields(before)),
+        **(plan.rendered.status if plan.nodes or not plan.error else _author_fields(previous_status)),
         "state": _state(plan, blocked),
-        "conditions": _with_times(conditions, before.get("conditions") or [], plan.parent, now),
+        "conditions": _with_times(conditions, previous_status.get("conditions") or [], plan.parent, now),
         "levelgate": {
-            **_levelgate(plan, blocked, own, revision=revision, now=now),
-            **(remembered or {}),
-            **({"synced": answered} if (answered := synced or own.synced) else {}),
+            **_levelgate_fields(plan, blocked, previous_levelgate, commit=commit, now=now),
+            **(rollout_fields or {}),
+            **({"synced": answered_request} if (answered_request := synced or previous_levelgate.synced) else {}),
         },
     }
 
 
-def not_in_git(stray: Object, *, now: str) -> dict[str, Any]:
+def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
     """Status of an instance that nobody wants: it is not reconciled, and nothing else is said of it."""
-    why = "no source holds this instance; commit it, or delete it"
-    managed = _condition("InstanceManaged", ok=False, good="", bad=str(Reason.NOT_IN_GIT), why=why)
-    return {"conditions": _with_times([managed], [], stray, now)}
+    message = "no source holds this instance; commit it, or delete it"
+    condition = _condition(
+        "InstanceManaged", ok=False, true_reason="", false_reason=str(Reason.NOT_IN_GIT), false_message=message
+    )
+    return {"conditions": _with_times([condition], [], stray, now)}
 
 
-def says_not_in_git(stray: Object) -> bool:
+def is_marked_not_in_git(stray: Object) -> bool:
     """Does its status say already that it is not in Git?"""
     conditions = (stray.get("status") or {}).get("conditions") or []
     return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
@@ -62,23 +64,25 @@ def is_waiting(plan: ApplySetPlan) -> bool:
     """Is anything of this set still to come? What only waits for a held node is held as that one is."""
     held = set[str]()
     for node in plan.nodes:
-        behind = (
-            node.blocked is not None and node.blocked.reason is Reason.DEPENDENCY_NOT_READY and node.blocked.by in held
+        waits_for_held = (
+            node.blocked is not None
+            and node.blocked.reason is Reason.DEPENDENCY_NOT_READY
+            and node.blocked.blocking_node in held
         )
-        if node.is_held or behind:
+        if node.is_held or waits_for_held:
             held.add(node.node.id)
         elif not (node.is_current and node.healthy) and not node.node.external:
             return True
-    stays = protected_keys(plan.orphans)
+    protected = protected_keys(plan.prune_candidates)
     return (
-        any(orphan.member.key not in stays for orphan in plan.leaving)
+        any(candidate.member.key not in protected for candidate in plan.candidates_to_remove)
         or plan.detach
-        or plan.finish
+        or plan.finish_deletion
         or (plan.not_moved is not None and not plan.not_moved.reason.is_hold)
     )
 
 
-def _state(plan: ApplySetPlan, blocked: Iterable[Row]) -> str:
+def _state(plan: ApplySetPlan, blocked: Iterable[NodeCause]) -> str:
     assert plan.parent is not None
     if is_terminating(plan.parent):
         return "DELETING"
@@ -91,17 +95,17 @@ def _is_ready(node: NodePlan) -> bool:
     return node.exists and node.ready
 
 
-def _conditions(plan: ApplySetPlan, blocked: list[Row]) -> list[dict[str, str]]:
+def _conditions(plan: ApplySetPlan, blocked: list[NodeCause]) -> list[dict[str, str]]:
     assert plan.parent is not None
     unready = next((node for node in plan.nodes if not _is_ready(node)), None)
-    sick = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
+    unhealthy = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
     error = next((cause for _, cause, _ in blocked if cause.reason.is_failure), None)
     resolved = _condition(
         "GraphResolved",
         ok=plan.error is None,
-        good="Resolved",
-        bad="ResolutionFailed",
-        why=plan.error.message if plan.error else "",
+        true_reason="Resolved",
+        false_reason="ResolutionFailed",
+        false_message=plan.error.message if plan.error else "",
     )
     if is_terminating(plan.parent):
         resources = {
@@ -111,60 +115,68 @@ def _conditions(plan: ApplySetPlan, blocked: list[Row]) -> list[dict[str, str]]:
             "message": _first_message(blocked),
         }
     else:
-        why = f"{unready.node.id}: {unready.blocked.message if unready.blocked else 'not ready'}" if unready else ""
+        message = f"{unready.node.id}: {unready.blocked.message if unready.blocked else 'not ready'}" if unready else ""
         resources = _condition(
             "ResourcesReady",
             ok=unready is None and (plan.error is None or bool(plan.rendered.held_reason)),
-            good="AllResourcesReady",
-            bad="NotReady",
-            why=why,
+            true_reason="AllResourcesReady",
+            false_reason="NotReady",
+            false_message=message,
         )
     ready = resolved["status"] == resources["status"] == "True"
     total = sum(1 for node in plan.nodes if not node.node.external)
     waiting = is_waiting(plan) or plan.error is not None or bool(blocked)
     return [
-        _condition("InstanceManaged", ok=True, good="Managed", bad="ManagementFailed"),
+        _condition("InstanceManaged", ok=True, true_reason="Managed", false_reason="ManagementFailed"),
         resolved,
         resources,
-        _condition("Ready", ok=ready, good="Ready", bad="NotReady", why=resources["message"] or resolved["message"]),
+        _condition(
+            "Ready",
+            ok=ready,
+            true_reason="Ready",
+            false_reason="NotReady",
+            false_message=resources["message"] or resolved["message"],
+        ),
         _condition(
             "Healthy",
-            ok=not sick,
-            good="AllHealthy",
-            bad="Unhealthy" if error else "Progressing",
-            why=f"{total - len(sick)} of {total} nodes",
-            note=f"{total} of {total} nodes",
+            ok=not unhealthy,
+            true_reason="AllHealthy",
+            false_reason="Unhealthy" if error else "Progressing",
+            false_message=f"{total - len(unhealthy)} of {total} nodes",
+            true_message=f"{total} of {total} nodes",
         ),
         _condition(
             "Propagated",
             ok=not waiting,
-            good="Settled",
-            bad=str(blocked[0][1].reason if blocked else Reason.PROGRESSING),
-            why=_first_message(blocked),
+            true_reason="Settled",
+            false_reason=str(blocked[0][1].reason if blocked else Reason.PROGRESSING),
+            false_message=_first_message(blocked),
         ),
     ]
 
 
-def _authored(
-    plan: ApplySetPlan, built_in: list[dict[str, str]], before: Mapping[str, Any]
+def _custom_conditions(
+    plan: ApplySetPlan, built_in: list[dict[str, str]], previous_status: Mapping[str, Any]
 ) -> tuple[list[dict[str, str]], str]:
     """The conditions of the status, and what is wrong with the author's. The author's replace kro's, ours stay (kro, "Custom conditions")."""
     if plan.rendered.conditions is None:
         return built_in, ""
-    authored, wrong = plan.rendered.conditions.conditions(built_in, before.get("conditions") or [])
-    return [*authored, *(one for one in built_in if one["type"] in OURS)], wrong
+    custom, problem = plan.rendered.conditions.evaluate(built_in, previous_status.get("conditions") or [])
+    return [*custom, *(condition for condition in built_in if condition["type"] in LEVELGATE_CONDITIONS)], problem
 
 
-def _condition(kind: str, *, ok: bool, good: str, bad: str, why: str = "", note: str = "") -> dict[str, str]:
+def _condition(
+    kind: str, *, ok: bool, true_reason: str, false_reason: str, false_message: str = "", true_message: str = ""
+) -> dict[str, str]:
     return {
         "type": kind,
         "status": "True" if ok else "False",
-        "reason": good if ok else bad,
-        "message": (note if ok else why)[:MAX_MESSAGE],
+        "reason": true_reason if ok else false_reason,
+        "message": (true_message if ok else false_message)[:MAX_MESSAGE_CHARACTERS],
     }
 
 
-def _first_message(blocked: list[Row]) -> str:
+def _first_message(blocked: list[NodeCause]) -> str:
     if not blocked:
         return ""
     node, cause, _ = blocked[0]
@@ -173,69 +185,76 @@ def _first_message(blocked: list[Row]) -> str:
 
 
 def _with_times(
-    conditions: list[dict[str, str]], before: list[dict[str, Any]], parent: Object, now: str
+    conditions: list[dict[str, str]], previous: list[dict[str, Any]], parent: Object, now: str
 ) -> list[dict[str, Any]]:
     """Conditions with the generation that they speak of, and the time of their last change of status."""
-    known = {condition.get("type"): condition for condition in before}
+    previous_by_type = {condition.get("type"): condition for condition in previous}
     generation = parent["metadata"].get("generation", 0)
     result = []
     for condition in conditions:
-        old = known.get(condition["type"], {})
+        old = previous_by_type.get(condition["type"], {})
         since = old.get("lastTransitionTime", now) if old.get("status") == condition["status"] else now
         result.append({**condition, "lastTransitionTime": since, "observedGeneration": generation})
     return result
 
 
-def _levelgate(
+def _levelgate_fields(
     plan: ApplySetPlan,
-    blocked: list[Row],
-    before: LevelgateStatus,
+    blocked: list[NodeCause],
+    previous: LevelgateStatus,
     *,
-    revision: str,
+    commit: str,
     now: str,
 ) -> dict[str, Any]:
-    mine = [node for node in plan.nodes if not node.node.external]
-    found: dict[str, Any] = {"source": plan.rendered.source} if plan.rendered.source else {}
+    managed_nodes = [node for node in plan.nodes if not node.node.external]
+    fields: dict[str, Any] = {"source": plan.rendered.source} if plan.rendered.source else {}
     if plan.error:
-        pairs = {"target": before.target, "applied": before.applied, "settled": before.settled}
-        found |= {name: pair for name, pair in pairs.items() if pair}
+        previous_targets = {"target": previous.target, "applied": previous.applied, "settled": previous.settled}
+        fields |= {name: previous_value for name, previous_value in previous_targets.items() if previous_value}
     elif plan.rendered.source:
-        here = _target(plan, before, revision)
-        aim = plan.rendered.target_revision
-        found["target"] = here if aim == plan.rendered.revision else _aim(aim, before.target, revision)
+        current_target = _current_target(plan, previous, commit)
+        target_revision = plan.rendered.target_revision
+        fields["target"] = (
+            current_target
+            if target_revision == plan.rendered.revision
+            else _pending_target(target_revision, previous.target, commit)
+        )
         settled = not is_waiting(plan) and plan.not_moved is None
-        applied = all(node.is_current for node in mine)
-        for name, reached, told in (("applied", applied, before.applied), ("settled", settled, before.settled)):
-            if reached or told:
-                found[name] = here if reached else told
-    found["nodes"] = {
-        "total": len(mine),
-        "updated": sum(node.is_current for node in mine),
-        "healthy": sum(node.exists and node.healthy for node in mine),
-        "blocked": sum(node.blocked is not None for node in mine),
+        applied = all(node.is_current for node in managed_nodes)
+        for name, reached, previous_target in (
+            ("applied", applied, previous.applied),
+            ("settled", settled, previous.settled),
+        ):
+            if reached or previous_target:
+                fields[name] = current_target if reached else previous_target
+    fields["nodes"] = {
+        "total": len(managed_nodes),
+        "updated": sum(node.is_current for node in managed_nodes),
+        "healthy": sum(node.exists and node.healthy for node in managed_nodes),
+        "blocked": sum(node.blocked is not None for node in managed_nodes),
     }
     if blocked:
         objects = {node.node.id: node.node.key for node in plan.nodes}
-        found["blocked"] = cause_rows.as_json(blocked, objects, before.blocked, now)
-    return found
+        fields["blocked"] = cause_rows.format_rows(blocked, objects, previous.blocked, now)
+    return fields
 
 
-def _target(plan: ApplySetPlan, before: LevelgateStatus, revision: str) -> dict[str, Any]:
+def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> dict[str, Any]:
     """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     target = {"revision": plan.rendered.revision, "content": content}
-    for known in (before.target, before.applied):
-        if target.items() <= known.items():
-            return dict(known)
-    return {**target, "commit": revision[:12]}
+    for candidate in (previous.target, previous.applied):
+        if target.items() <= candidate.items():
+            return dict(candidate)
+    return {**target, "commit": commit[:12]}
 
 
-def _aim(aim: int, before: Mapping[str, Any], revision: str) -> dict[str, Any]:
+def _pending_target(target_revision: int, previous: Mapping[str, Any], commit: str) -> dict[str, Any]:
     """The definition revision that it waits for, with the first commit at which it did."""
-    known = before.get("revision") == aim and "content" not in before
-    return dict(before) if known else {"revision": aim, "commit": revision[:12]}
+    is_unchanged = previous.get("revision") == target_revision and "content" not in previous
+    return dict(previous) if is_unchanged else {"revision": target_revision, "commit": commit[:12]}
 
 
-def _own_fields(status: Mapping[str, Any]) -> dict[str, Any]:
+def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
     """The author's fields of a status, to be kept when nothing could be rendered."""
     return {name: value for name, value in status.items() if name not in {"state", "conditions", "levelgate"}}

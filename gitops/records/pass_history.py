@@ -16,16 +16,16 @@ import orjson
 
 from applier.causes import Cause
 from applier.execute.results import Result
-from gitops.records.cause_rows import MAX_MESSAGE, timestamp
-from gitops.rollouts.state import HALTED, OURSELVES, OVERRIDDEN, PROPOSED, DecisionRecord, RolloutState
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, timestamp
+from gitops.rollouts.state import CONTROLLER, HALTED, OVERRIDDEN, PROPOSED, DecisionRecord, RolloutState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-KEPT: Final = 50
-LARGEST: Final = 256 * 1024
+MAX_PASSES: Final = 50
+MAX_TOTAL_BYTES: Final = 256 * 1024
 """Bytes of all passes together, where the record has room for them; the oldest go first."""
 
-MOST: Final = 300
+MAX_LISTED_PER_PASS: Final = 300
 """Objects, and gates, that one pass tells; the rest is counted."""
 
 
@@ -66,7 +66,7 @@ class PassRecord:
     words: tuple[DecisionRecord, ...] = ()
 
 
-Hold = tuple[ObjectKey, str, Cause]
+SetObstacle = tuple[ObjectKey, str, Cause]
 """A set, one of its nodes (empty: the set itself), and what holds it."""
 
 
@@ -75,13 +75,13 @@ class PassActivity:
     """What a pass did and met, of all sources; `mine` tells whether the set of this parent belongs to the source in question."""
 
     results: Sequence[Result]
-    mine: Callable[[ObjectKey], bool]
-    holds: Sequence[Hold] = ()
-    words: Sequence[DecisionRecord] = ()
+    is_own: Callable[[ObjectKey], bool]
+    obstacles: Sequence[SetObstacle] = ()
+    decisions: Sequence[DecisionRecord] = ()
     states: Mapping[str, RolloutState] = field(default_factory=dict)
 
 
-def read(text: str) -> tuple[PassRecord, ...]:
+def parse_passes(text: str) -> tuple[PassRecord, ...]:
     """The oldest first. What cannot be read counts as nothing: it only tells."""
     try:
         return msgspec.json.decode(text, type=tuple[PassRecord, ...]) if text else ()
@@ -89,97 +89,124 @@ def read(text: str) -> tuple[PassRecord, ...]:
         return ()
 
 
-def noted(text: str, happened: PassActivity, *, commit: str, state: str, now: datetime, room: int = LARGEST) -> str:
+def append_pass(
+    text: str, activity: PassActivity, *, commit: str, state: str, now: datetime, max_bytes: int = MAX_TOTAL_BYTES
+) -> str:
     """The passes with this one, if it is worth to be told: bounded in number and size, to `room` bytes where the record has no more. What stands in
     passes that are dropped for it, it tells itself: or the next pass would take that for new, and so on for ever.
     """
-    known = read(text)
-    last = known[-1] if known else None
+    passes = parse_passes(text)
+    last = passes[-1] if passes else None
     is_same = last is not None and (last.commit, last.state) == (commit, state)
-    found = _pass(happened, known, known, commit=commit, state=state, now=now)
-    room = min(room, LARGEST)
-    if is_same and not (found.deeds or found.words or found.met) and len(text.encode()) <= room:
+    record = _make_record(activity, passes, passes, commit=commit, state=state, now=now)
+    max_bytes = min(max_bytes, MAX_TOTAL_BYTES)
+    if is_same and not (record.deeds or record.words or record.met) and len(text.encode()) <= max_bytes:
         return text
-    stored = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if known else ()
-    before = [bytes(one).decode() for one in stored]
-    for first in range(max(0, len(known) + 1 - KEPT), len(known) + 1):
-        if first:
-            found = _pass(happened, known, known[first:], commit=commit, state=state, now=now)
-        told = f"[{','.join([*before[first:], _text(found)])}]"
-        if len(told.encode()) <= room:
+    raw_passes = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if passes else ()
+    stored_texts = [bytes(raw_pass).decode() for raw_pass in raw_passes]
+    for first_kept in range(max(0, len(passes) + 1 - MAX_PASSES), len(passes) + 1):
+        if first_kept:
+            record = _make_record(activity, passes, passes[first_kept:], commit=commit, state=state, now=now)
+        encoded = f"[{','.join([*stored_texts[first_kept:], _encode_record(record)])}]"
+        if len(encoded.encode()) <= max_bytes:
             break
-    return told
+    return encoded
 
 
-def _pass(
-    happened: PassActivity,
-    known: Sequence[PassRecord],
-    kept: Sequence[PassRecord],
+def _make_record(
+    activity: PassActivity,
+    passes: Sequence[PassRecord],
+    kept_passes: Sequence[PassRecord],
     *,
     commit: str,
     state: str,
     now: datetime,
 ) -> PassRecord:
     """What this pass has to tell beyond those that are `kept` of the `known` ones."""
-    same = [one for one in kept if one.commit == commit]
-    deeds = list(_deeds(happened, known, same))
-    told = {(one.set, one.node, one.reason) for passed in same for one in passed.met}
-    crowded = any(len(one.met) == MOST for one in same)
-    met = [
-        RecordedObstacle(str(key), str(cause.reason), cause.message[:MAX_MESSAGE], node)
-        for key, node, cause in happened.holds
-        if not crowded and not cause.reason.is_turn and (str(key), node, str(cause.reason)) not in told
+    same_commit_passes = [kept_pass for kept_pass in kept_passes if kept_pass.commit == commit]
+    actions = list(_new_actions(activity, passes, same_commit_passes))
+    recorded = {
+        (obstacle.set, obstacle.node, obstacle.reason)
+        for same_commit_pass in same_commit_passes
+        for obstacle in same_commit_pass.met
+    }
+    is_full = any(len(earlier_pass.met) == MAX_LISTED_PER_PASS for earlier_pass in same_commit_passes)
+    obstacles = [
+        RecordedObstacle(str(key), str(cause.reason), cause.message[:MAX_MESSAGE_CHARACTERS], node)
+        for key, node, cause in activity.obstacles
+        if not is_full and not cause.reason.is_queued and (str(key), node, str(cause.reason)) not in recorded
     ]
     return PassRecord(
         now.replace(microsecond=0),
         commit,
         state,
-        tuple(islice(deeds, MOST)),
-        max(0, len(deeds) - MOST),
-        tuple(islice(met, MOST)),
-        tuple(_words(happened, known, same)),
+        tuple(islice(actions, MAX_LISTED_PER_PASS)),
+        max(0, len(actions) - MAX_LISTED_PER_PASS),
+        tuple(islice(obstacles, MAX_LISTED_PER_PASS)),
+        tuple(_new_decisions(activity, passes, same_commit_passes)),
     )
 
 
-def _deeds(happened: PassActivity, known: Sequence[PassRecord], same: Sequence[PassRecord]) -> Iterator[RecordedAction]:
+def _new_actions(
+    activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
+) -> Iterator[RecordedAction]:
     """Of this source; what fails as it failed before is not told again. What belongs to an instance that it deletes is the source's as well."""
-    going: set[str] = set()
-    if not all(happened.mine(one.set) for one in happened.results):
-        going |= {deed.object for passed in known for deed in passed.deeds if deed.action == "deleted"}
-    failed = {(deed.object, deed.action, deed.error) for passed in same for deed in passed.deeds if deed.error}
-    for one in happened.results:
-        if one.is_bookkeeping or not (str(one.set) in going or happened.mine(one.set)):
+    deleted_objects: set[str] = set()
+    if not all(activity.is_own(result.set) for result in activity.results):
+        deleted_objects |= {
+            action.object for pass_record in passes for action in pass_record.deeds if action.action == "deleted"
+        }
+    failed = {
+        (action.object, action.action, action.error)
+        for pass_record in same_commit_passes
+        for action in pass_record.deeds
+        if action.error
+    }
+    for result in activity.results:
+        if result.is_bookkeeping or not (str(result.set) in deleted_objects or activity.is_own(result.set)):
             continue
-        error = str(one.error)[:MAX_MESSAGE] if one.error else ""
-        deed = RecordedAction(str(one.set), str(one.key), one.action, one.level, one.node, error)
-        if one.action == "deleted":
-            going.add(deed.object)
-        if not error or (deed.object, deed.action, deed.error) not in failed:
-            yield deed
+        error = str(result.error)[:MAX_MESSAGE_CHARACTERS] if result.error else ""
+        action = RecordedAction(str(result.set), str(result.key), result.action, result.level, result.node, error)
+        if result.action == "deleted":
+            deleted_objects.add(action.object)
+        if not error or (action.object, action.action, action.error) not in failed:
+            yield action
 
 
-def _words(happened: PassActivity, known: Sequence[PassRecord], same: Sequence[PassRecord]) -> Iterator[DecisionRecord]:
+def _new_decisions(
+    activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
+) -> Iterator[DecisionRecord]:
     """What people said, what halted and what was proposed of it, and what was done past a window, since the last pass that is kept; each once."""
-    told = {(one.what, one.subject, one.by, one.why) for passed in same for one in passed.words}
-    since = known[-1].at if known else None
-    decided = [
-        one
-        for state in happened.states.values()
-        for one in state.decisions
-        if (one.by != OURSELVES or one.what in {OVERRIDDEN, HALTED, PROPOSED})
-        and (since is None or one.at.replace(microsecond=0) >= since)
+    recorded = {
+        (decision.what, decision.subject, decision.by, decision.why)
+        for pass_record in same_commit_passes
+        for decision in pass_record.words
+    }
+    since = passes[-1].at if passes else None
+    decisions = [
+        decision
+        for state in activity.states.values()
+        for decision in state.decisions
+        if (decision.by != CONTROLLER or decision.what in {OVERRIDDEN, HALTED, PROPOSED})
+        and (since is None or decision.at.replace(microsecond=0) >= since)
     ]
-    yield from (one for one in decided if (one.what, one.subject, one.by, one.why) not in told)
-    heard = {(what, subject) for what, subject, _, _ in told}
-    yield from (one for one in happened.words if (one.what, one.subject) not in heard)
+    yield from (
+        decision
+        for decision in decisions
+        if (decision.what, decision.subject, decision.by, decision.why) not in recorded
+    )
+    recorded_subjects = {(action, subject) for action, subject, _, _ in recorded}
+    yield from (
+        decision for decision in activity.decisions if (decision.what, decision.subject) not in recorded_subjects
+    )
 
 
-def _text(one: PassRecord) -> str:
-    found = asdict(one, dict_factory=_told)
+def _encode_record(record: PassRecord) -> str:
+    fields = asdict(record, dict_factory=_drop_empty)
     return orjson.dumps(
-        found, default=timestamp, option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+        fields, default=timestamp, option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
     ).decode()
 
 
-def _told(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_empty(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if value not in (None, "", ())}

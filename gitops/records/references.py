@@ -25,7 +25,7 @@ ROLLOUT: Final = "rollout"
 DEFINITION: Final = "rgd"
 WINDOW: Final = "window"
 
-_OUR_WORDS: Final = {
+_OWN_TYPES: Final = {
     **dict.fromkeys(("source", "sources"), SOURCE),
     **dict.fromkeys(("rollout", "rollouts"), ROLLOUT),
     **dict.fromkeys(("rgd", "rgds", "resourcegraphdefinition", "resourcegraphdefinitions"), DEFINITION),
@@ -55,80 +55,86 @@ class Ref:
         parts = "/".join(words).split("/")
         if not 1 <= len(words) <= 2 or (len(words) == 2 and "/" in words[0]) or len(parts) < 2 or not all(parts):
             raise RefError(f"{text!r} names nothing; write TYPE/NAME, such as webapp/shop or source/platform")
-        found = cls(parts[0], parts[1], "/".join(parts[2:]))
-        if found.node and found.own:
-            raise RefError(f"{text!r}: a {found.own} has no nodes; write {found.own}/{found.name}")
+        ref = cls(parts[0], parts[1], "/".join(parts[2:]))
+        if ref.node and ref.own_type:
+            raise RefError(f"{text!r}: a {ref.own_type} has no nodes; write {ref.own_type}/{ref.name}")
         if len(parts) > 4 or (len(parts) == 4 and not parts[3].isdecimal()):
             raise RefError(
                 f"{text!r}: after the name come the id of a node and, in a collection, a number: webapp/shop/workers/2"
             )
-        return found
+        return ref
 
     @property
-    def own(self) -> str:
+    def own_type(self) -> str:
         """Which of our own words the type is: `source`, `rollout`, `rgd` or `window`; empty for a kind of the cluster."""
-        return _OUR_WORDS.get(self.type.lower(), "")
+        return _OWN_TYPES.get(self.type.lower(), "")
 
     def __str__(self) -> str:
-        return "/".join(filter(None, (self.own or self.type, self.name, self.node)))
+        return "/".join(filter(None, (self.own_type or self.type, self.name, self.node)))
 
-    def key(self, discovery: Discovery, namespace: str) -> ObjectKey:
+    def resolve_key(self, discovery: Discovery, namespace: str) -> ObjectKey:
         """The object that is meant, for a node its instance; `namespace` for kinds that have one.
 
         Raises RefError, also for what is no single object: a window, and a definition, which `locate` finds.
         """
-        match self.own:
+        match self.own_type:
             case "source":
                 return source_parent(self.name)
             case "rollout":
                 return rollout_key(self.name)
             case "rgd" | "window":
                 raise RefError(f"{self} is no object of the cluster; name an instance, a source or a rollout")
-        found = [resource for resource in discovery.resources.values() if _is_called(resource, self.type.lower())]
-        if not found:
-            words = {word for one in discovery.resources.values() for word in (one.kind.lower(), one.plural)}
-            near = suggestion(self.type.lower(), {*words, *_OUR_WORDS})
+        matches = [resource for resource in discovery.resources.values() if _has_name(resource, self.type.lower())]
+        if not matches:
+            served_names = {
+                word
+                for candidate in discovery.resources.values()
+                for word in (candidate.kind.lower(), candidate.plural)
+            }
+            hint = suggestion(self.type.lower(), {*served_names, *_OWN_TYPES})
             raise RefError(
-                f"the cluster serves no kind {self.type!r}{near or '; `kubectl api-resources` lists what there is'}"
+                f"the cluster serves no kind {self.type!r}{hint or '; `kubectl api-resources` lists what there is'}"
             )
-        if len(found) > 1:
-            choices = ", ".join(sorted(f"{one.kind.lower()}.{one.group}".rstrip(".") for one in found))
+        if len(matches) > 1:
+            choices = ", ".join(
+                sorted(f"{candidate.kind.lower()}.{candidate.group}".rstrip(".") for candidate in matches)
+            )
             raise RefError(f"{self.type!r} may be {choices}; write one of these")
-        return ObjectKey(found[0].group, found[0].kind, namespace if found[0].namespaced else "", self.name)
+        return ObjectKey(matches[0].group, matches[0].kind, namespace if matches[0].namespaced else "", self.name)
 
 
-async def locate(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
+async def find_key(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
     """As `Ref.key`, asking the cluster; a definition is its CRD. Raises RefError, ClusterError."""
-    if ref.own != DEFINITION:
-        return ref.key(await cluster.discover(), namespace)
+    if ref.own_type != DEFINITION:
+        return ref.resolve_key(await cluster.discover(), namespace)
     crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)
     names = {annotation(crd, well_known.DEFINITION): crd["metadata"]["name"] for crd in crds}
     if ref.name not in names:
-        known = ", ".join(sorted(filter(None, names))) or "none"
-        raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known}")
+        known_names = ", ".join(sorted(filter(None, names))) or "none"
+        raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known_names}")
     return ObjectKey(*CRD, "", names[ref.name])
 
 
-async def existing(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
+async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
     """The object that was named, which `key` is. Raises RefError with what was probably meant, ClusterError."""
-    found = await cluster.get(key)
-    if found is None:
-        where = f" in namespace {key.namespace}" if key.namespace and not ref.own else ""
-        raise RefError(f"{ref} does not exist{where} in cluster {cluster.name}{await meant(cluster, ref, key)}")
-    return found
+    live = await cluster.get(key)
+    if live is None:
+        place = f" in namespace {key.namespace}" if key.namespace and not ref.own_type else ""
+        raise RefError(f"{ref} does not exist{place} in cluster {cluster.name}{await suggest_name(cluster, ref, key)}")
+    return live
 
 
-async def meant(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
+async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
     """`; did you mean 'shop'?`, of what there is of this type where `key` is not; empty where nothing is close, or one may not look."""
     prefix = key.name.removesuffix(ref.name)
     try:
-        found = await cluster.list(key.group_kind, key.namespace or None, metadata_only=True)
+        objects = await cluster.list(key.group_kind, key.namespace or None, metadata_only=True)
     except ClusterError:
         return ""
-    names = (obj["metadata"]["name"] for obj in found)
+    names = (obj["metadata"]["name"] for obj in objects)
     return suggestion(ref.name, [name.removeprefix(prefix) for name in names if name.startswith(prefix)])
 
 
-def _is_called(resource: Resource, word: str) -> bool:
+def _has_name(resource: Resource, typed_name: str) -> bool:
     names = {resource.kind.lower(), resource.plural, *resource.short_names}
-    return word in names or word in {f"{name}.{resource.group}" for name in names}
+    return typed_name in names or typed_name in {f"{name}.{resource.group}" for name in names}

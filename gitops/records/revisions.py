@@ -27,7 +27,7 @@ KIND = GroupKind("apps", "ControllerRevision")
 DEFINITION, APPLIED, RULES = "definition", "applied", "rules"
 """Values of the label `internal.levelgate.dev/record`."""
 
-KEPT = 5
+MAX_UNUSED_REVISIONS = 5
 """Revisions of a definition that are kept beside the newest and those in use."""
 
 
@@ -36,136 +36,159 @@ class RevisionArchive:
     """Stored records by name, with or without their content; `refused` are kinds whose newest revision could not be written."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
-    refused: Mapping[GroupKind, str] = field(default_factory=dict)
+    write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
 
     @classmethod
-    async def observe(cls, cluster: Reader, before: RevisionArchive | None = None) -> RevisionArchive:
+    async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:
         """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
-        found = await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD, metadata_only=True)
-        known = {obj["metadata"].get("uid"): obj for obj in before.records.values() if "data" in obj} if before else {}
-        live = [obj for obj in found if not is_terminating(obj)]
-        return cls({obj["metadata"]["name"]: known.get(obj["metadata"]["uid"], obj) for obj in live})
+        objects = await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD, metadata_only=True)
+        with_content = (
+            {obj["metadata"].get("uid"): obj for obj in previous.records.values() if "data" in obj} if previous else {}
+        )
+        live = [obj for obj in objects if not is_terminating(obj)]
+        return cls({obj["metadata"]["name"]: with_content.get(obj["metadata"]["uid"], obj) for obj in live})
 
-    async def read(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
+    async def with_contents(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
         """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
-        wanted = sorted(names)
-        found = await asyncio.gather(*(cluster.get(_key(name)) for name in wanted))
-        kept = {name: obj for name, obj in self.records.items() if name not in wanted}
-        return replace(self, records=kept | {obj["metadata"]["name"]: obj for obj in found if obj is not None})
+        sorted_names = sorted(names)
+        objects = await asyncio.gather(*(cluster.get(_record_key(name)) for name in sorted_names))
+        others = {name: obj for name, obj in self.records.items() if name not in sorted_names}
+        return replace(self, records=others | {obj["metadata"]["name"]: obj for obj in objects if obj is not None})
 
-    async def read_rules(self, cluster: Reader, sources: Iterable[str]) -> RevisionArchive:
+    async def with_rules_contents(self, cluster: Reader, sources: Iterable[str]) -> RevisionArchive:
         """The same with the contents of the accepted rules of these sources. Raises ClusterError."""
-        unread = [obj for source in sources for obj in self._rules(source) if "data" not in obj]
-        return await self.read(cluster, [obj["metadata"]["name"] for obj in unread])
+        unread = [obj for source in sources for obj in self._rules_records(source) if "data" not in obj]
+        return await self.with_contents(cluster, [obj["metadata"]["name"] for obj in unread])
 
-    def rules(self, source: str) -> Mapping[str, Any]:
+    def accepted_rules(self, source: str) -> Mapping[str, Any]:
         """The rules of a source that were accepted last; empty where there were none."""
-        found = self._rules(source)
-        return (found[-1].get("data") or {}) if found else {}
+        rules_records = self._rules_records(source)
+        return (rules_records[-1].get("data") or {}) if rules_records else {}
 
-    def _rules(self, source: str) -> list[Object]:
-        found = [obj for obj in self.records.values() if label(obj, well_known.RECORD) == RULES]
-        return sorted((obj for obj in found if annotation(obj, well_known.RECORD_SOURCE) == source), key=_sequence)
+    def _rules_records(self, source: str) -> list[Object]:
+        rules_records = [obj for obj in self.records.values() if label(obj, well_known.RECORD) == RULES]
+        return sorted(
+            (obj for obj in rules_records if annotation(obj, well_known.RECORD_SOURCE) == source), key=_sequence
+        )
 
-    def foreseen(self, issued: Iterable[NewRevision]) -> RevisionArchive:
+    def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
         """As if these revisions were stored."""
-        bodies = [definition_body(one, "") for one in issued]
+        bodies = [definition_body(new_revision, "") for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
-    def stored(self) -> StoredRevisions:
+    def stored_revisions(self) -> StoredRevisions:
         """As the renderer takes it. A record that does not say what it is counts as absent."""
         revisions: dict[GroupKind, list[DefinitionRevision]] = {}
         applied: dict[ObjectKey, AppliedSnapshot] = {}
         for obj in sorted(self.records.values(), key=_sequence):
-            of, data = annotation(obj, well_known.RECORD_OF).split("/"), obj.get("data")
+            owner_parts, data = annotation(obj, well_known.RECORD_OF).split("/"), obj.get("data")
             name, content = obj["metadata"]["name"], annotation(obj, well_known.HASH)
             sequence = number(annotation(obj, well_known.REVISION)) or 0
-            match label(obj, well_known.RECORD), of:
+            match label(obj, well_known.RECORD), owner_parts:
                 case "definition", [group, kind]:
                     revision = DefinitionRevision(sequence, content, name, data, annotation(obj, well_known.COMMIT))
                     revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
-                    pair = AppliedSnapshot(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
-                    applied[ObjectKey(*of)] = pair
-        ordered = {kind: tuple(sorted(found, key=lambda one: one.number)) for kind, found in sorted(revisions.items())}
-        return StoredRevisions(ordered, applied, self.refused)
+                    snapshot = AppliedSnapshot(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
+                    applied[ObjectKey(*owner_parts)] = snapshot
+        sorted_revisions = {
+            kind: tuple(sorted(unsorted, key=lambda stored_revision: stored_revision.number))
+            for kind, unsorted in sorted(revisions.items())
+        }
+        return StoredRevisions(sorted_revisions, applied, self.write_errors)
 
-    async def newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
+    async def read_newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
         """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
-        stored = self.stored
+        stored = self.stored_revisions
         newest = [revision.record for kind in stored.revisions if (revision := stored.newest(kind))]
-        known = (await self.read(cluster, newest)).stored
-        found = {}
-        for kind in known.revisions:
-            if (revision := known.newest(kind)) and revision.manifest is not None:
+        contents = (await self.with_contents(cluster, newest)).stored_revisions
+        definitions = {}
+        for kind in contents.revisions:
+            if (revision := contents.newest(kind)) and revision.manifest is not None:
                 with suppress(DefinitionErrors):
                     definition = definition_of(revision)
-                    found[definition.name] = definition
-        return found
+                    definitions[definition.name] = definition
+        return definitions
 
-    def part(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> RevisionArchive:
+    def select_instances(self, instances: Iterable[ObjectKey], newer: Mapping[ObjectKey, Object]) -> RevisionArchive:
         """What is stored of definitions and rules, and the applied pairs of these instances; the `newer` ones take their place."""
-        applied = self.stored.applied
-        names = [pair.record for key in instances if key not in newer and (pair := applied.get(key))]
-        pairs = [*(self.records[name] for name in names), *newer.values()]
-        return replace(self, records={**self._common, **{obj["metadata"]["name"]: obj for obj in pairs}})
+        applied = self.stored_revisions.applied
+        names = [snapshot.record for key in instances if key not in newer and (snapshot := applied.get(key))]
+        snapshot_records = [*(self.records[name] for name in names), *newer.values()]
+        return replace(
+            self, records={**self._shared_records, **{obj["metadata"]["name"]: obj for obj in snapshot_records}}
+        )
 
     @cached_property
-    def _common(self) -> Mapping[str, Object]:
+    def _shared_records(self) -> Mapping[str, Object]:
         return {name: obj for name, obj in self.records.items() if label(obj, well_known.RECORD) != APPLIED}
 
-    def due(self, plan: Plan, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
+    def pending_records(self, plan: Plan, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
         """Bodies of what is to be stored: the applied pairs that this plan has brought about, and the `rules` in force by source."""
         for source, accepted in sorted(rules.items()):
-            known = self._rules(source)
-            if accepted != self.rules(source):
-                sequence = _sequence(known[-1]) + 1 if known else 1
+            rules_records = self._rules_records(source)
+            if accepted != self.accepted_rules(source):
+                sequence = _sequence(rules_records[-1]) + 1 if rules_records else 1
                 annotations = {well_known.RECORD_SOURCE: source, well_known.REVISION: str(sequence)}
                 yield _body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
-        stored = self.stored
-        for one in plan.sets:
-            if _is_applied(one):
-                pair = stored.applied.get(one.rendered.parent)
-                if pair is None or pair.digest != _pair_digest(one.rendered):
-                    before = _sequence(self.records[pair.record]) if pair else 0
-                    yield applied_body(one.rendered, before + 1)
+        stored = self.stored_revisions
+        for set_plan in plan.sets:
+            if _is_applied(set_plan):
+                snapshot = stored.applied.get(set_plan.rendered.parent)
+                if snapshot is None or snapshot.digest != _snapshot_digest(set_plan.rendered):
+                    last_sequence = _sequence(self.records[snapshot.record]) if snapshot else 0
+                    yield snapshot_body(set_plan.rendered, last_sequence + 1)
 
-    def storing(self, objects: Iterable[Object]) -> RevisionArchive:
+    def with_stored(self, objects: Iterable[Object]) -> RevisionArchive:
         """With those of these objects that are records, as they were stored."""
-        new = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
-        return replace(self, records={**self.records, **new}) if new else self
+        new_records = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
+        return replace(self, records={**self.records, **new_records}) if new_records else self
 
-    def replaced(self, vanished: Collection[ObjectKey] = ()) -> list[Object]:
+    def superseded_snapshots(self, deleted_instances: Collection[ObjectKey] = ()) -> list[Object]:
         """Applied pairs that a newer one replaced, or whose instance has `vanished`."""
-        kept = {pair.record for key, pair in self.stored.applied.items() if key not in vanished}
-        pairs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
-        return [obj for obj in pairs if obj["metadata"]["name"] not in kept]
+        current_names = {
+            snapshot.record for key, snapshot in self.stored_revisions.applied.items() if key not in deleted_instances
+        }
+        snapshot_records = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
+        return [obj for obj in snapshot_records if obj["metadata"]["name"] not in current_names]
 
-    def superfluous(self, plan: Plan, vanished: Collection[ObjectKey]) -> list[Object]:
+    def obsolete_records(self, plan: Plan, deleted_instances: Collection[ObjectKey]) -> list[Object]:
         """Records that nothing needs any more: pairs that a newer one replaced or whose instance has `vanished`, and old revisions."""
-        stored = self.stored
-        old = {obj["metadata"]["name"] for obj in self.replaced(vanished)}
-        in_use = {(key.group_kind, pair.revision) for key, pair in stored.applied.items() if key not in vanished}
-        in_use |= {(one.rendered.parent.group_kind, one.rendered.revision) for one in plan.sets}
+        stored = self.stored_revisions
+        obsolete = {obj["metadata"]["name"] for obj in self.superseded_snapshots(deleted_instances)}
+        in_use = {
+            (key.group_kind, snapshot.revision)
+            for key, snapshot in stored.applied.items()
+            if key not in deleted_instances
+        }
+        in_use |= {(set_plan.rendered.parent.group_kind, set_plan.rendered.revision) for set_plan in plan.sets}
         for source in {annotation(obj, well_known.RECORD_SOURCE) for obj in self.records.values()}:
-            old |= {obj["metadata"]["name"] for obj in self._rules(source)[:-1]}
+            obsolete |= {obj["metadata"]["name"] for obj in self._rules_records(source)[:-1]}
         for kind, revisions in stored.revisions.items():
-            idle = [revision for revision in revisions[:-1] if (kind, revision.number) not in in_use]
-            old |= {revision.record for revision in idle[:-KEPT]}
-        return [self.records[name] for name in sorted(old)]
+            unused = [revision for revision in revisions[:-1] if (kind, revision.number) not in in_use]
+            obsolete |= {revision.record for revision in unused[:-MAX_UNUSED_REVISIONS]}
+        return [self.records[name] for name in sorted(obsolete)]
 
 
-def _is_applied(one: ApplySetPlan) -> bool:
+def _is_applied(set_plan: ApplySetPlan) -> bool:
     """Do all nodes of this instance carry what its target wants? Not while one that is to go waits at the gate that only the pair before knows."""
-    if one.rendered.is_source or one.error or one.is_unknown or one.parent is None or not one.rendered.revision:
+    if (
+        set_plan.rendered.is_source
+        or set_plan.error
+        or set_plan.is_unknown
+        or set_plan.parent is None
+        or not set_plan.rendered.revision
+    ):
         return False
-    if any(orphan.blocked and "gates" in orphan.blocked.details for orphan in one.orphans):
+    if any(candidate.blocked and "gates" in candidate.blocked.details for candidate in set_plan.prune_candidates):
         return False
-    return not is_terminating(one.parent) and all(node.is_current for node in one.nodes if not node.node.external)
+    return not is_terminating(set_plan.parent) and all(
+        node.is_current for node in set_plan.nodes if not node.node.external
+    )
 
 
-def _key(name: str) -> ObjectKey:
+def _record_key(name: str) -> ObjectKey:
     return ObjectKey(*KIND, OWN_NAMESPACE, name)
 
 
@@ -174,32 +197,32 @@ def _sequence(obj: Object) -> int:
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
-def definition_body(one: NewRevision, commit: str) -> Object:
+def definition_body(new_revision: NewRevision, commit: str) -> Object:
     """The record of a new revision."""
-    name = f"{one.kind.kind.lower()}.{one.kind.group}-r{one.number}"
+    name = f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}-r{new_revision.number}"
     annotations = {
-        well_known.RECORD_OF: "/".join(one.kind),
-        well_known.REVISION: str(one.number),
-        well_known.HASH: one.digest,
-        well_known.RECORD_SOURCE: one.source,
+        well_known.RECORD_OF: "/".join(new_revision.kind),
+        well_known.REVISION: str(new_revision.number),
+        well_known.HASH: new_revision.digest,
+        well_known.RECORD_SOURCE: new_revision.source,
         well_known.COMMIT: commit[:12],
     }
-    return _body(name, DEFINITION, annotations, one.number, one.manifest)
+    return _body(name, DEFINITION, annotations, new_revision.number, new_revision.manifest)
 
 
-def applied_body(rendered: RenderedApplySet, sequence: int = 1) -> Object:
+def snapshot_body(rendered: RenderedApplySet, sequence: int = 1) -> Object:
     """The record that an instance was brought to what is rendered of it."""
     annotations = {
         well_known.RECORD_OF: "/".join(rendered.parent),
         well_known.REVISION: str(rendered.revision),
-        well_known.HASH: _pair_digest(rendered),
+        well_known.HASH: _snapshot_digest(rendered),
         well_known.RECORD_SOURCE: rendered.source,
     }
     name = f"applied-{key_hash(rendered.parent)}-{sequence}"
     return _body(name, APPLIED, annotations, sequence, rendered.manifest)
 
 
-def _pair_digest(rendered: RenderedApplySet) -> str:
+def _snapshot_digest(rendered: RenderedApplySet) -> str:
     return digest([rendered.revision, rendered.manifest])
 
 

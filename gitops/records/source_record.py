@@ -19,24 +19,25 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
 
-SHORTEST_COMMIT: Final = 7
+MIN_COMMIT_CHARACTERS: Final = 7
 """So many characters of a commit's id are needed to approve it."""
 
-LARGEST: Final = 1 << 20
+MAX_DATA_BYTES: Final = 1 << 20
 """Bytes that the API server takes as the data of one ConfigMap."""
 
-MOST_SCOPES: Final = 832 * 1024
+MAX_SCOPES_BYTES: Final = 832 * 1024
 """Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
 
-MOST_CLAIMS: Final = 100
+MAX_LISTED_OBJECTS: Final = 100
 """Objects that a record tells of those that a source wants and another set has."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
-_UNTAKEN: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
+_WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
 
-_TOO_MANY: Final = (
+_SCOPES_TOO_LARGE: Final = (
     "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
-    f"{MOST_SCOPES}; nothing is lost, but an instance that is deleted by hand stays until it is recorded; divide the source into several, by `path`"
+    f"{MAX_SCOPES_BYTES}; nothing is lost, but an instance that is deleted by hand stays until it is recorded; "
+    "divide the source into several, by `path`"
 )
 
 
@@ -48,12 +49,12 @@ class UnreadableSource(NamedTuple):
     why: str
 
     @classmethod
-    def of(cls, parent: Object) -> UnreadableSource | None:
+    def from_record(cls, parent: Object) -> UnreadableSource | None:
         """As the record tells it; None where the source can be read."""
-        found = _mapping(annotation(parent, well_known.UNREADABLE))
-        return cls(str(found.get("since", "")), str(found["why"])) if found.get("why") else None
+        stored = _parse_mapping(annotation(parent, well_known.UNREADABLE))
+        return cls(str(stored.get("since", "")), str(stored["why"])) if stored.get("why") else None
 
-    def text(self) -> str:
+    def encode(self) -> str:
         """As stored."""
         return _dumps(self._asdict())
 
@@ -65,38 +66,38 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
     `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
     """
 
-    def __init__(self, known: Mapping[ObjectKey, Scope] | str = "") -> None:
-        self._known: Mapping[ObjectKey, Scope] | None = None if isinstance(known, str) else known
-        self._text: str | None = known if isinstance(known, str) else None
+    def __init__(self, scopes_or_text: Mapping[ObjectKey, Scope] | str = "") -> None:
+        self._parsed: Mapping[ObjectKey, Scope] | None = None if isinstance(scopes_or_text, str) else scopes_or_text
+        self._text: str | None = scopes_or_text if isinstance(scopes_or_text, str) else None
 
     @property
     def text(self) -> str:
         """As stored; equal scopes give equal text."""
         if self._text is None:
-            rows = map(_row, _alike(self).items())
+            rows = map(_scope_row, _group_by_scope(self).items())
             self._text = _dumps(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
         return self._text
 
     @property
-    def excess(self) -> str:
+    def overflow_message(self) -> str:
         """Why a record cannot hold them; empty where it can."""
         size = len(self.text.encode())
-        return "" if size <= MOST_SCOPES else _TOO_MANY.format(number=len(self), size=size)
+        return "" if size <= MAX_SCOPES_BYTES else _SCOPES_TOO_LARGE.format(number=len(self), size=size)
 
     @property
-    def _scopes(self) -> Mapping[ObjectKey, Scope]:
-        if self._known is None:
-            self._known = dict(_scopes(_rows(self._text or "")))
-        return self._known
+    def _parse_scopes(self) -> Mapping[ObjectKey, Scope]:
+        if self._parsed is None:
+            self._parsed = dict(_parse_scopes(_parse_rows(self._text or "")))
+        return self._parsed
 
     def __getitem__(self, key: ObjectKey) -> Scope:
-        return self._scopes[key]
+        return self._parse_scopes[key]
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        return iter(self._scopes)
+        return iter(self._parse_scopes)
 
     def __len__(self) -> int:
-        return len(self._scopes)
+        return len(self._parse_scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class SourceRecord:
     target: str = ""
     offered: str = ""
     applied: str = ""
-    own: str = ""
+    own_objects_commit: str = ""
     since: str = ""
     state: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -125,16 +126,16 @@ class SourceRecord:
     scopes: InstanceScopes = field(default_factory=InstanceScopes)
     passes: str = ""
     claims: tuple[ObjectKey, ...] = ()
-    leaves: tuple[ObjectKey, ...] = ()
+    prune_candidates: tuple[ObjectKey, ...] = ()
     synced: str = ""
-    unpinned: str = ""
+    commit_before_pin: str = ""
     version: str = ""
-    keeps: bool = False
+    is_prune_disabled: bool = False
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, parent: Object) -> SourceRecord:
+    def from_object(cls, parent: Object) -> SourceRecord:
         data = parent.get("data") or {}
         return cls(
             url=data.get("url", ""),
@@ -143,20 +144,20 @@ class SourceRecord:
             target=data.get("target", ""),
             offered=data.get("offered", ""),
             applied=data.get("applied", ""),
-            own=data.get("own", ""),
+            own_objects_commit=data.get("own", ""),
             since=data.get("since", ""),
             state=data.get("state", ""),
-            counts=_mapping(data.get("counts", "")),
+            counts=_parse_mapping(data.get("counts", "")),
             causes=causes_of(parent),
             scopes=InstanceScopes(data.get("instances", "")),
             passes=data.get("passes", ""),
-            claims=_keys(data.get("claims", "")),
-            leaves=_keys(data.get("leaves", "")),
+            claims=_parse_keys(data.get("claims", "")),
+            prune_candidates=_parse_keys(data.get("leaves", "")),
             synced=data.get("synced", ""),
-            unpinned=data.get("unpinned", ""),
+            commit_before_pin=data.get("unpinned", ""),
             version=data.get("version", ""),
-            keeps=bool(data.get("keeps")),
-            unreadable=UnreadableSource.of(parent),
+            is_prune_disabled=bool(data.get("keeps")),
+            unreadable=UnreadableSource.from_record(parent),
             kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
         )
 
@@ -169,100 +170,100 @@ class SourceRecord:
             "target": self.target,
             "offered": self.offered,
             "applied": self.applied,
-            "own": self.own,
+            "own": self.own_objects_commit,
             "since": self.since,
             "state": self.state,
             "counts": _dumps(self.counts),
             "causes": _dumps(self.causes),
             "passes": self.passes,
             "claims": "\n".join(map(str, self.claims)),
-            "leaves": "\n".join(map(str, self.leaves)),
+            "leaves": "\n".join(map(str, self.prune_candidates)),
             "synced": self.synced,
-            "unpinned": self.unpinned,
+            "unpinned": self.commit_before_pin,
             "version": self.version,
-            "keeps": "true" if self.keeps else "",
+            "keeps": "true" if self.is_prune_disabled else "",
             "instances": self.scopes.text,
         }
 
     @property
-    def room(self) -> int:
+    def passes_budget_bytes(self) -> int:
         """Bytes that are left for passes."""
-        return LARGEST - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
+        return MAX_DATA_BYTES - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
 
 
-def _keys(text: str) -> tuple[ObjectKey, ...]:
+def _parse_keys(text: str) -> tuple[ObjectKey, ...]:
     return tuple(filter(None, map(ObjectKey.parse, text.splitlines())))
 
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
     """The rows of a record, alone: the scopes in it may be long."""
-    return tuple(_rows((parent.get("data") or {}).get("causes", "")))
+    return tuple(_parse_rows((parent.get("data") or {}).get("causes", "")))
 
 
-def is_approval(said: str, commit: str) -> bool:
+def is_approval(prefix: str, commit: str) -> bool:
     """Does this annotation of a source approve the commit? By its id, or by at least so much of it that no other can be meant."""
-    return len(said) >= SHORTEST_COMMIT and commit.startswith(said.lower())
+    return len(prefix) >= MIN_COMMIT_CHARACTERS and commit.startswith(prefix.lower())
 
 
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
     """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one,
     and where nothing was taken yet there is no other.
     """
-    if record is None or not is_approval(annotation(record, well_known.APPROVED), commit):
+    if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False
-    known = SourceRecord.read(record)
-    return not known.target or known.path == path
+    previous = SourceRecord.from_object(record)
+    return not previous.target or previous.path == path
 
 
-async def read_own(cluster: Reader) -> list[Object]:
+async def read_own_configmaps(cluster: Reader) -> list[Object]:
     """All ConfigMaps of our namespace: records of sources and rollouts, and the calendar."""
     return await cluster.list(_CONFIG_MAP, OWN_NAMESPACE)
 
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
     """The sources that this cluster knows, by name."""
-    return list(records_of(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
+    return list(source_records(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
 
 
-def records_of(found: Iterable[Object]) -> dict[str, SourceRecord]:
+def source_records(configmaps: Iterable[Object]) -> dict[str, SourceRecord]:
     """The same, by name, among these ConfigMaps of our namespace."""
-    parents = _parents(found)
-    return {name: SourceRecord.read(parents[name]) for name in sorted(parents)}
+    parents = _source_parents(configmaps)
+    return {name: SourceRecord.from_object(parents[name]) for name in sorted(parents)}
 
 
-async def read_untaken(cluster: Reader) -> dict[str, SourceRecord]:
+async def read_records_without_commit(cluster: Reader) -> dict[str, SourceRecord]:
     """Sources of which nothing was ever written, by name: they could not be read, or wait for others."""
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_UNTAKEN)
-    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.read(obj) for obj in found}
+    configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_WITHOUT_COMMIT_SELECTOR)
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.from_object(obj) for obj in configmaps}
 
 
-async def source_names(cluster: Reader) -> list[str]:
+async def read_source_names(cluster: Reader) -> list[str]:
     """Sources that have an object here which tells of them, whether anything was written of them or not."""
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
-    names = sorted(obj["metadata"]["name"] for obj in found)
+    configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
+    names = sorted(obj["metadata"]["name"] for obj in configmaps)
     return [name.removeprefix(SOURCE_PREFIX) for name in names if name.startswith(SOURCE_PREFIX)]
 
 
-def untaken_body(source: str) -> Object:
+def initial_source_body(source: str) -> Object:
     """The object that tells of a source before it has an inventory."""
     key = source_parent(source)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.MANAGED_BY: TOOL}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
-async def read_sets(cluster: Reader) -> dict[str, str]:
+async def read_names_by_set_id(cluster: Reader) -> dict[str, str]:
     """The same sources, by the ids of their sets."""
-    found = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
-    return {label(obj, well_known.PARENT_ID): name for name, obj in _parents(found).items()}
+    configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
+    return {label(obj, well_known.PARENT_ID): name for name, obj in _source_parents(configmaps).items()}
 
 
-def _parents(found: Iterable[Object]) -> dict[str, Object]:
-    ours = (
+def _source_parents(configmaps: Iterable[Object]) -> dict[str, Object]:
+    own_parents = (
         obj
-        for obj in found
+        for obj in configmaps
         if label(obj, well_known.PARENT_ID) and annotation(obj, well_known.TOOLING).startswith(f"{TOOL}/")
     )
-    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in ours}
+    return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in own_parents}
 
 
 def _dumps(value: Any) -> str:
@@ -276,48 +277,48 @@ def _loads(text: str) -> Any:
         return None
 
 
-def _mapping(text: str) -> dict[str, Any]:
-    found = _loads(text)
-    return found if isinstance(found, dict) else {}
+def _parse_mapping(text: str) -> dict[str, Any]:
+    value = _loads(text)
+    return value if isinstance(value, dict) else {}
 
 
-def _rows(text: str) -> Iterator[Mapping[str, Any]]:
-    found = _loads(text)
-    return (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
+def _parse_rows(text: str) -> Iterator[Mapping[str, Any]]:
+    value = _loads(text)
+    return (row for row in (value if isinstance(value, list) else ()) if isinstance(row, dict))
 
 
-def _alike(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[ObjectKey]]:
-    found: dict[Scope, list[ObjectKey]] = {}
+def _group_by_scope(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[ObjectKey]]:
+    keys_by_scope: dict[Scope, list[ObjectKey]] = {}
     for key, scope in scopes.items():
-        found.setdefault(scope, []).append(key)
-    return found
+        keys_by_scope.setdefault(scope, []).append(key)
+    return keys_by_scope
 
 
-def _row(having: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
+def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
     """A scope with the names of those that have it, by kind and namespace."""
-    scope, instances = having
-    of: dict[str, dict[str, list[str]]] = {}
+    scope, instances = scope_instances
+    names_by_kind: dict[str, dict[str, list[str]]] = {}
     for key in sorted(instances):
-        of.setdefault(f"{key.group}/{key.kind}", {}).setdefault(key.namespace, []).append(key.name)
-    return {"kinds": sorted(map(str, scope.kinds)), "namespaces": sorted(scope.namespaces), "of": of}
+        names_by_kind.setdefault(f"{key.group}/{key.kind}", {}).setdefault(key.namespace, []).append(key.name)
+    return {"kinds": sorted(map(str, scope.kinds)), "namespaces": sorted(scope.namespaces), "of": names_by_kind}
 
 
-def _scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
+def _parse_scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
     """Scopes by instance; what cannot be read of them is left out, since everything in a record can be found again."""
     for row in rows:
         match row:
             case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:
                 scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
-                yield from ((key, scope) for key in _instances(of))
+                yield from ((key, scope) for key in _parse_instance_keys(of))
 
 
-def _instances(of: Mapping[str, Any]) -> Iterator[ObjectKey]:
-    for kind, places in of.items():
-        match kind.split("/"), places:
+def _parse_instance_keys(names_by_kind: Mapping[str, Any]) -> Iterator[ObjectKey]:
+    for kind, names_by_namespace in names_by_kind.items():
+        match kind.split("/"), names_by_namespace:
             case [group, name], dict():
                 yield from (
                     ObjectKey(group, name, namespace, instance)
-                    for namespace, names in places.items()
+                    for namespace, names in names_by_namespace.items()
                     for instance in (names if isinstance(names, list) else ())
                     if isinstance(instance, str)
                 )

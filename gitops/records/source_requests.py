@@ -14,11 +14,11 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.state.observed import annotation
 from gitops.records.cause_rows import timestamp
-from gitops.rollouts.directives import asked_by, moment
+from gitops.rollouts.directives import parse_time, requester_of
 from renderer import well_known
 from renderer.frozen import dataclass
 
-REVISION: Final = re.compile(r"[0-9a-f]{7,64}")
+COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{7,64}")
 """What one can be pinned to: the id of a commit, or so much of it that no other can be meant."""
 
 
@@ -26,28 +26,28 @@ REVISION: Final = re.compile(r"[0-9a-f]{7,64}")
 class Pin:
     """`revision` is the id of the commit, or its beginning."""
 
-    revision: str
+    commit: str
     until: datetime | None
     why: str
     by: str
 
     @property
-    def blocked(self) -> Cause:
+    def cause(self) -> Cause:
         """What the source says of itself meanwhile."""
         return Cause(Reason.HELD, str(self), until=self.until)
 
     def __str__(self) -> str:
-        lasts = f" until {timestamp(self.until)}" if self.until else ""
-        return f"pinned to {self.revision[:12]}{lasts} by {self.by}: {self.why or 'no reason given'}"
+        until_text = f" until {timestamp(self.until)}" if self.until else ""
+        return f"pinned to {self.commit[:12]}{until_text} by {self.by}: {self.why or 'no reason given'}"
 
 
 def pin_of(record: Object | None, now: datetime) -> Pin | None:
     """The pin of a source that holds now. A time that cannot be read does not end it."""
-    revision = annotation(record, well_known.PIN).strip().lower() if record else ""
-    if not record or not revision:
+    commit = annotation(record, well_known.PIN).strip().lower() if record else ""
+    if not record or not commit:
         return None
-    until = moment(annotation(record, well_known.PIN_UNTIL))
+    until = parse_time(annotation(record, well_known.PIN_UNTIL))
     if until and now >= until:
         return None
-    by = asked_by(record, well_known.PIN, well_known.PIN_BY)
-    return Pin(revision, until, annotation(record, well_known.PIN_REASON), by)
+    by = requester_of(record, well_known.PIN, well_known.PIN_BY)
+    return Pin(commit, until, annotation(record, well_known.PIN_REASON), by)

@@ -16,21 +16,21 @@ from renderer import well_known
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 from renderer.levelgate_status import LevelgateStatus
 
-Requests = dict[str, dict[ObjectKey, str]]
+SyncRequests = dict[str, dict[ObjectKey, str]]
 """By source, what is asked on which object."""
 
 
-def requests(sets: Iterable[ApplySetPlan]) -> Requests:
+def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
     """Those that are not answered yet."""
-    found: Requests = {}
-    for one in sets:
-        said = annotation(one.parent, well_known.SYNC) if one.parent else ""
-        if one.parent and said and said != last_answered(one.parent):
-            found.setdefault(one.rendered.source, {})[one.rendered.parent] = said
-    return found
+    pending: SyncRequests = {}
+    for set_plan in sets:
+        value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
+        if set_plan.parent and value and value != last_answered_request(set_plan.parent):
+            pending.setdefault(set_plan.rendered.source, {})[set_plan.rendered.parent] = value
+    return pending
 
 
-def last_answered(obj: Object) -> str:
+def last_answered_request(obj: Object) -> str:
     """The last request that was answered, on the record of a source or on an instance; empty where there was none."""
     is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
-    return SourceRecord.read(obj).synced if is_record else LevelgateStatus.of(obj).synced
+    return SourceRecord.from_object(obj).synced if is_record else LevelgateStatus.from_instance(obj).synced

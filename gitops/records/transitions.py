@@ -22,18 +22,18 @@ from gitops.rollouts.state import HALTED, OVERRIDDEN, PROPOSED
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
 from renderer.levelgate_status import LevelgateStatus
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
-MOST: Final = 100
+MAX_TRANSITIONS: Final = 100
 """Transitions that one pass tells; warnings come first."""
 
-_UNTOLD: Final = frozenset(
+_UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
     | {Reason.WAITING_FOR_DATA, Reason.HALTED, Reason.SETTLED}
 )
 """Of these no instance tells by itself: time ends them, or the rollout tells it once for all."""
 
-_WRONG: Final = frozenset(
+_WARNING_REASONS: Final = frozenset(
     {
         Reason.DELETION_BLOCKED,
         Reason.BRAKE_ENGAGED,
@@ -45,7 +45,7 @@ _WRONG: Final = frozenset(
 )
 """Beside failures: somebody has to act."""
 
-_DONE: Final = {
+_ACTION_EVENTS: Final = {
     "created": EventReason.UPDATED,
     "updated": EventReason.UPDATED,
     "healed": EventReason.HEALED,
@@ -54,7 +54,7 @@ _DONE: Final = {
     "adopted": EventReason.ADOPTED,
     "taken over": EventReason.ADOPTED,
 }
-_LISTED: Final = 3
+_MAX_LISTED_OBJECTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,16 @@ class Transition:
     `others` counts those for which this one speaks, too.
     """
 
-    word: EventReason | Reason
+    event_reason: EventReason | Reason
     message: str
     key: ObjectKey
-    version: str
+    api_version: str
     uid: str
     source: str
     commit: str
     reason: Reason | None = None
     state: str = ""
-    others: int = 0
+    others_count: int = 0
 
     @property
     def is_of_source(self) -> bool:
@@ -81,7 +81,7 @@ class Transition:
 
     @property
     def is_warning(self) -> bool:
-        return isinstance(self.word, Reason) or self.word is EventReason.BREAK_GLASS_USED
+        return isinstance(self.event_reason, Reason) or self.event_reason is EventReason.BREAK_GLASS_USED
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,91 +93,105 @@ class TransitionSubject:
     commit: str
     state: str = ""
 
-    def __call__(self, word: EventReason | Reason, message: str, reason: Reason | None = None) -> Transition:
-        key, metadata = ObjectKey.of(self.parent), self.parent["metadata"]
-        version, uid = self.parent["apiVersion"], metadata.get("uid", "")
-        return Transition(word, message, key, version, uid, self.source, self.commit, reason, self.state)
+    def __call__(self, event_reason: EventReason | Reason, message: str, reason: Reason | None = None) -> Transition:
+        key, metadata = ObjectKey.from_manifest(self.parent), self.parent["metadata"]
+        api_version, uid = self.parent["apiVersion"], metadata.get("uid", "")
+        return Transition(event_reason, message, key, api_version, uid, self.source, self.commit, reason, self.state)
 
 
-def of_instance(
-    about: TransitionSubject, before: Mapping[str, Any], after: Mapping[str, Any], results: Sequence[Result]
+def instance_transitions(
+    subject: TransitionSubject, old_status: Mapping[str, Any], new_status: Mapping[str, Any], results: Sequence[Result]
 ) -> Iterator[Transition]:
     """`before` and `after` are statuses, `results` what was done in its set."""
-    yield from _done(about, results)
-    old, new = LevelgateStatus.read(before).blocked, LevelgateStatus.read(after).blocked
-    yield from _blocked(about, old, new)
-    if _propagated(after) == Reason.SETTLED != _propagated(before):
-        yield about(EventReason.SETTLED, "it is as Git says, and healthy")
-    if _propagated(after) == Reason.NOT_IN_GIT != _propagated(before):
-        yield about(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
+    yield from _action_transitions(subject, results)
+    old_rows, new_rows = (
+        LevelgateStatus.from_status(old_status).blocked,
+        LevelgateStatus.from_status(new_status).blocked,
+    )
+    yield from _cause_transitions(subject, old_rows, new_rows)
+    if _propagated_reason(new_status) == Reason.SETTLED != _propagated_reason(old_status):
+        yield subject(EventReason.SETTLED, "it is as Git says, and healthy")
+    if _propagated_reason(new_status) == Reason.NOT_IN_GIT != _propagated_reason(old_status):
+        yield subject(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
 
 
-def of_source(
-    about: TransitionSubject, before: SourceRecord, after: SourceRecord, results: Sequence[Result]
+def source_transitions(
+    subject: TransitionSubject, old_record: SourceRecord, new_record: SourceRecord, results: Sequence[Result]
 ) -> Iterator[Transition]:
     """`results` is what was done in the source's own set."""
-    if after.target != before.target:
-        yield about(EventReason.UPDATED, f"goes to commit {after.target[:12]}")
-    yield from _done(about, results)
-    yield from _blocked(about, before.causes, after.causes)
-    if after.state == DisplayState.SETTLED and (before.state, before.target) != (after.state, after.target):
-        yield about(EventReason.SETTLED, f"all of commit {after.target[:12]} is as Git says, and healthy")
-    if after.passes != before.passes:
-        for word in pass_history.read(after.passes)[-1].words:
-            told = f"{word.subject}, by {word.by}: {word.why or 'no reason given'}"
-            if word.what == OVERRIDDEN:
-                yield about(EventReason.BREAK_GLASS_USED, told)
-            elif word.what == HALTED:
-                yield about(Reason.HALTED, told)
-            elif word.what == PROPOSED:
-                yield about(Reason.HALTED, f"{word.subject}: {word.why}")
+    if new_record.target != old_record.target:
+        yield subject(EventReason.UPDATED, f"goes to commit {new_record.target[:12]}")
+    yield from _action_transitions(subject, results)
+    yield from _cause_transitions(subject, old_record.causes, new_record.causes)
+    if new_record.state == DisplayState.SETTLED and (old_record.state, old_record.target) != (
+        new_record.state,
+        new_record.target,
+    ):
+        yield subject(EventReason.SETTLED, f"all of commit {new_record.target[:12]} is as Git says, and healthy")
+    if new_record.passes != old_record.passes:
+        for decision in pass_history.parse_passes(new_record.passes)[-1].words:
+            description = f"{decision.subject}, by {decision.by}: {decision.why or 'no reason given'}"
+            if decision.what == OVERRIDDEN:
+                yield subject(EventReason.BREAK_GLASS_USED, description)
+            elif decision.what == HALTED:
+                yield subject(Reason.HALTED, description)
+            elif decision.what == PROPOSED:
+                yield subject(Reason.HALTED, f"{decision.subject}: {decision.why}")
 
 
-def bounded(found: Iterable[Transition]) -> tuple[Transition, ...]:
+def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """At most `MOST`, the warnings first, and for each source one that tells how many more there are."""
-    ordered = sorted(found, key=lambda one: not one.is_warning)
-    left = groupby(sorted(ordered[MOST:], key=_source), _source)
-    return (*ordered[:MOST], *(_for_all(list(group)) for _, group in left))
+    ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
+    overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)
+    return (*ordered[:MAX_TRANSITIONS], *(_summarize(list(group)) for _, group in overflow_groups))
 
 
-def _for_all(found: Sequence[Transition]) -> Transition:
+def _summarize(transitions: Sequence[Transition]) -> Transition:
     """The worst of them speaks for the others."""
-    worst, more = found[0], len(found) - 1
-    told = f"{worst.message} (and {more} more that are not told one by one)"
-    return replace(worst, message=told, others=more) if more else worst
+    worst, others_count = transitions[0], len(transitions) - 1
+    message = f"{worst.message} (and {others_count} more that are not told one by one)"
+    return replace(worst, message=message, others_count=others_count) if others_count else worst
 
 
-def _source(one: Transition) -> str:
-    return one.source
+def _source_name(transition: Transition) -> str:
+    return transition.source
 
 
-def _done(about: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
+def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
     """One for each kind of thing that was done, however many objects it was done to."""
-    found: dict[EventReason, list[str]] = {}
-    for one in results:
-        if one.error is None and one.action in _DONE:
-            why = f" ({one.lost[0]})" if one.lost else ""
-            found.setdefault(_DONE[one.action], []).append(f"{one.key.kind}/{one.key.name} {one.action}{why}")
-    for word, told in found.items():
-        yield about(word, listed(told, most=_LISTED))
+    descriptions: dict[EventReason, list[str]] = {}
+    for result in results:
+        if result.error is None and result.action in _ACTION_EVENTS:
+            suffix = f" ({result.lost_fields[0]})" if result.lost_fields else ""
+            descriptions.setdefault(_ACTION_EVENTS[result.action], []).append(
+                f"{result.key.kind}/{result.key.name} {result.action}{suffix}"
+            )
+    for event_reason, lines in descriptions.items():
+        yield subject(event_reason, join_names(lines, limit=_MAX_LISTED_OBJECTS))
 
 
-def _blocked(
-    about: TransitionSubject, before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
+def _cause_transitions(
+    subject: TransitionSubject, old_rows: Iterable[Mapping[str, Any]], new_rows: Iterable[Mapping[str, Any]]
 ) -> Iterator[Transition]:
     """What stands in the way now and did not before; and that nothing does any more."""
-    old = {(one.node, one.reason) for one in map(CauseRow.read, before) if one.reason not in _UNTOLD}
-    new = [one for one in map(CauseRow.read, after) if one.reason not in _UNTOLD]
-    for one in new:
-        if (one.node, one.reason) not in old:
-            node = f"node {one.node}: " if one.node else ""
-            is_wrong = one.reason.is_failure or one.reason in _WRONG
-            word = one.reason if is_wrong else EventReason.BLOCKED
-            yield about(word, f"{node}{one.message}" if is_wrong else f"{one.reason}: {node}{one.message}", one.reason)
-    if old and not new:
-        yield about(EventReason.UNBLOCKED, "nothing stands in its way any more")
+    old_keys = {
+        (row.node, row.reason) for row in map(CauseRow.from_dict, old_rows) if row.reason not in _UNREPORTED_REASONS
+    }
+    reported_rows = [row for row in map(CauseRow.from_dict, new_rows) if row.reason not in _UNREPORTED_REASONS]
+    for row in reported_rows:
+        if (row.node, row.reason) not in old_keys:
+            node = f"node {row.node}: " if row.node else ""
+            is_problem = row.reason.is_failure or row.reason in _WARNING_REASONS
+            event_reason = row.reason if is_problem else EventReason.BLOCKED
+            yield subject(
+                event_reason, f"{node}{row.message}" if is_problem else f"{row.reason}: {node}{row.message}", row.reason
+            )
+    if old_keys and not reported_rows:
+        yield subject(EventReason.UNBLOCKED, "nothing stands in its way any more")
 
 
-def _propagated(status: Mapping[str, Any]) -> str:
-    told = {one.get("type"): one.get("reason", "") for one in status.get("conditions") or ()}
-    return told.get("Propagated") or told.get("InstanceManaged") or ""
+def _propagated_reason(status: Mapping[str, Any]) -> str:
+    reasons_by_type = {
+        condition.get("type"): condition.get("reason", "") for condition in status.get("conditions") or ()
+    }
+    return reasons_by_type.get("Propagated") or reasons_by_type.get("InstanceManaged") or ""

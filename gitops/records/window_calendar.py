@@ -18,85 +18,93 @@ from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.state.observed import annotation, label
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.source_rules import SourceRules, Stored, restored
+from gitops.rollouts.source_rules import SourceRules, StoredRules, restore_rules
 from gitops.windows.window import WindowTarget
 from renderer import documents, well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, ObjectKey, applyset_id, source_parent
-from renderer.kinds import CRD, RULES, WINDOW
+from renderer.kinds import CRD, RULE_KINDS, WINDOW
 from renderer.render.model import id_in_definition
 
-KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
+CONFIGMAP_KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
 _STREAM, _CALENDARS = ".yaml", ".calendars.json"
 """After the name of the source."""
 
 
-def published(rules: Mapping[str, Stored]) -> dict[str, str]:
+def calendar_data(rules: Mapping[str, StoredRules]) -> dict[str, str]:
     """The data of the ConfigMap for the rules in force, by source; a source without windows is left out."""
-    return {name: text for source, stored in sorted(rules.items()) for name, text in _published(source, stored)}
+    return {name: text for source, stored in sorted(rules.items()) for name, text in _source_entries(source, stored)}
 
 
-def _published(source: str, stored: Stored) -> Iterator[tuple[str, str]]:
-    shown = [_placed(rule) for rule in stored.get("rules") or () if _is_shown(rule["manifest"])]
-    if shown:
-        yield f"{source}{_STREAM}", documents.dump(shown)
+def _source_entries(source: str, stored: StoredRules) -> Iterator[tuple[str, str]]:
+    listed_rules = [_with_location(rule) for rule in stored.get("rules") or () if _is_listed(rule["manifest"])]
+    if listed_rules:
+        yield f"{source}{_STREAM}", documents.dump(listed_rules)
         if files := stored.get("calendars"):
-            told = {file: base64.b64decode(data).decode(errors="replace") for file, data in files.items()}
-            yield f"{source}{_CALENDARS}", orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode()
+            calendar_texts = {file: base64.b64decode(data).decode(errors="replace") for file, data in files.items()}
+            yield f"{source}{_CALENDARS}", orjson.dumps(calendar_texts, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def _is_shown(manifest: Manifest) -> bool:
+def _is_listed(manifest: Manifest) -> bool:
     return manifest["kind"] == WINDOW or "windows" in (manifest.get("spec") or {})
 
 
-def _placed(rule: Mapping[str, Any]) -> Manifest:
+def _with_location(rule: Mapping[str, Any]) -> Manifest:
     metadata = rule["manifest"]["metadata"]
     annotations = {**(metadata.get("annotations") or {}), well_known.FILE: f"{rule['file']}:{rule['line']}"}
     return {**rule["manifest"], "metadata": {**metadata, "annotations": annotations}}
 
 
-def of(records: Iterable[Object]) -> Object | None:
+def find_configmap(records: Iterable[Object]) -> Object | None:
     """The ConfigMap among our own records."""
-    return next((obj for obj in records if ObjectKey.of(obj) == KEY), None)
+    return next((obj for obj in records if ObjectKey.from_manifest(obj) == CONFIGMAP_KEY), None)
 
 
-def updated_configmap(rules: Mapping[str, Stored], live: Object | None) -> Object | None:
+def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> Object | None:
     """The ConfigMap that is to be applied, None where it says so already. What it says of sources that this pass has not read stays."""
-    told = (live or {}).get("data") or {}
-    ours = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
-    data = {**{name: text for name, text in told.items() if name not in ours}, **published(rules)}
-    metadata = {"name": KEY.name, "namespace": KEY.namespace, "labels": {well_known.RECORD: KEY.name}}
-    return None if data == told else {"apiVersion": "v1", "kind": KEY.kind, "metadata": metadata, "data": data}
+    previous_data = (live or {}).get("data") or {}
+    own_keys = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
+    data = {**{name: text for name, text in previous_data.items() if name not in own_keys}, **calendar_data(rules)}
+    metadata = {
+        "name": CONFIGMAP_KEY.name,
+        "namespace": CONFIGMAP_KEY.namespace,
+        "labels": {well_known.RECORD: CONFIGMAP_KEY.name},
+    }
+    return (
+        None
+        if data == previous_data
+        else {"apiVersion": "v1", "kind": CONFIGMAP_KEY.kind, "metadata": metadata, "data": data}
+    )
 
 
-async def read(cluster: Cluster) -> list[SourceRules]:
+async def read_rules(cluster: Cluster) -> list[SourceRules]:
     """The windows in force, by source in the order of names; those of a source that says none are not there. Raises ClusterError."""
-    live = await cluster.get(KEY)
-    return list(rules_in((live or {}).get("data") or {}))
+    live = await cluster.get(CONFIGMAP_KEY)
+    return list(parse_rules((live or {}).get("data") or {}))
 
 
-def rules_in(data: Mapping[str, str]) -> Iterator[SourceRules]:
+def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
     """Inverse of `published`."""
     for name, text in sorted(data.items()):
         if name.endswith(_STREAM):
             source = name.removesuffix(_STREAM)
-            found, _ = documents.load(name, text.encode())
+            loaded, _ = documents.load(name, text.encode())
             files = orjson.loads(data.get(f"{source}{_CALENDARS}", "{}"))
             calendars = {file: base64.b64encode(text.encode()).decode() for file, text in files.items()}
-            rules = [_rule(one.value) for one in found if _is_rule(one.value)]
-            yield restored(source, {"rules": rules, "calendars": calendars})
+            rules = [_parse_rule(document.value) for document in loaded if _is_rule(document.value)]
+            yield restore_rules(source, {"rules": rules, "calendars": calendars})
 
 
 def _is_rule(document: Mapping[str, Any]) -> bool:
     """Somebody may have edited the ConfigMap; the next pass puts it right."""
-    return document.get("kind") in RULES and "name" in (document.get("metadata") or {})
+    return document.get("kind") in RULE_KINDS and "name" in (document.get("metadata") or {})
 
 
-def _rule(manifest: Manifest) -> dict[str, Any]:
+def _parse_rule(manifest: Manifest) -> dict[str, Any]:
     file, _, line = annotation(manifest, well_known.FILE).rpartition(":")
     return {"file": file, "line": int(line) if line.isdecimal() else 0, "manifest": manifest}
 
 
-async def targets(
+async def list_targets(
     cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
 ) -> dict[str, list[WindowTarget]]:
     """What is live of each source, as windows select it. One list of metadata for each kind. Raises ClusterError."""
@@ -105,9 +113,9 @@ async def targets(
     scopes = [read_scope(parent) for parent in parents if parent]
     scopes += [scope for _, record in records for scope in record.scopes.values()]
     kinds = sorted(Scope().kinds.union(*(scope.kinds for scope in scopes)))
-    lists = await asyncio.gather(*(_listed(cluster, kind) for kind in kinds))
-    members = {ObjectKey.of(obj): obj for objects in lists for obj in objects}
-    plurals = {f"{one.plural}.{one.group}": kind for kind, one in discovery.resources.items()}
+    lists = await asyncio.gather(*(_list_members(cluster, kind) for kind in kinds))
+    members = {ObjectKey.from_manifest(obj): obj for objects in lists for obj in objects}
+    plurals = {f"{resource.plural}.{resource.group}": kind for kind, resource in discovery.resources.items()}
     definitions = {
         plurals[key.name]: name
         for key, obj in members.items()
@@ -117,12 +125,12 @@ async def targets(
     for source, record in records:
         owners[applyset_id(source_parent(source))] = source, None
         owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
-    found: dict[str, list[WindowTarget]] = {source: [] for source, _ in records}
+    targets_by_source: dict[str, list[WindowTarget]] = {source: [] for source, _ in records}
     for key, obj in members.items():
         if owner := owners.get(label(obj, well_known.PART_OF)):
             source, instance = owner
-            found[source].append(_target(key, obj, instance, members, definitions, cluster_name))
-    return found
+            targets_by_source[source].append(_target(key, obj, instance, members, definitions, cluster_name))
+    return targets_by_source
 
 
 def _target(
@@ -134,18 +142,18 @@ def _target(
     cluster_name: str,
 ) -> WindowTarget:
     kind = key.group_kind
-    selected = instance or (key if kind in definitions else None)
-    if selected:
-        labels = (members.get(selected) or {"metadata": {}})["metadata"].get("labels") or {}
+    selected_instance = instance or (key if kind in definitions else None)
+    if selected_instance:
+        labels = (members.get(selected_instance) or {"metadata": {}})["metadata"].get("labels") or {}
         node = id_in_definition(annotation(obj, well_known.NODE_ID)) if instance else ""
-        rgd = definitions.get(selected.group_kind, "")
+        rgd = definitions.get(selected_instance.group_kind, "")
         return WindowTarget(kind, key.namespace, cluster_name, rgd, node, labels)
     return WindowTarget(
         kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else ""
     )
 
 
-async def _listed(cluster: Cluster, kind: GroupKind) -> list[Object]:
+async def _list_members(cluster: Cluster, kind: GroupKind) -> list[Object]:
     try:
         return await cluster.list(kind, selector=well_known.PART_OF, metadata_only=True)
     except KindNotServed:

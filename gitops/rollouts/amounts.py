@@ -18,22 +18,22 @@ class CountOrPercent:
     is_percent: bool = False
 
     @classmethod
-    def read(cls, written: int | str) -> CountOrPercent:
+    def parse(cls, amount: int | str) -> CountOrPercent:
         """`3` or `25%`. Raises ValueError for another text, a negative number or more than 100 %."""
-        if isinstance(written, str):
-            match = _PERCENT.fullmatch(written)
+        if isinstance(amount, str):
+            match = _PERCENT.fullmatch(amount)
             if not match or int(match[1]) > 100:
-                raise ValueError(f"{written!r} is neither a whole number nor a percentage such as 25%")
+                raise ValueError(f"{amount!r} is neither a whole number nor a percentage such as 25%")
             return cls(int(match[1]), is_percent=True)
-        if written < 0:
-            raise ValueError(f"{written} is below 0")
-        return cls(written)
+        if amount < 0:
+            raise ValueError(f"{amount} is below 0")
+        return cls(amount)
 
-    def at_most(self, total: int) -> int:
+    def round_down(self, total: int) -> int:
         """In items out of `total`; a share is rounded down."""
         return total * self.value // 100 if self.is_percent else self.value
 
-    def at_least(self, total: int) -> int:
+    def round_up(self, total: int) -> int:
         """In items out of `total`; a share is rounded up."""
         return -(-total * self.value // 100) if self.is_percent else self.value
 
@@ -41,6 +41,6 @@ class CountOrPercent:
         return f"{self.value}%" if self.is_percent else str(self.value)
 
 
-ALL_OF_THEM: Final = CountOrPercent(100, is_percent=True)
-NONE: Final = CountOrPercent(0)
-ONE: Final = CountOrPercent(1)
+ALL_ITEMS: Final = CountOrPercent(100, is_percent=True)
+NO_ITEMS: Final = CountOrPercent(0)
+ONE_ITEM: Final = CountOrPercent(1)

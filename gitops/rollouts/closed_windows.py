@@ -8,57 +8,69 @@ from datetime import datetime
 from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.windows.verdict import ClosedWindow, WindowVerdict, not_startable, startable
+from gitops.windows.verdict import ClosedWindow, WindowVerdict, make_closed_window, start_state
 from gitops.windows.window import Window, WindowKind
 
 
 def closed_window_cause(verdict: WindowVerdict) -> Cause:
     """A verdict that is closed, as a cause of waiting."""
     assert verdict.reason
-    return Cause(verdict.reason, _message(verdict), until=verdict.until, because=tuple(map(because, verdict.closings)))
+    return Cause(
+        verdict.reason,
+        _verdict_message(verdict),
+        until=verdict.until,
+        references=tuple(map(window_ref, verdict.closed_windows)),
+    )
 
 
-def waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Wait]]:
+def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Wait]]:
     """Waves whose own windows are not all open, each with why."""
     for wave in policy.waves:
         for name in wave.windows:
             window = windows.get(name)
             if window is None:
                 yield wave.name, Wait(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
-            elif not startable(window, now).open:
-                closing = not_startable(window, now)
-                told = f"wave {wave.name} waits for {named(window)}"
-                yield wave.name, Wait(closing.reason, told, closing.until, because=(because(closing),))
+            elif not start_state(window, now).is_open:
+                closed_window = make_closed_window(window, now)
+                description = f"wave {wave.name} waits for {format_window_name(window)}"
+                yield (
+                    wave.name,
+                    Wait(closed_window.reason, description, closed_window.until, because=(window_ref(closed_window),)),
+                )
 
 
-def because(closing: ClosedWindow) -> CauseRef:
-    return CauseRef("Window", closing.window.name, closing.reason, closing.since, closing.until)
+def window_ref(closed_window: ClosedWindow) -> CauseRef:
+    return CauseRef("Window", closed_window.window.name, closed_window.reason, closed_window.since, closed_window.until)
 
 
-def named(window: Window) -> str:
+def format_window_name(window: Window) -> str:
     return f"window {window.name} ({window.ticket})" if window.ticket else f"window {window.name}"
 
 
-def _message(verdict: WindowVerdict) -> str:
+def _verdict_message(verdict: WindowVerdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
         return "the clock went back by more than five minutes, or is more than 30 seconds from the API server's; no Allow counts until that is over"
-    return message(verdict.closings, verdict.until) if verdict.closings else "no window allows it"
-
-
-def message(closings: Sequence[ClosedWindow], until: datetime | None) -> str:
-    """`waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`"""
-    words = " and ".join(dict.fromkeys(map(_words, closings)))
-    if until is None:
-        return words
-    zone = closings[0].window.zone
-    return f"{words}, opens {until:%Y-%m-%dT%H:%MZ} ({until.astimezone(zone):%a %H:%M} {zone.key})"
-
-
-def _words(closing: ClosedWindow) -> str:
-    if closing.reason is Reason.NEVER_OPENS:
-        return f"{named(closing.window)} never opens again"
     return (
-        f"{named(closing.window)} is closed"
-        if closing.window.kind is WindowKind.DENY
-        else f"waits for {named(closing.window)}"
+        format_closed_windows(verdict.closed_windows, verdict.until)
+        if verdict.closed_windows
+        else "no window allows it"
+    )
+
+
+def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
+    """`waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`"""
+    description = " and ".join(dict.fromkeys(map(_describe_closed_window, closed)))
+    if until is None:
+        return description
+    zone = closed[0].window.zone
+    return f"{description}, opens {until:%Y-%m-%dT%H:%MZ} ({until.astimezone(zone):%a %H:%M} {zone.key})"
+
+
+def _describe_closed_window(closed_window: ClosedWindow) -> str:
+    if closed_window.reason is Reason.NEVER_OPENS:
+        return f"{format_window_name(closed_window.window)} never opens again"
+    return (
+        f"{format_window_name(closed_window.window)} is closed"
+        if closed_window.window.kind is WindowKind.DENY
+        else f"waits for {format_window_name(closed_window.window)}"
     )

@@ -21,8 +21,8 @@ from gitops.rollouts.policy import ItemOrder, Policy
 from gitops.rollouts.queue_position import Wait
 from renderer.frozen import dataclass
 
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
-_OF_PEOPLE: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
+_MIN_TIME = datetime.min.replace(tzinfo=UTC)
+_PERSON_REASONS: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +43,21 @@ class RolloutItem:
     granted: bool = False
     healthy: bool = True
     is_new: bool = False
-    alone: bool = False
+    is_isolated: bool = False
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
     held: Wait | None = None
     blocked: Wait | None = None
 
     @property
-    def moved(self) -> bool:
+    def has_moved(self) -> bool:
         """Counts as updated: the grant is a reservation."""
         return self.updated or self.granted
 
     @property
-    def passed(self) -> bool:
+    def is_passed_over(self) -> bool:
         """The others do not wait for it: it has not moved and is held, or a person holds it on its way."""
-        return self.held is not None and (not self.moved or self.held.reason in _OF_PEOPLE)
+        return self.held is not None and (not self.has_moved or self.held.reason in _PERSON_REASONS)
 
 
 class Counters(NamedTuple):
@@ -77,51 +77,53 @@ class Counters(NamedTuple):
     def in_flight(self) -> int:
         return self.updated - self.settled
 
-    def plus(self, other: Counters) -> Counters:
+    def add_counters(self, other: Counters) -> Counters:
         return Counters._make(map(add, self, other))
 
-    def minus(self, other: Counters) -> Counters:
+    def subtract_counters(self, other: Counters) -> Counters:
         return Counters._make(map(sub, self, other))
 
 
 class ItemState(NamedTuple):
     """What an item counts as now, and when that changes by time alone. `passed`: the others do not wait for it, whatever becomes of it."""
 
-    settled: bool
-    failed: bool
-    passed: bool
-    eligible: bool
-    due: datetime | None
+    is_settled: bool
+    has_failed: bool
+    is_passed_over: bool
+    is_eligible: bool
+    changes_at: datetime | None
 
 
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
     """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere; what is
     alone is passed then.
     """
-    eligible = not item.moved and item.held is None and item.blocked is None
-    baked_at = overdue = None
+    eligible = not item.has_moved and item.held is None and item.blocked is None
+    baked_at = deadline_at = None
     if item.updated and item.healthy:
-        baked_at = _BEGINNING if not item.granted else item.progress.ready_since and item.progress.ready_since + bake
+        baked_at = _MIN_TIME if not item.granted else item.progress.ready_since and item.progress.ready_since + bake
     elif item.granted:
-        overdue = item.progress.overdue_after(policy.progress_deadline)
+        deadline_at = item.progress.overdue_after(policy.progress_deadline)
     settled = baked_at is not None and now >= baked_at
-    late = overdue is not None and now > overdue
-    failed = item.granted and not settled and (bool(item.error) or item.progress.flaps > policy.max_flaps or late)
-    due = None
+    is_late = deadline_at is not None and now > deadline_at
+    failed = item.granted and not settled and (bool(item.error) or item.progress.flaps > policy.max_flaps or is_late)
+    changes_at = None
     if baked_at is not None and not settled:
-        due = baked_at
-    elif overdue is not None and not late:
-        due = overdue + datetime.resolution
-    passed = not settled and ((item.passed and not failed) or (item.alone and failed))
-    return ItemState(settled, failed and not passed, passed, eligible, due)
+        changes_at = baked_at
+    elif deadline_at is not None and not is_late:
+        changes_at = deadline_at + datetime.resolution
+    is_passed_over = not settled and ((item.is_passed_over and not failed) or (item.is_isolated and failed))
+    return ItemState(settled, failed and not is_passed_over, is_passed_over, eligible, changes_at)
 
 
-def _counted(item: RolloutItem, found: ItemState) -> Counters:
-    paused = found.passed and item.moved
-    return Counters(1, item.moved and not paused, found.settled, found.failed, item.healthy, found.passed, paused)
+def _counters_of(item: RolloutItem, state: ItemState) -> Counters:
+    paused = state.is_passed_over and item.has_moved
+    return Counters(
+        1, item.has_moved and not paused, state.is_settled, state.has_failed, item.healthy, state.is_passed_over, paused
+    )
 
 
-Place = tuple[int, str, str]
+SortKey = tuple[int, str, str]
 """Where an item stands in the order: higher priority first, then shuffled or not, then as declared, then by key."""
 
 
@@ -136,22 +138,22 @@ class WaveItems:
         self.name = name
         self.bake = bake
         self.counters = Counters()
-        self.eligible = SortedKeys[Place]()
-        self.repairs = SortedKeys[Place]()
-        self.newcomers = SortedKeys[Place]()
+        self.eligible = SortedKeys[SortKey]()
+        self.repairs = SortedKeys[SortKey]()
+        self.newcomers = SortedKeys[SortKey]()
 
-    def add(self, item: RolloutItem, found: ItemState, place: Place) -> None:
-        self.counters = self.counters.plus(_counted(item, found))
+    def add(self, item: RolloutItem, state: ItemState, sort_key: SortKey) -> None:
+        self.counters = self.counters.add_counters(_counters_of(item, state))
         for pending, belongs in (
-            (self.eligible, found.eligible),
-            (self.repairs, found.eligible and not item.healthy),
-            (self.newcomers, item.is_new and not item.moved and item.held is None),
+            (self.eligible, state.is_eligible),
+            (self.repairs, state.is_eligible and not item.healthy),
+            (self.newcomers, item.is_new and not item.has_moved and item.held is None),
         ):
             if belongs:
-                pending.add(place)
+                pending.add(sort_key)
 
-    def remove(self, item: RolloutItem, found: ItemState) -> None:
-        self.counters = self.counters.minus(_counted(item, found))
+    def remove(self, item: RolloutItem, state: ItemState) -> None:
+        self.counters = self.counters.subtract_counters(_counters_of(item, state))
         for pending in (self.eligible, self.repairs, self.newcomers):
             pending.discard(item.key)
 
@@ -170,7 +172,7 @@ class RolloutCollection:
     def __init__(self, policy: Policy, bakes: Mapping[str, timedelta], *, salt: str = "") -> None:
         self.policy = policy
         self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
-        self.now = _BEGINNING
+        self.now = _MIN_TIME
         self._salt = salt if policy.order is ItemOrder.SHUFFLE_PER_REVISION else None
         self._members: dict[str, _Member] = {}
         self._moments = SortedKeys[tuple[datetime, str]]()
@@ -181,7 +183,9 @@ class RolloutCollection:
     def __iter__(self) -> Iterator[RolloutItem]:
         """In order, wave by wave; sorts all of them."""
         for wave in self.waves.values():
-            yield from sorted((one.item for one in self._members.values() if one.wave is wave), key=self.place_of)
+            yield from sorted(
+                (member.item for member in self._members.values() if member.wave is wave), key=self.sort_key_of
+            )
 
     def __getitem__(self, key: str) -> RolloutItem:
         return self._members[key].item
@@ -191,21 +195,21 @@ class RolloutCollection:
         """Of all waves together."""
         total = Counters()
         for wave in self.waves.values():
-            total = total.plus(wave.counters)
+            total = total.add_counters(wave.counters)
         return total
 
-    def counted(self, key: str) -> Counters:
+    def counters_of(self, key: str) -> Counters:
         """What one item counts as."""
         member = self._members[key]
-        return _counted(member.item, member.item_state)
+        return _counters_of(member.item, member.item_state)
 
     def wave_of(self, key: str) -> WaveItems:
         return self._members[key].wave
 
-    def standing_of(self, key: str) -> ItemState:
+    def state_of(self, key: str) -> ItemState:
         return self._members[key].item_state
 
-    def place_of(self, item: RolloutItem) -> Place:
+    def sort_key_of(self, item: RolloutItem) -> SortKey:
         shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
         return -item.priority, shuffled, item.key
 
@@ -213,11 +217,11 @@ class RolloutCollection:
         """Add an item, or replace what was known of it."""
         self.remove(item.key)
         wave = self.waves[self.policy.wave_of(item.labels)]
-        found = item_state(item, self.now, bake=wave.bake, policy=self.policy)
-        self._members[item.key] = _Member(item, found, wave)
-        wave.add(item, found, self.place_of(item))
-        if found.due is not None:
-            self._moments.add((found.due, item.key))
+        state = item_state(item, self.now, bake=wave.bake, policy=self.policy)
+        self._members[item.key] = _Member(item, state, wave)
+        wave.add(item, state, self.sort_key_of(item))
+        if state.changes_at is not None:
+            self._moments.add((state.changes_at, item.key))
 
     def remove(self, key: str) -> None:
         """Forget an item; nothing happens if it is not there."""
@@ -231,11 +235,11 @@ class RolloutCollection:
         whose moment has come.
         """
         self.now = max(self.now, now)
-        due: list[str] = []
+        due_keys: list[str] = []
         while (moment := self.next_change) and moment <= self.now:
-            due.append(next(iter(self._moments))[1])
-            self.set_item(self[due[-1]])
-        return due
+            due_keys.append(next(iter(self._moments))[1])
+            self.set_item(self[due_keys[-1]])
+        return due_keys
 
     @property
     def next_change(self) -> datetime | None:
@@ -250,28 +254,28 @@ class RolloutCollection:
         fresh.now = self.now
         for member in self._members.values():
             fresh.set_item(member.item)
-        is_right = all(_same(self.waves[name], fresh.waves[name]) for name in self.waves)
+        is_right = all(_are_equal(self.waves[name], fresh.waves[name]) for name in self.waves)
         self.waves, self._members, self._moments = fresh.waves, fresh._members, fresh._moments
         return is_right
 
 
-def collected(
+def build_collection(
     policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
 ) -> RolloutCollection:
     """The collection of these items at this time."""
-    found = RolloutCollection(policy, bakes, salt=salt)
-    found.advance_to(now)
+    collection = RolloutCollection(policy, bakes, salt=salt)
+    collection.advance_to(now)
     for item in items:
-        found.set_item(item)
-    return found
+        collection.set_item(item)
+    return collection
 
 
-def _same(one: WaveItems, other: WaveItems) -> bool:
-    return one.counters == other.counters and all(
-        list(mine) == list(theirs)
-        for mine, theirs in (
-            (one.eligible, other.eligible),
-            (one.repairs, other.repairs),
-            (one.newcomers, other.newcomers),
+def _are_equal(first: WaveItems, second: WaveItems) -> bool:
+    return first.counters == second.counters and all(
+        list(first_keys) == list(second_keys)
+        for first_keys, second_keys in (
+            (first.eligible, second.eligible),
+            (first.repairs, second.repairs),
+            (first.newcomers, second.newcomers),
         )
     )

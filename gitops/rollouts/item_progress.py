@@ -16,7 +16,7 @@ import msgspec
 from renderer.frozen import dataclass
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-_STORED: Final = {
+_STORED_FIELDS: Final = {
     "readySince": "ready_since",
     "flaps": "flaps",
     "spent": "spent",
@@ -38,44 +38,50 @@ class ItemProgress:
     levels: int = 0
 
     @classmethod
-    def begun(cls, now: datetime) -> ItemProgress:
+    def start(cls, now: datetime) -> ItemProgress:
         """At the moment of the grant."""
         return cls(running_since=now)
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
+    def from_dict(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
         """Inverse of `stored`. What cannot be read counts as begun now: it has neither settled nor failed."""
         try:
-            return msgspec.convert({name: stored[key] for key, name in _STORED.items() if key in stored}, cls)
+            return msgspec.convert({name: stored[key] for key, name in _STORED_FIELDS.items() if key in stored}, cls)
         except msgspec.ValidationError:
-            return cls.begun(now)
+            return cls.start(now)
 
-    def stored(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON for the item's status: times in RFC 3339, `spent` as ISO 8601 duration; what is empty is left out."""
-        found = msgspec.to_builtins(self)
-        return {key: found[name] for key, name in _STORED.items() if getattr(self, name)}
+        fields = msgspec.to_builtins(self)
+        return {key: fields[name] for key, name in _STORED_FIELDS.items() if getattr(self, name)}
 
-    def observed(
-        self, now: datetime, *, healthy: bool, levels: int = 0, waiting: bool = False, bake: timedelta = timedelta()
+    def with_observation(
+        self,
+        now: datetime,
+        *,
+        is_healthy: bool,
+        levels: int = 0,
+        is_waiting: bool = False,
+        bake: timedelta = timedelta(),
     ) -> ItemProgress:
         """After an observation. `waiting`: for a window, a hold or an approval; `bake`: how long it has to stay healthy here."""
-        if healthy:
+        if is_healthy:
             return replace(
                 self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
             )
-        if self.ready_since is None and levels <= self.levels and waiting == (self.running_since is None):
+        if self.ready_since is None and levels <= self.levels and is_waiting == (self.running_since is None):
             return self  # nothing has happened: the clock goes on by itself
-        lost = self.ready_since is not None
-        flapped = self.ready_since is not None and now - self.ready_since < bake
-        spent = timedelta() if lost or levels > self.levels else self.shown(now)
+        lost_health = self.ready_since is not None
+        has_flapped = self.ready_since is not None and now - self.ready_since < bake
+        spent = timedelta() if lost_health or levels > self.levels else self.elapsed(now)
         return ItemProgress(
-            flaps=self.flaps + flapped,
+            flaps=self.flaps + has_flapped,
             spent=spent,
-            running_since=None if waiting else now,
+            running_since=None if is_waiting else now,
             levels=levels,
         )
 
-    def shown(self, now: datetime) -> timedelta:
+    def elapsed(self, now: datetime) -> timedelta:
         """What the clock shows."""
         return self.spent if self.running_since is None else self.spent + (now - self.running_since)
 

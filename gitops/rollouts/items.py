@@ -23,7 +23,7 @@ def name_of(key: ObjectKey) -> str:
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
-def item(
+def make_item(
     plan: ApplySetPlan,
     target: TargetRevision,
     *,
@@ -34,7 +34,7 @@ def item(
     held: Wait | None = None,
     blocked: Wait | None = None,
     granted: bool = False,
-    paced: bool = True,
+    is_creation_paced: bool = True,
 ) -> RolloutItem:
     """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well. Where creation is not
     `paced`, one that never ran anything is nobody's concern but its own. One whose object somebody deleted is as what it is made of: the object comes
@@ -43,61 +43,73 @@ def item(
     An instance that Git cannot say is passed like one that is held: it stays at its applied pair whatever the rollout does.
     """
     rendered = plan.rendered
-    granted = granted or (plan.target or rendered.applied) == target.revision
+    granted = granted or (plan.target_revision or rendered.applied) == target.revision
     at_target = rendered.revision == target.revision
-    mine = [node for node in plan.nodes if not node.node.external]
-    is_begun = plan.parent is not None or rendered.applied > 0
-    healthy = is_begun and plan.error is None and all(node.healthy for node in mine)
-    causes = [node.blocked for node in mine if node.blocked] if granted else []
-    gated = next((cause for cause in causes if cause.reason.is_gate), None)
+    managed_nodes = [node for node in plan.nodes if not node.node.external]
+    has_started = plan.parent is not None or rendered.applied > 0
+    healthy = has_started and plan.error is None and all(node.healthy for node in managed_nodes)
+    causes = [node.blocked for node in managed_nodes if node.blocked] if granted else []
+    gate_cause = next((cause for cause in causes if cause.reason.is_missing_permission), None)
     failure = next((cause for cause in causes if cause.reason.is_failure), None)
-    is_there = at_target and all(node.is_current for node in mine)  # what closes then holds nothing of it
-    found = RolloutItem(
+    is_applied = at_target and all(node.is_current for node in managed_nodes)  # what closes then holds nothing of it
+    rollout_item = RolloutItem(
         name_of(rendered.parent),
         labels=labels,
         priority=priority,
-        updated=at_target and (rendered.applied == target.revision or is_there),
+        updated=at_target and (rendered.applied == target.revision or is_applied),
         granted=granted,
         healthy=healthy,
-        is_new=not rendered.applied and not plan.target,
-        alone=not rendered.applied and not paced,
+        is_new=not rendered.applied and not plan.target_revision,
+        is_isolated=not rendered.applied and not is_creation_paced,
         error=failure.message if failure else "",
-        held=held or (Wait.of(plan.error) if plan.error else None) or _unfit(plan, target),
-        blocked=Wait.of(gated) if gated else None if is_there else blocked,
+        held=held or (Wait.from_cause(plan.error) if plan.error else None) or _incompatibility_wait(plan, target),
+        blocked=Wait.from_cause(gate_cause) if gate_cause else None if is_applied else blocked,
     )
-    waiting = gated is not None or found.passed
-    return found if not granted else _with_progress(found, plan, target, now=now, bake=bake, waiting=waiting)
+    is_waiting = gate_cause is not None or rollout_item.is_passed_over
+    return (
+        rollout_item
+        if not granted
+        else _with_progress(rollout_item, plan, target, now=now, bake=bake, is_waiting=is_waiting)
+    )
 
 
-def _unfit(plan: ApplySetPlan, target: TargetRevision) -> Wait | None:
+def _incompatibility_wait(plan: ApplySetPlan, target: TargetRevision) -> Wait | None:
     """What Git wants of the instance does not fit the target: it stays where it is until somebody changes one of the two."""
-    unfit = plan.rendered.incompatible_reason
-    return Wait(Reason.RENDER_FAILED, f"does not fit {target}: {unfit}") if unfit else None
+    incompatible_reason = plan.rendered.incompatible_reason
+    return Wait(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 
 
 def _with_progress(
-    found: RolloutItem, plan: ApplySetPlan, target: TargetRevision, *, now: datetime, bake: timedelta, waiting: bool
+    rollout_item: RolloutItem,
+    plan: ApplySetPlan,
+    target: TargetRevision,
+    *,
+    now: datetime,
+    bake: timedelta,
+    is_waiting: bool,
 ) -> RolloutItem:
-    before = remembered(plan, target, now)
-    levels = _levels_ready(plan.nodes)
-    progress = before.observed(now, healthy=found.healthy and found.updated, levels=levels, waiting=waiting, bake=bake)
-    return replace(found, progress=progress)
+    previous = read_progress(plan, target, now)
+    levels = _count_ready_levels(plan.nodes)
+    progress = previous.with_observation(
+        now, is_healthy=rollout_item.healthy and rollout_item.updated, levels=levels, is_waiting=is_waiting, bake=bake
+    )
+    return replace(rollout_item, progress=progress)
 
 
-def remembered(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> ItemProgress:
+def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> ItemProgress:
     """What the instance's status says of the way to this target; begun now where it says nothing."""
-    stored = LevelgateStatus.of(plan.parent).progress
-    return ItemProgress.read(stored, now) if stored.get("revision") == target.revision else ItemProgress.begun(now)
+    stored = LevelgateStatus.from_instance(plan.parent).progress
+    return ItemProgress.from_dict(stored, now) if stored.get("revision") == target.revision else ItemProgress.start(now)
 
 
-def stored_progress(found: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
+def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """For the instance's status; `deadline` is when it will have failed, while that clock runs."""
-    ends = found.progress.overdue_after(policy.progress_deadline)
-    deadline = {"deadline": ends.strftime("%Y-%m-%dT%H:%M:%SZ")} if ends else {}
-    return {"revision": target.revision, **found.progress.stored(), **deadline}
+    deadline_at = rollout_item.progress.overdue_after(policy.progress_deadline)
+    deadline = {"deadline": deadline_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if deadline_at else {}
+    return {"revision": target.revision, **rollout_item.progress.to_dict(), **deadline}
 
 
-def _levels_ready(nodes: tuple[NodePlan, ...]) -> int:
+def _count_ready_levels(nodes: tuple[NodePlan, ...]) -> int:
     """How many levels, counted from the first, carry what the target wants and are ready."""
-    unready = [node.node.level for node in nodes if not node.settled]
+    unready = [node.node.level for node in nodes if not node.is_applied_and_ready]
     return min(unready, default=1 + max((node.node.level for node in nodes), default=-1))

@@ -17,10 +17,10 @@ from gitops.windows.verdict import TrustedTime, judge
 from gitops.windows.window import WindowTarget
 from renderer.frozen import dataclass
 
-AHEAD: Final = timedelta(days=366)
-_MOMENT: Final = timedelta(seconds=1)
+LOOKAHEAD: Final = timedelta(days=366)
+_RESOLUTION: Final = timedelta(seconds=1)
 
-Piece = tuple[datetime, datetime]
+OpenInterval = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,45 +32,54 @@ class Shortage:
     open_for: timedelta
 
 
-def shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
+def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
     """The worst period of each set of windows that governs some target, if that is too little; nothing where the policy asks for nothing."""
-    wanted = rules.default_policy.windows.availability
-    if wanted is None:
+    availability = rules.default_policy.windows.availability
+    if availability is None:
         return
-    alike: dict[tuple[str, ...], WindowTarget] = {}
+    target_by_windows: dict[tuple[str, ...], WindowTarget] = {}
     for target in targets:
         names = tuple(window.name for window in rules.windows.values() if window.governs(target, Operation.UPDATE))
-        alike.setdefault(names, target)
-    for names, target in sorted(alike.items()):
-        begins, found = least(list(_pieces(rules, target, now, now + AHEAD)), wanted, now, now + AHEAD)
-        if found < wanted.at_least:
-            yield Shortage(names, begins, found)
+        target_by_windows.setdefault(names, target)
+    for names, target in sorted(target_by_windows.items()):
+        begins, open_for = find_worst_period(
+            list(_open_intervals(rules, target, now, now + LOOKAHEAD)), availability, now, now + LOOKAHEAD
+        )
+        if open_for < availability.at_least:
+            yield Shortage(names, begins, open_for)
 
 
-def least(pieces: Sequence[Piece], wanted: Availability, now: datetime, until: datetime) -> tuple[datetime, timedelta]:
+def find_worst_period(
+    intervals: Sequence[OpenInterval], availability: Availability, now: datetime, until: datetime
+) -> tuple[datetime, timedelta]:
     """The first of the periods within these times that have the least in them, and how much that is."""
     candidates = {now}
-    for opens, closes in pieces:
-        candidates |= {closes, closes - wanted.contiguous + _MOMENT}
-        candidates |= {opens - wanted.per, opens + wanted.contiguous - _MOMENT - wanted.per}
-    periods = sorted(begins for begins in candidates if now <= begins and begins + wanted.per <= until)
-    return min(((begins, _within(pieces, wanted, begins)) for begins in periods or [now]), key=lambda found: found[1])
+    for opens, closes in intervals:
+        candidates |= {closes, closes - availability.contiguous + _RESOLUTION}
+        candidates |= {opens - availability.per, opens + availability.contiguous - _RESOLUTION - availability.per}
+    periods = sorted(begins for begins in candidates if now <= begins and begins + availability.per <= until)
+    return min(
+        ((begins, _open_time(intervals, availability, begins)) for begins in periods or [now]),
+        key=lambda period: period[1],
+    )
 
 
-def _within(pieces: Sequence[Piece], wanted: Availability, begins: datetime) -> timedelta:
+def _open_time(intervals: Sequence[OpenInterval], availability: Availability, begins: datetime) -> timedelta:
     """How long is open in the period that begins then, pieces that are too short in it left out."""
-    ends = begins + wanted.per
-    lengths = (min(closes, ends) - max(opens, begins) for opens, closes in pieces if opens < ends and closes > begins)
-    return sum((length for length in lengths if length >= wanted.contiguous), timedelta())
+    ends = begins + availability.per
+    lengths = (
+        min(closes, ends) - max(opens, begins) for opens, closes in intervals if opens < ends and closes > begins
+    )
+    return sum((length for length in lengths if length >= availability.contiguous), timedelta())
 
 
-def _pieces(rules: SourceRules, target: WindowTarget, now: datetime, until: datetime) -> Iterator[Piece]:
+def _open_intervals(rules: SourceRules, target: WindowTarget, now: datetime, until: datetime) -> Iterator[OpenInterval]:
     """When something of this target may be started."""
     moment = now
-    windows = [rules.for_windows(None)]
+    windows = [rules.window_set(None)]
     while moment < until:
         verdict = judge(windows, target, Operation.UPDATE, TrustedTime(moment))
         following = min(verdict.until or until, until)
-        if verdict.open:
+        if verdict.is_open:
             yield moment, following
         moment = following

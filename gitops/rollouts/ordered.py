@@ -26,18 +26,18 @@ class SortedKeys(Generic[_P]):
         """As far as it is asked for: a walk from the root of the heap that always takes the least of what it has reached."""
         reached = [(self._heap[0], 0)] if self._heap else []
         while reached:
-            place, index = heappop(reached)
-            if self._members.get(place[-1]) == place:
-                yield place
+            sort_key, index = heappop(reached)
+            if self._members.get(sort_key[-1]) == sort_key:
+                yield sort_key
             for child in (2 * index + 1, 2 * index + 2):
                 if child < len(self._heap):
                     heappush(reached, (self._heap[child], child))
 
-    def add(self, place: _P) -> None:
-        self._members[place[-1]] = place
-        if place not in self._queued:
-            self._queued.add(place)
-            heappush(self._heap, place)
+    def add(self, sort_key: _P) -> None:
+        self._members[sort_key[-1]] = sort_key
+        if sort_key not in self._queued:
+            self._queued.add(sort_key)
+            heappush(self._heap, sort_key)
 
     def discard(self, key: str) -> None:
         self._members.pop(key, None)

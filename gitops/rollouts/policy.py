@@ -14,23 +14,23 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.plan.model import Barrier
-from gitops.rollouts.amounts import ALL_OF_THEM, NONE, CountOrPercent
+from gitops.rollouts.amounts import ALL_ITEMS, NO_ITEMS, CountOrPercent
 from gitops.rollouts.shapes import Exponential, Shape, Unpaced
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 
-REST: Final = "rest"
+REST_WAVE: Final = "rest"
 """The wave of instances that fit no declared wave, or several."""
 
-ALL: Final = "all"
+ALL_WAVE: Final = "all"
 """The one wave of a policy that declares none."""
 
 
 class PolicyScope(StrEnum):
     REVISIONS = "Revisions"
-    ALL = "All"
+    ALL_WAVE = "All"
 
 
 class Mode(StrEnum):
@@ -73,8 +73,8 @@ class PolicySelector:
     instances: LabelSelector | None = None
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
-        named = not self.rgds or any(fnmatchcase(definition, pattern) for pattern in self.rgds)
-        return named and (self.instances is None or self.instances.matches(labels))
+        has_name = not self.rgds or any(fnmatchcase(definition, pattern) for pattern in self.rgds)
+        return has_name and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:
         """How specific it is for this definition; the higher wins: its name, a pattern, nothing; then a label selector or none."""
@@ -147,10 +147,10 @@ class Policy:
     mode: Mode = Mode.BATCH
     bake: timedelta = timedelta()
     progress_deadline: timedelta = timedelta(minutes=10)
-    max_failures: CountOrPercent = NONE
+    max_failures: CountOrPercent = NO_ITEMS
     max_flaps: int = 3
     on_halt: OnHalt = OnHalt.STOP
-    min_available: CountOrPercent = NONE
+    min_available: CountOrPercent = NO_ITEMS
     order: ItemOrder = ItemOrder.STABLE
     waves: tuple[Wave, ...] = ()
     approvals: tuple[ApprovalPoint, ...] = ()
@@ -168,7 +168,7 @@ class Policy:
     @property
     def all_waves(self) -> tuple[Wave, ...]:
         """The declared waves in order and the implicit last one; one wave where none is declared."""
-        return (*self.waves, Wave(REST)) if self.waves else (Wave(ALL),)
+        return (*self.waves, Wave(REST_WAVE)) if self.waves else (Wave(ALL_WAVE),)
 
     def rollout_of(self, definition: str) -> str:
         """The name of the rollout in which instances of this definition are under it."""
@@ -180,17 +180,17 @@ class Policy:
     def shape_of(self, wave: Wave) -> Shape:
         return self.shape if wave.shape is None else wave.shape
 
-    def paced(self, shape: Shape) -> Policy:
+    def with_pace(self, shape: Shape) -> Policy:
         """The same with the pace that a definition's own `propagateWhen` sets. That counts as said by somebody."""
         waves = tuple(replace(wave, shape=None) for wave in self.waves)
         return replace(self, name=self.name or "propagateWhen", shape=shape, waves=waves)
 
-    def unpaced(self) -> Policy:
+    def without_pace(self) -> Policy:
         """The same where `propagateWhen` is empty: nothing waits for anything else. Where Git has no policy, no failure stops others either."""
-        allowed = self.max_failures if self.is_explicit else ALL_OF_THEM
-        return replace(self.paced(Unpaced()), max_failures=allowed)
+        allowed = self.max_failures if self.is_explicit else ALL_ITEMS
+        return replace(self.with_pace(Unpaced()), max_failures=allowed)
 
-    def hold_ends(self, since: datetime, until: datetime | None) -> datetime:
+    def hold_end(self, since: datetime, until: datetime | None) -> datetime:
         """When a hold lapses: as the person said, and no later than `maxHold` after it began."""
         latest = since + self.max_hold
         return latest if until is None else min(latest, until)
@@ -198,11 +198,11 @@ class Policy:
     def wave_of(self, labels: Mapping[str, str]) -> str:
         """The wave of an instance with these labels."""
         if not self.waves:
-            return ALL
-        fitting = self._fitting(labels)
-        return fitting[0] if len(fitting) == 1 else REST
+            return ALL_WAVE
+        matching = self._matching_waves(labels)
+        return matching[0] if len(matching) == 1 else REST_WAVE
 
-    def stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
+    def find_stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
         """Warnings about instances (labels by key) that are in the implicit last wave, where there are declared ones."""
         if not self.waves:
             return []
@@ -211,35 +211,38 @@ class Policy:
                 self.origin.file,
                 self.origin.line,
                 "spec.waves",
-                f"{key} fits {' and '.join(fitting) or 'no wave'}; it goes last, in wave {REST}; "
+                f"{key} fits {' and '.join(matching) or 'no wave'}; it goes last, in wave {REST_WAVE}; "
                 "every instance should fit exactly one wave",
             )
             for key, labels in sorted(instances.items())
-            if len(fitting := self._fitting(labels)) != 1
+            if len(matching := self._matching_waves(labels)) != 1
         ]
 
-    def _fitting(self, labels: Mapping[str, str]) -> list[str]:
+    def _matching_waves(self, labels: Mapping[str, str]) -> list[str]:
         return [wave.name for wave in self.waves if wave.selector.matches(labels)]
 
 
-DEFAULT: Final = Policy()
+DEFAULT_POLICY: Final = Policy()
 """Where Git has no policy: exponential, factor 2, and nothing fails tolerably."""
 
 
-def governing(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
+def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
     """The policy of one instance: the most specific, `DEFAULT` where none fits; the problem where two are equally specific."""
-    fitting = [policy for policy in policies if policy.selector.matches(definition, labels)]
-    if not fitting:
-        return DEFAULT
-    rank = max(policy.selector.rank(definition) for policy in fitting)
-    best = sorted((one for one in fitting if one.selector.rank(definition) == rank), key=lambda one: one.name)
-    if len(best) == 1:
-        return best[0]
-    others = " and ".join(f"{one.name} ({one.origin})" for one in best[:-1])
+    matching = [policy for policy in policies if policy.selector.matches(definition, labels)]
+    if not matching:
+        return DEFAULT_POLICY
+    rank = max(policy.selector.rank(definition) for policy in matching)
+    best_matches = sorted(
+        (candidate for candidate in matching if candidate.selector.rank(definition) == rank),
+        key=lambda candidate: candidate.name,
+    )
+    if len(best_matches) == 1:
+        return best_matches[0]
+    rivals = " and ".join(f"{candidate.name} ({candidate.origin})" for candidate in best_matches[:-1])
     return Problem(
-        best[-1].origin.file,
-        best[-1].origin.line,
+        best_matches[-1].origin.file,
+        best_matches[-1].origin.line,
         "spec.selector",
-        f"policy {best[-1].name} selects {definition} exactly as specifically as {others}; "
+        f"policy {best_matches[-1].name} selects {definition} exactly as specifically as {rivals}; "
         "name the definition in one of them, or make one select more narrowly",
     )

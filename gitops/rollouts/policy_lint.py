@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gitops.rollouts.policy import Policy, governing
+from gitops.rollouts.policy import Policy, select_policy
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.render.model import Rendering
@@ -18,18 +18,20 @@ class PolicyLintResult:
     warnings: tuple[Problem, ...]
 
 
-def by_instances(policies: Collection[Policy], bundle: Rendering) -> PolicyLintResult:
+def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:
     """Hold all instances of a rendering against the policies of its commit."""
     problems: set[Problem] = set()
-    under: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
-    for key, rendered in bundle.instances.items():
-        definition = bundle.definitions.get(key.group_kind)
+    instances_by_policy: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
+    for key, rendered in rendering.instances.items():
+        definition = rendering.definitions.get(key.group_kind)
         labels = rendered.manifest["metadata"].get("labels") or {}
-        policy = governing(policies, definition.name, labels) if definition else None
+        policy = select_policy(policies, definition.name, labels) if definition else None
         match policy:
             case Problem():
                 problems.add(policy)
             case Policy():
-                under.setdefault(policy.name, (policy, {}))[1][str(key)] = labels
-    warnings = (warning for policy, instances in under.values() for warning in policy.stragglers(instances))
+                instances_by_policy.setdefault(policy.name, (policy, {}))[1][str(key)] = labels
+    warnings = (
+        warning for policy, instances in instances_by_policy.values() for warning in policy.find_stragglers(instances)
+    )
     return PolicyLintResult(tuple(sorted(problems)), tuple(sorted(warnings)))

@@ -8,10 +8,10 @@ from applier.plan.model import Barrier
 from gitops.rollouts.policy import ItemOrder, Mode, NewInstances, OnHalt, OnNewRevision, OnViolation, PolicyScope
 from gitops.windows.labels import LABEL_SELECTOR
 from gitops.windows.window import Openness
-from renderer.schema.form import fields, one_of
+from renderer.schema.form import enum_form, object_form
 
 
-def _whole(minimum: int) -> dict[str, Any]:
+def _integer(minimum: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum}
 
 
@@ -19,38 +19,38 @@ _TEXT: Final = {"type": "string"}
 _FLAG: Final = {"type": "boolean"}
 _TEXTS: Final = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _AMOUNT: Final = {"x-kubernetes-int-or-string": True}
-_SHAPE: Final = fields(linear=fields(n=_AMOUNT), exponential=fields(factor=_whole(2)))
-SPEC: Final = fields(
-    selector=fields(rgds={**_TEXTS, "minItems": 1}, instances=LABEL_SELECTOR),
-    governs=one_of(PolicyScope),
-    barrier=one_of(Barrier),
+_SHAPE: Final = object_form(linear=object_form(n=_AMOUNT), exponential=object_form(factor=_integer(2)))
+SPEC: Final = object_form(
+    selector=object_form(rgds={**_TEXTS, "minItems": 1}, instances=LABEL_SELECTOR),
+    governs=enum_form(PolicyScope),
+    barrier=enum_form(Barrier),
     shape=_SHAPE,
-    mode=one_of(Mode),
+    mode=enum_form(Mode),
     bake=_TEXT,
     progressDeadline=_TEXT,
     maxFailures=_AMOUNT,
-    maxFlaps=_whole(0),
-    onHalt=one_of(OnHalt),
+    maxFlaps=_integer(0),
+    onHalt=enum_form(OnHalt),
     minAvailable=_AMOUNT,
-    order=one_of(ItemOrder),
+    order=enum_form(ItemOrder),
     waves={
         "type": "array",
-        "items": fields("name", name=_TEXT, selector=LABEL_SELECTOR, shape=_SHAPE, bake=_TEXT, windows=_TEXTS),
+        "items": object_form("name", name=_TEXT, selector=LABEL_SELECTOR, shape=_SHAPE, bake=_TEXT, windows=_TEXTS),
     },
     approvals={
         "type": "array",
-        "items": fields("after", after=fields(wave=_TEXT, settled=_whole(1)), by=_TEXTS),
+        "items": object_form("after", after=object_form(wave=_TEXT, settled=_integer(1)), by=_TEXTS),
     },
-    rollback=fields(shape=_SHAPE, skipBake=_FLAG, ignoreApprovals=_FLAG),
-    newInstances=one_of(NewInstances),
-    onNewRevision=one_of(OnNewRevision),
-    pipelineMax=_whole(1),
+    rollback=object_form(shape=_SHAPE, skipBake=_FLAG, ignoreApprovals=_FLAG),
+    newInstances=enum_form(NewInstances),
+    onNewRevision=enum_form(OnNewRevision),
+    pipelineMax=_integer(1),
     maxHold=_TEXT,
-    windows=fields(
-        defaultWhenNoWindow=one_of(Openness),
-        expiredAllow=one_of(Openness),
-        availability=fields(
-            "atLeast", "per", atLeast=_TEXT, per=_TEXT, contiguous=_TEXT, onViolation=one_of(OnViolation)
+    windows=object_form(
+        defaultWhenNoWindow=enum_form(Openness),
+        expiredAllow=enum_form(Openness),
+        availability=object_form(
+            "atLeast", "per", atLeast=_TEXT, per=_TEXT, contiguous=_TEXT, onViolation=enum_form(OnViolation)
         ),
     ),
 )

@@ -12,9 +12,9 @@ import msgspec
 from applier.causes import Cause, CauseRef, Reason
 from renderer.frozen import dataclass
 
-MOST = 10
+MAX_LISTED_ITEMS = 10
 """Items that a report names one by one."""
-MOST_STARTS: Final = 50
+MAX_FORECAST_STARTS: Final = 50
 """Times that are reckoned ahead for one wave; what comes later does not start before the last of them."""
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -38,7 +38,7 @@ class QueuePosition(NamedTuple):
         return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {moved}"
 
     @property
-    def lasting(self) -> dict[str, Any]:
+    def stable_fields(self) -> dict[str, Any]:
         """What stays so while the others get on."""
         return {name: getattr(self, name) for name in ("place", "total", "wave", "shape")}
 
@@ -67,8 +67,8 @@ class WaveForecast:
     others: tuple[BlockingItem, ...] = ()
     starts: tuple[StartForecast, ...] = ()
 
-    def start(self, place: int) -> datetime | None:
-        return max((one.at for one in self.starts if one.place <= place), default=None)
+    def start_of(self, place: int) -> datetime | None:
+        return max((forecast.at for forecast in self.starts if forecast.place <= place), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,34 +81,34 @@ class Wait:
     reason: Reason
     message: str
     not_before: datetime | None = None
-    by: tuple[str, ...] = ()
+    blocking_items: tuple[str, ...] = ()
     position: QueuePosition | None = None
     because: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     shared: bool = False
 
     @classmethod
-    def of(cls, blocked: Cause) -> Wait:
-        return cls(blocked.reason, blocked.message, blocked.until, because=blocked.because, details=blocked.details)
+    def from_cause(cls, cause: Cause) -> Wait:
+        return cls(cause.reason, cause.message, cause.until, because=cause.references, details=cause.details)
 
-    def blocked(self, items: str, others: Mapping[str, Wait] | None = None) -> Cause:
+    def to_cause(self, item_kind: str, waits: Mapping[str, Wait] | None = None) -> Cause:
         """As a cause in a plan. `items` is what its items are called (`Instance`, `Node`), `others` tells why each of these waits itself."""
-        others = others or {}
-        because = (
-            CauseRef(items, name, wait.reason, until=wait.not_before)
-            if (wait := others.get(name))
-            else CauseRef(items, name, Reason.PROGRESSING)
-            for name in self.by[:MOST]
+        waits = waits or {}
+        refs = (
+            CauseRef(item_kind, name, wait.reason, until=wait.not_before)
+            if (wait := waits.get(name))
+            else CauseRef(item_kind, name, Reason.PROGRESSING)
+            for name in self.blocking_items[:MAX_LISTED_ITEMS]
         )
-        place = self.position and (self.position.lasting if self.shared else self.position._asdict())
-        position = {"position": place} if place else {}
+        position_fields = self.position and (self.position.stable_fields if self.shared else self.position._asdict())
+        position = {"position": position_fields} if position_fields else {}
         return Cause(
             self.reason,
             self.message,
             until=self.not_before,
-            because=(*because, *self.because),
+            references=(*refs, *self.because),
             details={**position, **self.details},
-            shared=self.shared,
+            is_shared=self.shared,
         )
 
 

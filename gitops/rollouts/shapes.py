@@ -6,7 +6,7 @@ only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would o
 
 from __future__ import annotations
 
-from gitops.rollouts.amounts import ONE, CountOrPercent
+from gitops.rollouts.amounts import ONE_ITEM, CountOrPercent
 from renderer.frozen import dataclass
 
 
@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 class Linear:
     """The same number each time; a share is of N, rounded down, at least 1. Raises ValueError for less than 1."""
 
-    n: CountOrPercent = ONE
+    n: CountOrPercent = ONE_ITEM
 
     def __post_init__(self) -> None:
         if self.n.value < 1:
@@ -57,7 +57,7 @@ def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -
         case Unpaced():
             reach = total
         case Linear(n):
-            size = max(1, n.at_most(total))
+            size = max(1, n.round_down(total))
             reach = settled + size if sliding else (settled // size + 1) * size
         case Exponential(factor):
             reach = max(settled + 1, factor * settled) if sliding else _power_above(factor, settled)

@@ -15,9 +15,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from gitops.rollouts.policy import DEFAULT, Policy
-from gitops.rollouts.policy_reader import policies_of
-from gitops.windows.reader import windows_of
+from gitops.rollouts.policy import DEFAULT_POLICY, Policy
+from gitops.rollouts.policy_reader import read_policies
+from gitops.windows.reader import read_windows
 from gitops.windows.verdict import WindowSet as WindowRules
 from gitops.windows.window import Window
 from renderer.catalog.catalog import Catalog
@@ -27,10 +27,10 @@ from renderer.frozen import dataclass
 from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
 
-_MAY_HOLD_RULES: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
+_RULE_PATTERN: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
 """Annotations of ours stand in files without rules as well, so the prefix alone says nothing."""
 
-Stored = Mapping[str, Any]
+StoredRules = Mapping[str, Any]
 """Accepted rules as JSON: `rules` with their files and lines, `calendars` in base64, and why the source is `closed`, where it is."""
 
 
@@ -43,131 +43,143 @@ class SourceRules:
     source: str
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
-    closed: str = ""
+    closed_reason: str = ""
     problems: tuple[Problem, ...] = ()
-    accepted: Stored = field(default_factory=dict)
+    accepted: StoredRules = field(default_factory=dict)
 
     @property
     def default_policy(self) -> Policy:
         """The policy that selects nothing in particular; it says how the windows of the source are read."""
-        return next((one for one in self.policies if not one.selector.rgds and not one.selector.instances), DEFAULT)
+        return next(
+            (policy for policy in self.policies if not policy.selector.rgds and not policy.selector.instances),
+            DEFAULT_POLICY,
+        )
 
-    def for_windows(self, break_glass: datetime | None) -> WindowRules:
+    def window_set(self, break_glass_until: datetime | None) -> WindowRules:
         """As `judge` takes it."""
-        said = self.default_policy.windows
+        defaults = self.default_policy.windows
         return WindowRules(
             tuple(self.windows.values()),
             self.source,
-            said.default_when_no_window,
-            said.expired_allow,
-            break_glass,
+            defaults.default_when_no_window,
+            defaults.expired_allow,
+            break_glass_until,
         )
 
 
-def in_force(catalog: Catalog, stored: Stored) -> SourceRules:
+def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
-    written = windows_of(catalog), policies_of(catalog)
-    problems = tuple(sorted((*written[0].problems, *written[1].problems)))
-    named = zip((WINDOW, POLICY), (written[0].broken, written[1].broken), strict=True)
-    broken = {(kind, name): origin for kind, origins in named for name, origin in origins.items()}
-    before = {_name(rule): rule for rule in _declared(stored)}
-    kept = {
+    parsed = read_windows(catalog), read_policies(catalog)
+    problems = tuple(sorted((*parsed[0].problems, *parsed[1].problems)))
+    broken_by_kind = zip((WINDOW, POLICY), (parsed[0].broken, parsed[1].broken), strict=True)
+    broken = {(kind, name): origin for kind, origins in broken_by_kind for name, origin in origins.items()}
+    previous = {_rule_key(rule): rule for rule in _parse_stored(stored)}
+    kept_rules = {
         name: rule
-        for name, rule in before.items()
+        for name, rule in previous.items()
         if name in broken
-        or (name not in set(map(_name, catalog.rules)) and catalog.protection.protects(rule.origin.file))
+        or (name not in set(map(_rule_key, catalog.rules)) and catalog.protection.protects(rule.origin.file))
     }
-    sound = [rule for rule in catalog.rules if _name(rule) not in broken]
+    valid_rules = [rule for rule in catalog.rules if _rule_key(rule) not in broken]
     effective = replace(
         catalog,
-        rules=(*sound, *kept.values()),
-        contents={**catalog.contents, **_calendars(stored, _named(kept.values()) - _named(sound))},
+        rules=(*valid_rules, *kept_rules.values()),
+        contents={
+            **catalog.contents,
+            **_stored_calendars(stored, _calendar_names(kept_rules.values()) - _calendar_names(valid_rules)),
+        },
     )
-    windows, policies = windows_of(effective), policies_of(effective)
-    lost = {f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept}
-    lost |= {name for (_, name), rule in kept.items() if name in windows.broken or name in policies.broken}
-    lost |= set(_hidden(catalog, {rule.origin.file for rule in kept.values()}))
-    closed = f"{', '.join(sorted(lost))} cannot be read, so nothing new is started in this source; correct it"
+    windows, policies = read_windows(effective), read_policies(effective)
+    unreadable_rules = {
+        f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept_rules
+    }
+    unreadable_rules |= {
+        name for (_, name), rule in kept_rules.items() if name in windows.broken or name in policies.broken
+    }
+    unreadable_rules |= set(_unreadable_rule_files(catalog, {rule.origin.file for rule in kept_rules.values()}))
+    closed_reason = (
+        f"{', '.join(sorted(unreadable_rules))} cannot be read, so nothing new is started in this source; correct it"
+    )
     return SourceRules(
         catalog.source,
         {window.name: window for window in windows.windows},
         policies.policies,
-        closed if lost else "",
+        closed_reason if unreadable_rules else "",
         problems,
-        {**_stored(effective), **({"closed": closed} if lost else {})},
+        {**_to_stored(effective), **({"closed": closed_reason} if unreadable_rules else {})},
     )
 
 
-def restored(source: str, stored: Stored) -> SourceRules:
+def restore_rules(source: str, stored: StoredRules) -> SourceRules:
     """Accepted rules as they were stored, whatever a commit says."""
-    rules = tuple(_declared(stored))
-    catalog = Catalog(source, rules=rules, contents=_calendars(stored, _named(rules)))
-    windows, policies = windows_of(catalog), policies_of(catalog)
-    named = {window.name: window for window in windows.windows}
-    return SourceRules(source, named, policies.policies, stored.get("closed", ""), accepted=stored)
+    rules = tuple(_parse_stored(stored))
+    catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
+    windows, policies = read_windows(catalog), read_policies(catalog)
+    windows_by_name = {window.name: window for window in windows.windows}
+    return SourceRules(source, windows_by_name, policies.policies, stored.get("closed", ""), accepted=stored)
 
 
-def unread(source: str, stored: Stored) -> SourceRules:
+def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
     """The rules of a source that has not been read since the start: those accepted before. Without any, nobody knows whether there are some."""
     if stored:
-        return restored(source, stored)
-    closed = f"source {source}, whose windows and policies govern all sources, has not been read yet"
-    return SourceRules(source, {}, closed=f"{closed}, so nothing new is started")
+        return restore_rules(source, stored)
+    message = f"source {source}, whose windows and policies govern all sources, has not been read yet"
+    return SourceRules(source, {}, closed_reason=f"{message}, so nothing new is started")
 
 
-def _calendars(stored: Stored, named: Collection[str]) -> dict[str, FileContent]:
+def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, FileContent]:
     """The calendar files of these names as they were when they were accepted."""
     return {
         file: FileContent(base64.b64decode(data))
         for file, data in (stored.get("calendars") or {}).items()
-        if file.rpartition("/")[2] in named
+        if file.rpartition("/")[2] in names
     }
 
 
-def _named(rules: Iterable[DeclaredObject]) -> set[str]:
+def _calendar_names(rules: Iterable[DeclaredObject]) -> set[str]:
     """The names, without folders, of the calendar files that these rules read."""
-    return {name.rpartition("/")[2] for rule in rules if (name := _calendar(rule.manifest))}
+    return {name.rpartition("/")[2] for rule in rules if (name := _calendar_name(rule.manifest))}
 
 
-def _hidden(catalog: Catalog, known: set[str]) -> Iterator[str]:
+def _unreadable_rule_files(catalog: Catalog, known_files: set[str]) -> Iterator[str]:
     """Files that cannot be read, may hold a rule, and held none that was accepted."""
-    for file in sorted(catalog.unreadable - known):
-        if _MAY_HOLD_RULES.search(catalog.contents[file].data):
+    for file in sorted(catalog.unreadable_files - known_files):
+        if _RULE_PATTERN.search(catalog.contents[file].data):
             yield file
 
 
-def _name(rule: DeclaredObject) -> tuple[str, str]:
+def _rule_key(rule: DeclaredObject) -> tuple[str, str]:
     return rule.group_kind.kind, rule.manifest["metadata"]["name"]
 
 
-def _declared(stored: Stored) -> Iterator[DeclaredObject]:
-    for one in stored.get("rules") or ():
-        origin = SourceLocation(one["file"], one["line"])
-        yield DeclaredObject(one["manifest"], origin, partial(_line, origin))
+def _parse_stored(stored: StoredRules) -> Iterator[DeclaredObject]:
+    for entry in stored.get("rules") or ():
+        origin = SourceLocation(entry["file"], entry["line"])
+        yield DeclaredObject(entry["manifest"], origin, partial(_line_of, origin))
 
 
-def _line(origin: SourceLocation, _path: str) -> int:
+def _line_of(origin: SourceLocation, _path: str) -> int:
     """Places inside a stored rule are not kept."""
     return origin.line
 
 
-def _stored(effective: Catalog) -> Stored:
+def _to_stored(effective: Catalog) -> StoredRules:
     if not effective.rules:
         return {}
-    named = _named(effective.rules)
+    calendar_names = _calendar_names(effective.rules)
     return {
         "rules": [
             {"file": rule.origin.file, "line": rule.origin.line, "manifest": rule.manifest}
-            for rule in sorted(effective.rules, key=_name)
+            for rule in sorted(effective.rules, key=_rule_key)
         ],
         "calendars": {
             file: base64.b64encode(data).decode()
             for file, data in sorted(effective.calendars.items())
-            if file.rpartition("/")[2] in named
+            if file.rpartition("/")[2] in calendar_names
         },
     }
 
 
-def _calendar(manifest: Manifest) -> str:
+def _calendar_name(manifest: Manifest) -> str:
     schedule = (manifest.get("spec") or {}).get("schedule") or {}
     return str(schedule.get("calendar") or "")

@@ -18,8 +18,8 @@ from gitops.errors import GitopsError
 from gitops.rollouts.queue_position import WaveForecast
 from renderer.frozen import dataclass
 
-KEPT_DECISIONS: Final = 50
-OURSELVES: Final = "levelgate"
+MAX_DECISIONS: Final = 50
+CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """The decision to change something in spite of a closed window."""
 HALTED: Final = "halted"
@@ -28,8 +28,8 @@ PROPOSED: Final = "proposed"
 """The decision of what becomes of a revert that was to be proposed."""
 ANY_TARGET: Final = 0
 """The target of a halt that holds whatever the target is."""
-MOST_TEXT: Final = 500
-_EVER: Final = datetime.min.replace(tzinfo=UTC)
+MAX_TEXT_CHARACTERS: Final = 500
+_MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -79,8 +79,8 @@ class Halt:
     revert: Revert | None = None
 
     def __str__(self) -> str:
-        told = f"r{self.target} is halted since {self.since:%Y-%m-%dT%H:%M:%SZ} by {self.by}: {self.why}"
-        return f"{told}; {self.revert}" if self.revert else told
+        description = f"r{self.target} is halted since {self.since:%Y-%m-%dT%H:%M:%SZ} by {self.by}: {self.why}"
+        return f"{description}; {self.revert}" if self.revert else description
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class DecisionRecord:
     at: _Moment
     what: str
     subject: str
-    by: str = OURSELVES
+    by: str = CONTROLLER
     why: str = ""
 
 
@@ -126,7 +126,7 @@ class WaveProgress:
     def moved(self) -> int:
         return self.settled + self.moving + self.failed
 
-    def facing(self, ahead: WaveForecast) -> WaveProgress:
+    def with_forecast(self, ahead: WaveForecast) -> WaveProgress:
         """With this ahead of those that wait; where nobody does, there is nothing to tell."""
         return replace(self, ahead=ahead if self.waiting else WaveForecast())
 
@@ -135,7 +135,7 @@ class WaveProgress:
         return self.total - self.settled - self.moving - self.held - self.failed
 
 
-TOLD: Final = frozenset({"waves", "points", "externals"})
+REPORT_FIELDS: Final = frozenset({"waves", "points", "externals"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +159,15 @@ class RolloutState:
     of: str = ""
 
     @property
-    def is_over(self) -> bool:
+    def is_completed(self) -> bool:
         """Has every wave what completed last, and is nothing newer to come?"""
-        return all(self.completed == one == self.passed.get(name) for name, one in self.targets.items())
+        return all(self.completed == target == self.passed.get(name) for name, target in self.targets.items())
 
     def halt_of(self, target: TargetRevision) -> Halt | None:
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 
     def is_approved(self, target: TargetRevision, after: str) -> bool:
-        return any(one.target == target.revision and one.after == after for one in self.approvals)
+        return any(approval.target == target.revision and approval.after == after for approval in self.approvals)
 
     def with_progress(
         self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
@@ -178,7 +178,7 @@ class RolloutState:
 
     def with_forecast(self, ahead: Mapping[str, WaveForecast]) -> RolloutState:
         """With what those wait for that have not moved, by wave."""
-        return replace(self, waves=tuple(wave.facing(ahead[wave.name]) for wave in self.waves))
+        return replace(self, waves=tuple(wave.with_forecast(ahead[wave.name]) for wave in self.waves))
 
     @property
     def without_report(self) -> RolloutState:
@@ -191,35 +191,44 @@ class RolloutState:
         What the program decided already, or did under a break-glass, is not recorded again: killed between this record and what it speaks of, it
         decides the same anew, and a record that changed each time would be all that it ever wrote.
         """
-        short = [
-            replace(entry, subject=entry.subject[:MOST_TEXT], by=entry.by[:MOST_TEXT], why=entry.why[:MOST_TEXT])
+        shortened = [
+            replace(
+                entry,
+                subject=entry.subject[:MAX_TEXT_CHARACTERS],
+                by=entry.by[:MAX_TEXT_CHARACTERS],
+                why=entry.why[:MAX_TEXT_CHARACTERS],
+            )
             for entry in entries
         ]
-        known = {
-            replace(entry, at=_EVER) for entry in self.decisions if entry.by == OURSELVES or entry.what == OVERRIDDEN
+        known_entries = {
+            replace(entry, at=_MIN_TIME)
+            for entry in self.decisions
+            if entry.by == CONTROLLER or entry.what == OVERRIDDEN
         }
-        new = [entry for entry in short if replace(entry, at=_EVER) not in known]
-        return replace(self, decisions=(*self.decisions, *new)[-KEPT_DECISIONS:])
+        new_entries = [entry for entry in shortened if replace(entry, at=_MIN_TIME) not in known_entries]
+        return replace(self, decisions=(*self.decisions, *new_entries)[-MAX_DECISIONS:])
 
     def data(self) -> dict[str, str]:
         """As a ConfigMap's data."""
-        said = {name: getattr(self, name) for name in self.__slots__}
-        said["halts"] = [asdict(halt, dict_factory=_without_nothing) for halt in self.halts]
+        values = {name: getattr(self, name) for name in self.__slots__}
+        values["halts"] = [asdict(halt, dict_factory=_drop_none) for halt in self.halts]
         return {
             name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
-            for name, value in said.items()
+            for name, value in values.items()
             if value
         }
 
     @classmethod
-    def read(cls, data: Mapping[str, str], *, now: datetime) -> RolloutState:
+    def from_data(cls, data: Mapping[str, str], *, now: datetime) -> RolloutState:
         """Inverse of `data`; keys that it does not know are passed over. What cannot be read comes back halted, whatever the target."""
         try:
-            known = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}
-            return msgspec.convert(known, cls)
+            stored = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}
+            return msgspec.convert(stored, cls)
         except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
-            return cls(halts=(Halt(ANY_TARGET, now, OURSELVES, f"the record of this rollout cannot be read: {error}"),))
+            return cls(
+                halts=(Halt(ANY_TARGET, now, CONTROLLER, f"the record of this rollout cannot be read: {error}"),)
+            )
 
 
-def _without_nothing(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in pairs if value is not None}

@@ -13,11 +13,11 @@ from gitops.rollouts.state import ANY_TARGET, DecisionRecord, RolloutState, Targ
 from renderer.render.revisions import DefinitionRevision
 
 
-def newest(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
+def newest_target(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
     """The newest of all stored revisions of a definition, oldest first, as a target."""
     last = revisions[-1]
-    same = [older.number for older in revisions[:-1] if older.digest == last.digest]
-    return TargetRevision(last.number, last.commit, reverts=max(same, default=0))
+    same_content = [older.number for older in revisions[:-1] if older.digest == last.digest]
+    return TargetRevision(last.number, last.commit, reverts=max(same_content, default=0))
 
 
 def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, *, now: datetime) -> RolloutState:
@@ -28,50 +28,55 @@ def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, 
     """
     halt = state.halt_of(target)
     if halt and policy.on_halt is OnHalt.ROLL_BACK and state.completed and state.completed.revision != target.revision:
-        back = replace(state.completed, reverts=state.completed.revision)
-        targets = {wave.name: back for wave in policy.all_waves}
+        rollback_target = replace(state.completed, reverts=state.completed.revision)
+        targets = {wave.name: rollback_target for wave in policy.all_waves}
         state = state if targets == state.targets else replace(state, passed={})
     elif policy.on_new_revision is OnNewRevision.SUPERSEDE:
         targets = {wave.name: target for wave in policy.all_waves}
     else:
-        targets = _following(policy, state, target)
+        targets = _assign_in_order(policy, state, target)
     if targets == state.targets:
         return state
     changed = {name for name in targets if state.targets.get(name) != targets[name]}
-    current = {target.revision, *(one.revision for one in targets.values())}
-    aimed = replace(
+    current = {target.revision, *(assigned.revision for assigned in targets.values())}
+    new_state = replace(
         state,
         targets=targets,
         passed={name: passed for name, passed in state.passed.items() if name in targets},
-        halts=tuple(one for one in state.halts if one.target in {ANY_TARGET, *current}),
+        halts=tuple(earlier_halt for earlier_halt in state.halts if earlier_halt.target in {ANY_TARGET, *current}),
         forgiven={name: number for name, number in state.forgiven.items() if name not in changed},
-        approvals=tuple(one for one in state.approvals if one.target in current),
+        approvals=tuple(approval for approval in state.approvals if approval.target in current),
     )
-    names = {
-        str(targets[name]): [one for one in targets if one in changed and targets[one] == targets[name]]
+    waves_by_target = {
+        str(targets[name]): [
+            wave_name for wave_name in targets if wave_name in changed and targets[wave_name] == targets[name]
+        ]
         for name in changed
     }
-    return aimed.with_decision(
-        *(DecisionRecord(now, "target", f"{name}: {', '.join(waves)}") for name, waves in sorted(names.items()))
+    return new_state.with_decision(
+        *(
+            DecisionRecord(now, "target", f"{name}: {', '.join(waves)}")
+            for name, waves in sorted(waves_by_target.items())
+        )
     )
 
 
-def _following(policy: Policy, state: RolloutState, newest: TargetRevision) -> dict[str, TargetRevision]:
-    most = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
+def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: TargetRevision) -> dict[str, TargetRevision]:
+    max_in_flight = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
-    on_the_way = {state.targets[name] for name in others if not _is_free(state, name)}
-    if on_the_way and (ahead := state.passed.get(first)):
-        on_the_way.add(ahead)
-    starts = _is_free(state, first) and len(on_the_way | {newest}) <= most
-    targets = {first: newest if starts else state.targets.get(first, newest)}
-    for before, name in pairwise((first, *others)):
-        own, passed = state.targets.get(name), state.passed.get(before)
-        if own and not _is_free(state, name):
-            targets[name] = own
-        elif passed and passed != own == state.passed.get(name):
+    in_flight = {state.targets[name] for name in others if not _is_free(state, name)}
+    if in_flight and (passed_target := state.passed.get(first)):
+        in_flight.add(passed_target)
+    starts = _is_free(state, first) and len(in_flight | {newest_revision}) <= max_in_flight
+    targets = {first: newest_revision if starts else state.targets.get(first, newest_revision)}
+    for previous, name in pairwise((first, *others)):
+        current, passed = state.targets.get(name), state.passed.get(previous)
+        if current and not _is_free(state, name):
+            targets[name] = current
+        elif passed and passed != current == state.passed.get(name):
             targets[name] = passed
         else:
-            targets[name] = targets[before]
+            targets[name] = targets[previous]
     return targets
 
 
@@ -81,7 +86,7 @@ def _is_free(state: RolloutState, wave: str) -> bool:
     return target is None or state.passed.get(wave) == target or state.halt_of(target) is not None
 
 
-def bakes(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
+def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
     """How long the items of each wave must stay healthy before they count; nothing in a rollback that skips it."""
     return {
         wave.name: timedelta()

@@ -17,10 +17,10 @@ from gitops.explain.overview import Overview
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.instance_state import InstanceState
 from gitops.records.references import Ref
-from gitops.records.window_calendar import published as published_rules
-from gitops.records.window_calendar import rules_in
+from gitops.records.window_calendar import calendar_data as published_rules
+from gitops.records.window_calendar import parse_rules
 from gitops.rollouts.source_rules import SourceRules
-from gitops.server.recorded import recorded
+from gitops.server.recorded import reconstruct_cluster
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -36,22 +36,26 @@ class Dashboard:
     _cluster: RecordedCluster
 
     @classmethod
-    async def of(cls, found: ReconcileResult, *, cluster: str, at: datetime) -> Dashboard:
-        record = recorded(cluster, found)
-        plans = {one.rendered.parent: one for one in found.plan.sets if one.parent and not one.rendered.is_source}
-        return cls(found, at, await Overview.read(record, now=at), plans, record)
+    async def from_result(cls, result: ReconcileResult, *, cluster: str, at: datetime) -> Dashboard:
+        recorded_cluster = reconstruct_cluster(cluster, result)
+        plans = {
+            set_plan.rendered.parent: set_plan
+            for set_plan in result.plan.sets
+            if set_plan.parent and not set_plan.rendered.is_source
+        }
+        return cls(result, at, await Overview.from_cluster(recorded_cluster, now=at), plans, recorded_cluster)
 
     @property
     def cluster(self) -> str:
         return self._cluster.name
 
     @cached_property
-    def standings(self) -> Mapping[ObjectKey, InstanceState]:
-        return {one.key: one for one in self.overview.instances}
+    def instance_states(self) -> Mapping[ObjectKey, InstanceState]:
+        return {instance_state.key: instance_state for instance_state in self.overview.instances}
 
     @cached_property
     def rules(self) -> tuple[SourceRules, ...]:
-        return tuple(rules_in(published_rules(self.found.propagation.rules)))
+        return tuple(parse_rules(published_rules(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
         """Why an instance is not as Git says, in the words of `levelgate explain`."""
@@ -61,6 +65,6 @@ class Dashboard:
     @property
     def by_definition(self) -> Iterator[tuple[str, str, InstanceState]]:
         """Each instance with its source and the name of its definition."""
-        for key, standing in self.standings.items():
+        for key, instance_state in self.instance_states.items():
             if plan := self.plans.get(key):
-                yield plan.rendered.source, plan.rendered.definition, standing
+                yield plan.rendered.source, plan.rendered.definition, instance_state

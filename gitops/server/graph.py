@@ -14,10 +14,10 @@ from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
-MOST: Final = 120
+MAX_BOXES: Final = 120
 """Boxes of one picture."""
 
-_LONGEST, _LONGEST_KIND = 17, 21
+_MAX_LABEL_LENGTH, _MAX_KIND_LENGTH = 17, 21
 """Letters that fit into a box."""
 
 
@@ -36,12 +36,12 @@ class Box:
 
     @property
     def label(self) -> str:
-        return _short(f"{self.id} ×{self.count}" if self.count > 1 else self.id, _LONGEST)
+        return _truncate(f"{self.id} ×{self.count}" if self.count > 1 else self.id, _MAX_LABEL_LENGTH)
 
     @property
     def of(self) -> str:
         """Its kind, as far as it fits."""
-        return _short(self.kind, _LONGEST_KIND)
+        return _truncate(self.kind, _MAX_KIND_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def state_of(node: NodePlan) -> DisplayState:
     if node.node.error:
         return DisplayState.FAILED
     if node.blocked:
-        return DisplayState.of([node.blocked.reason])
+        return DisplayState.from_reasons([node.blocked.reason])
     if node.node.waiting:
         return DisplayState.WAITING
     if node.node.external:
@@ -69,66 +69,66 @@ def state_of(node: NodePlan) -> DisplayState:
     return DisplayState.SETTLED if node.is_current and node.healthy else DisplayState.PROGRESSING
 
 
-def graph(nodes: Sequence[NodePlan]) -> Graph:
+def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
     """The picture of one instance."""
     items: dict[str, list[NodePlan]] = {}
     for node in nodes:
         items.setdefault(id_in_definition(node.node.id), []).append(node)
-    shown = dict(list(items.items())[:MOST])
-    needs = {
-        name: {id_in_definition(dep) for one in group for dep in one.node.depends_on} & shown.keys()
-        for name, group in shown.items()
+    shown_items = dict(list(items.items())[:MAX_BOXES])
+    dependencies = {
+        name: {id_in_definition(dep) for item in group for dep in item.node.depends_on} & shown_items.keys()
+        for name, group in shown_items.items()
     }
-    boxes = {box.id: box for box in _placed(shown, needs)}
+    boxes = {box.id: box for box in _place_boxes(shown_items, dependencies)}
     levels = sorted({box.level for box in boxes.values()})
     tallest = max((box.y for box in boxes.values()), default=TOP)
     return Graph(
         tuple(boxes.values()),
-        tuple(_edge(boxes[dep], boxes[name]) for name, deps in needs.items() for dep in sorted(deps)),
-        {level: _x(index) for index, level in enumerate(levels)},
-        _x(len(levels)) - GAP_X + EDGE if levels else 0,
+        tuple(_edge_path(boxes[dep], boxes[name]) for name, deps in dependencies.items() for dep in sorted(deps)),
+        {level: _column_x(index) for index, level in enumerate(levels)},
+        _column_x(len(levels)) - GAP_X + EDGE if levels else 0,
         tallest + HEIGHT + EDGE,
-        len(items) - len(shown),
+        len(items) - len(shown_items),
     )
 
 
-def _short(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _truncate(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
-def _placed(items: Mapping[str, list[NodePlan]], needs: Mapping[str, Iterable[str]]) -> Iterator[Box]:
+def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str, Iterable[str]]) -> Iterator[Box]:
     """Column by column; within one, nodes stand near what they depend on, so that few lines cross."""
     rows: dict[str, float] = {}
     levels = sorted({group[0].node.level for group in items.values()})
     for column, level in enumerate(levels):
         names = [name for name, group in items.items() if group[0].node.level == level]
-        names.sort(key=lambda name: (_middle(rows[dep] for dep in needs[name] if dep in rows), name))
+        names.sort(key=lambda name: (_mean(rows[dep] for dep in dependencies[name] if dep in rows), name))
         for row, name in enumerate(names):
             rows[name] = row
             group = items[name]
-            states = [state_of(one) for one in group]
+            states = [state_of(item) for item in group]
             yield Box(
                 name,
                 group[0].node.group_kind.kind,
                 min(states, key=list(DisplayState).index),
                 level,
-                _x(column),
+                _column_x(column),
                 TOP + row * (HEIGHT + GAP_Y),
                 len(group),
                 group[0].node.external,
             )
 
 
-def _middle(rows: Iterable[float]) -> float:
-    found = list(rows)
-    return sum(found) / len(found) if found else 0.0
+def _mean(rows: Iterable[float]) -> float:
+    row_numbers = list(rows)
+    return sum(row_numbers) / len(row_numbers) if row_numbers else 0.0
 
 
-def _x(column: int) -> int:
+def _column_x(column: int) -> int:
     return EDGE + column * (WIDTH + GAP_X)
 
 
-def _edge(start: Box, end: Box) -> str:
+def _edge_path(start: Box, end: Box) -> str:
     x1, y1, x2, y2 = start.x + WIDTH, start.y + HEIGHT // 2, end.x, end.y + HEIGHT // 2
     bend = max(24, (x2 - x1) // 2)
     return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"

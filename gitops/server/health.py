@@ -7,10 +7,10 @@ from typing import Final
 from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
 
-STUCK: Final = 900.0
+STUCK_PASS_SECONDS: Final = 900.0
 """Seconds: a pass that lasts longer does not end any more, and the process is better started anew."""
 
-FIRST_SYNC: Final = 60.0
+FIRST_SYNC_TIMEOUT_SECONDS: Final = 60.0
 """Seconds that a source may take to be read for the first time; after that readiness waits for it no longer."""
 
 
@@ -18,18 +18,21 @@ FIRST_SYNC: Final = 60.0
 class ProbeResult:
     """`why` is one line, for people."""
 
-    ok: bool
-    why: str
+    is_ok: bool
+    message: str
 
 
-def alive(monitor: Monitor) -> ProbeResult:
+def check_liveness(monitor: Monitor) -> ProbeResult:
     """Whoever answers has a loop that lives; a pass must not be stuck in it."""
-    if monitor.lasts > STUCK:
-        return ProbeResult(False, f"a pass has lasted for {monitor.lasts:.0f}s, longer than {STUCK:.0f}s: it is stuck")
+    if monitor.longest_pass_seconds > STUCK_PASS_SECONDS:
+        return ProbeResult(
+            False,
+            f"a pass has lasted for {monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s: it is stuck",
+        )
     return ProbeResult(True, "ok")
 
 
-def ready(monitor: Monitor) -> ProbeResult:
+def check_readiness(monitor: Monitor) -> ProbeResult:
     """Whoever knows who leads, and waits, is ready to follow. Whoever leads is, once every source was read and a pass is over; a
     source that cannot be read is waited for no longer than `FIRST_SYNC`, because the others must not suffer.
     """
@@ -37,11 +40,11 @@ def ready(monitor: Monitor) -> ProbeResult:
         if monitor.stands_by():
             return ProbeResult(True, "standing by: another replica leads")
         return ProbeResult(False, f"cluster {monitor.cluster} has not told yet who leads")
-    missing = monitor.unread()
+    unread_names = monitor.unread_sources()
     if not monitor.number:
-        unread = f"; not read yet: {', '.join(missing)}" if missing else ""
-        return ProbeResult(False, f"the first pass is not over yet{unread}")
-    since = monitor.elapsed() - (monitor.leading_since or 0.0)
-    if missing and since < FIRST_SYNC:
-        return ProbeResult(False, f"not read yet: {', '.join(missing)}")
-    return ProbeResult(True, f"ok, but not read yet: {', '.join(missing)}" if missing else "ok")
+        unread_text = f"; not read yet: {', '.join(unread_names)}" if unread_names else ""
+        return ProbeResult(False, f"the first pass is not over yet{unread_text}")
+    leading_seconds = monitor.elapsed() - (monitor.leading_since or 0.0)
+    if unread_names and leading_seconds < FIRST_SYNC_TIMEOUT_SECONDS:
+        return ProbeResult(False, f"not read yet: {', '.join(unread_names)}")
+    return ProbeResult(True, f"ok, but not read yet: {', '.join(unread_names)}" if unread_names else "ok")

@@ -24,12 +24,12 @@ from gitops.server.webhook_endpoint import PATH, WebhookEndpoint
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
-_POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _HEADERS: Final = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -39,15 +39,15 @@ _HEADERS: Final = {
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-_STREAMS: Final = 64
+_MAX_STREAMS: Final = 64
 """People who look at the page at the same time and are told at once; further ones look every few seconds."""
-_GRACE: Final = 2.0
-_HEARTBEAT: Final = 15.0
-_RETRY: Final = 3000
+_SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
+_HEARTBEAT_SECONDS: Final = 15.0
+_RETRY_MILLISECONDS: Final = 3000
 """Milliseconds after which a page calls again that lost us."""
 
 
-class NotListening(GitopsError):
+class ListenError(GitopsError):
     """The address cannot be listened on; the text says why and what to do."""
 
 
@@ -63,20 +63,22 @@ class HttpServer:
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def app(self, *, is_local: bool) -> web.Application:
+    def create_app(self, *, is_local: bool) -> web.Application:
         """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
-        receiver = WebhookEndpoint(self.hint, self.sources, self.secrets, self.metrics.hook, self.monitor.elapsed)
-        app = web.Application(middlewares=[_guarded(is_local=is_local)], client_max_size=webhooks.LARGEST)
+        webhook_endpoint = WebhookEndpoint(
+            self.hint, self.sources, self.secrets, self.metrics.record_webhook, self.monitor.elapsed
+        )
+        app = web.Application(middlewares=[_guard_requests(is_local=is_local)], client_max_size=webhooks.MAX_BODY_BYTES)
         app.add_routes(
             [
-                web.get("/healthz", self._alive),
-                web.get("/readyz", self._ready),
-                web.get("/metrics", self._metrics),
-                web.get("/", self._overview),
-                web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._instance),
-                web.get("/events", self._events),
-                web.get("/static/{name}", _static),
-                web.post(PATH, receiver.answer),
+                web.get("/healthz", self._serve_liveness),
+                web.get("/readyz", self._serve_readiness),
+                web.get("/metrics", self._serve_metrics),
+                web.get("/", self._serve_overview),
+                web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._serve_instance),
+                web.get("/events", self._stream_events),
+                web.get("/static/{name}", _serve_static),
+                web.post(PATH, webhook_endpoint.handle_request),
             ]
         )
         app.on_shutdown.append(self._shutdown)
@@ -85,54 +87,57 @@ class HttpServer:
     async def _shutdown(self, _: web.Application) -> None:
         self._stopping.set()
 
-    async def _alive(self, _: web.Request) -> web.Response:
-        return _health(health.alive(self.monitor))
+    async def _serve_liveness(self, _: web.Request) -> web.Response:
+        return _probe_response(health.check_liveness(self.monitor))
 
-    async def _ready(self, _: web.Request) -> web.Response:
-        return _health(health.ready(self.monitor))
+    async def _serve_readiness(self, _: web.Request) -> web.Response:
+        return _probe_response(health.check_readiness(self.monitor))
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        text = await self.metrics.text(self.monitor.clock.now())
+    async def _serve_metrics(self, _: web.Request) -> web.Response:
+        text = await self.metrics.render(self.monitor.clock.now())
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
-    async def _overview(self, request: web.Request) -> web.Response:
-        return _html(await page.overview(self.monitor, page.PageQuery.of(request.query)))
+    async def _serve_overview(self, request: web.Request) -> web.Response:
+        return _html_response(await page.render_overview(self.monitor, page.PageQuery.parse(request.query)))
 
-    async def _instance(self, request: web.Request) -> web.Response:
-        found = await page.instance(self.monitor, **request.match_info)
-        return _html(found or page.missing(self.monitor), status=200 if found else 404)
+    async def _serve_instance(self, request: web.Request) -> web.Response:
+        html = await page.render_instance(self.monitor, **request.match_info)
+        return _html_response(html or page.render_missing(self.monitor), status=200 if html else 404)
 
-    async def _events(self, request: web.Request) -> web.StreamResponse:
+    async def _stream_events(self, request: web.Request) -> web.StreamResponse:
         """The number of each pass as it ends (server-sent events), and the last one again while nothing happens, as a sign of life."""
-        if self._streams >= _STREAMS:
+        if self._streams >= _MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="too many look already; ask again later\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
         self._streams += 1
         try:
             await response.prepare(request)
-            told: int | None = self.monitor.number
-            await response.write(f"retry: {_RETRY}\n".encode())
-            while told is not None:
-                await response.write(f"data: {told}\n\n".encode())
-                told = await self._next(told)
+            pass_number: int | None = self.monitor.number
+            await response.write(f"retry: {_RETRY_MILLISECONDS}\n".encode())
+            while pass_number is not None:
+                await response.write(f"data: {pass_number}\n\n".encode())
+                pass_number = await self._wait_for_pass(pass_number)
         except ConnectionError:
             pass
         finally:
             self._streams -= 1
         return response
 
-    async def _next(self, told: int) -> int | None:
+    async def _wait_for_pass(self, known_number: int) -> int | None:
         """What is to be told next, after a pass that ended while that one was written too; None at the end."""
-        waits = {asyncio.ensure_future(self.monitor.next(told)), asyncio.ensure_future(self._stopping.wait())}
+        tasks = {
+            asyncio.ensure_future(self.monitor.wait_for_pass(known_number)),
+            asyncio.ensure_future(self._stopping.wait()),
+        }
         try:
-            await asyncio.wait(waits, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=_HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waits:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
         return None if self._stopping.is_set() else self.monitor.number
 
 
-def _guarded(*, is_local: bool) -> Middleware:
+def _guard_requests(*, is_local: bool) -> Middleware:
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_local and not request.path.startswith("/hooks/") and _host(request) not in _LOCAL_NAMES:
@@ -157,15 +162,15 @@ def _host(request: web.Request) -> str:
         return ""
 
 
-def _health(found: health.ProbeResult) -> web.Response:
-    return web.Response(status=200 if found.ok else 503, text=f"{found.why}\n")
+def _probe_response(probe: health.ProbeResult) -> web.Response:
+    return web.Response(status=200 if probe.is_ok else 503, text=f"{probe.message}\n")
 
 
-def _html(text: str, *, status: int = 200) -> web.Response:
+def _html_response(text: str, *, status: int = 200) -> web.Response:
     return web.Response(status=status, text=text, content_type="text/html")
 
 
-async def _static(request: web.Request) -> web.Response:
+async def _serve_static(request: web.Request) -> web.Response:
     name = request.match_info["name"]
     if name not in _STATIC:
         raise web.HTTPNotFound
@@ -173,31 +178,31 @@ async def _static(request: web.Request) -> web.Response:
     return web.Response(body=data, content_type=_STATIC[name], charset="utf-8", headers={"Cache-Control": "no-cache"})
 
 
-def only_hooks(receiver: WebhookEndpoint) -> web.Application:
+def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
     """For a process of which nothing else is to be seen."""
-    app = web.Application(middlewares=[_guarded(is_local=False)], client_max_size=webhooks.LARGEST)
-    app.add_routes([web.post(PATH, receiver.answer)])
+    app = web.Application(middlewares=[_guard_requests(is_local=False)], client_max_size=webhooks.MAX_BODY_BYTES)
+    app.add_routes([web.post(PATH, webhook_endpoint.handle_request)])
     return app
 
 
 @asynccontextmanager
-async def listening(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
+async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
     """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises NotListening."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, address.host or None, address.port)
         try:
             await site.start()
         except OSError as error:
-            raise NotListening(_why(address, error)) from None
+            raise ListenError(_listen_error_message(address, error)) from None
         port = next((name[1] for name in runner.addresses), address.port)
         yield ListenAddress(address.host, port)
     finally:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(runner.cleanup(), 2 * _GRACE)
+            await asyncio.wait_for(runner.cleanup(), 2 * _SHUTDOWN_TIMEOUT_SECONDS)
 
 
-def _why(address: ListenAddress, error: OSError) -> str:
+def _listen_error_message(address: ListenAddress, error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"cannot listen on {address}: {reason.lower()}; choose another address with --listen ADDR:PORT, or none with --listen off"

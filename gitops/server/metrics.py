@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
-from gitops.rollouts.directives import moment
+from gitops.rollouts.directives import parse_time
 from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
@@ -39,15 +39,15 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Row = TypeVar("Row", bound=tuple[str, ...])
 """Values of labels."""
 
-Answers = Callable[[], Mapping[tuple[str, int], int]]
+ResponseCounts = Callable[[], Mapping[tuple[str, int], int]]
 """How many answers of the API server there were, by verb and status."""
 
 
-Waiting = Callable[[], tuple[int, float]]
+QueueState = Callable[[], tuple[int, float]]
 """How many keys of work wait, and for how many seconds the one that has waited longest."""
 
 
-def _idle() -> tuple[int, float]:
+def _empty_queue() -> tuple[int, float]:
     return 0, 0.0
 
 
@@ -55,7 +55,11 @@ class Metrics:
     """Those of one process, in a registry of their own."""
 
     def __init__(
-        self, monitor: Monitor, answers: Answers, caches: Callable[[], Mapping[str, int]] = dict, queue: Waiting = _idle
+        self,
+        monitor: Monitor,
+        answers: ResponseCounts,
+        caches: Callable[[], Mapping[str, int]] = dict,
+        queue: QueueState = _empty_queue,
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
         self.registry = CollectorRegistry()
@@ -95,27 +99,27 @@ class Metrics:
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
         """See `gitops.instrumentation.Stage`."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
             yield
         except BaseException:
             self._failures.labels(name).inc()
             raise
         finally:
-            self._seconds.labels(name).observe(time.perf_counter() - begun)
+            self._seconds.labels(name).observe(time.perf_counter() - started)
 
-    def result(self, result: Result) -> None:
+    def record_action(self, result: Result) -> None:
         """One action, done or failed."""
         self._writes.labels(result.action.replace(" ", "_"), "failed" if result.error else "done").inc()
         if result.action == "healed" and result.error is None:
             self._drift.inc()
 
-    def hook(self, provider: str, result: str) -> None:
+    def record_webhook(self, provider: str, result: str) -> None:
         self._hooks.labels(provider, result).inc()
 
-    async def text(self, now: datetime) -> bytes:
+    async def render(self, now: datetime) -> bytes:
         """As Prometheus reads it."""
-        await self._collector.look(now)
+        await self._collector.refresh(now)
         return generate_latest(self.registry)
 
 
@@ -124,26 +128,26 @@ class _Gauges(Collector):
     """Computed from the last pass at each scrape; `look` takes what is to be told."""
 
     monitor: Monitor
-    answers: Answers
+    answers: ResponseCounts
     caches: Callable[[], Mapping[str, int]]
-    queue: Waiting
-    _board: Dashboard | None = None
+    queue: QueueState
+    _dashboard: Dashboard | None = None
     _now: datetime | None = None
 
-    async def look(self, now: datetime) -> None:
-        self._board, self._now = await self.monitor.board(), now
+    async def refresh(self, now: datetime) -> None:
+        self._dashboard, self._now = await self.monitor.dashboard(), now
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._process()
-        if self._board is not None and self._now is not None:
-            yield from _of_sources(self._board, self._now, set(self.monitor.errors()))
-            yield from _of_instances(self._board)
-            yield from _of_windows(self._board, self._now)
+        yield from self._process_metrics()
+        if self._dashboard is not None and self._now is not None:
+            yield from _source_metrics(self._dashboard, self._now, set(self.monitor.errors()))
+            yield from _instance_metrics(self._dashboard)
+            yield from _window_metrics(self._dashboard, self._now)
 
     def describe(self) -> Iterable[Metric]:
         return []
 
-    def _process(self) -> Iterator[Metric]:
+    def _process_metrics(self) -> Iterator[Metric]:
         monitor = self.monitor
         yield _gauge("levelgate_build_info", "The version that runs.", ("version",), {(monitor.version,): 1})
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
@@ -181,13 +185,13 @@ class _Gauges(Collector):
         yield _gauge("levelgate_cache_entries", "What is kept in memory from pass to pass.", ("cache",), entries)
 
 
-def _of_sources(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
+def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
     records = board.overview.sources
     lag = {
         (name,): max(0.0, (now - since).total_seconds())
-        if one.applied != one.target and (since := moment(one.since))
+        if record.applied != record.target and (since := parse_time(record.since))
         else 0.0
-        for name, one in records.items()
+        for name, record in records.items()
     }
     yield _gauge(
         "levelgate_source_lag_seconds",
@@ -201,18 +205,22 @@ def _of_sources(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterat
         ("source",),
         {(name,): name not in unreadable for name in {*records, *unreadable}},
     )
-    states = {(name, one.state): 1 for name, one in records.items() if one.state}
+    states = {(name, record.state): 1 for name, record in records.items() if record.state}
     yield _gauge(
         "levelgate_source_state", "The word that `levelgate status` has for the source.", ("source", "state"), states
     )
 
 
-def _of_instances(board: Dashboard) -> Iterator[Metric]:
-    states = Tallied((source, definition, standing.state) for source, definition, standing in board.by_definition)
+def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
+    states = Tallied(
+        (source, definition, instance_state.state) for source, definition, instance_state in board.by_definition
+    )
     yield _gauge(
         "levelgate_instances", "Instances by the word for how they are.", ("source", "definition", "state"), states
     )
-    causes = [(source, cause) for source, _, standing in board.by_definition for cause in standing.reasons]
+    causes = [
+        (source, cause) for source, _, instance_state in board.by_definition for cause in instance_state.display_causes
+    ]
     causes += list(board.overview.causes)
     blocked = Tallied((source, str(cause.reason)) for source, cause in causes)
     yield _gauge("levelgate_blocked", "Causes of waiting and of failure, by reason.", ("source", "reason"), blocked)
@@ -227,16 +235,16 @@ def _of_instances(board: Dashboard) -> Iterator[Metric]:
         openings,
     )
     moves = {
-        (rollout.name, word): sum(getattr(wave, word) for wave in rollout.waves)
+        (rollout.name, state_name): sum(getattr(wave, state_name) for wave in rollout.waves)
         for rollout in board.overview.rollouts
-        for word in ("settled", "moving", "held", "failed", "waiting")
+        for state_name in ("settled", "moving", "held", "failed", "waiting")
     }
     yield _gauge(
         "levelgate_rollout_instances", "Instances of a rollout, by where they are.", ("rollout", "state"), moves
     )
 
 
-def _of_windows(board: Dashboard, now: datetime) -> Iterator[Metric]:
+def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:
     active = Tallied(
         (rules.source, str(window.kind), "active" if window.timeline.span(now).active else "inactive")
         for rules in board.rules
@@ -246,7 +254,7 @@ def _of_windows(board: Dashboard, now: datetime) -> Iterator[Metric]:
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Row, float]) -> GaugeMetricFamily:
-    found = GaugeMetricFamily(name, text, labels=labels)
+    family = GaugeMetricFamily(name, text, labels=labels)
     for row, value in sorted(values.items()):
-        found.add_metric(row, float(value))
-    return found
+        family.add_metric(row, float(value))
+    return family

@@ -20,7 +20,7 @@ from gitops.reconcile.tally import StateCounts
 from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
-KEPT = 50
+MAX_PASS_LINES = 50
 """Passes that are remembered. Those that changed nothing are one line together, until something happens again."""
 
 
@@ -40,11 +40,11 @@ class PassLine:
     def is_idle(self) -> bool:
         return not self.done and not self.failed
 
-    def after(self, before: PassLine | None) -> PassLine:
+    def merge(self, previous: PassLine | None) -> PassLine:
         """With the line before it, where both changed nothing and found the same."""
-        same = before and self.is_idle and before.is_idle
-        if before and same and (self.commits, self.tally) == (before.commits, before.tally):
-            return replace(self, passes=before.passes + 1)
+        are_idle = previous and self.is_idle and previous.is_idle
+        if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
+            return replace(self, passes=previous.passes + 1)
         return self
 
 
@@ -59,20 +59,20 @@ class Monitor:
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
     leads: Callable[[], bool] = lambda: True
-    unread: Callable[[], list[str]] = list
+    unread_sources: Callable[[], list[str]] = list
     errors: Callable[[], Mapping[str, Exception]] = dict
     stands_by: Callable[[], bool] = lambda: False
     refused: Callable[[], str] = str
-    passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=KEPT))
+    passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     number: int = 0
     miscounts: int = 0
-    _begun: list[float] = field(default_factory=list)
+    _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _seconds: float = 0.0
-    _last: ReconcileResult | None = None
-    _board: Dashboard | None = None
-    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _pass_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _last_pass_seconds: float = 0.0
+    _last_result: ReconcileResult | None = None
+    _dashboard: Dashboard | None = None
+    _dashboard_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
@@ -80,52 +80,56 @@ class Monitor:
         if name not in {"pass", "part"}:
             yield
             return
-        begun = self.elapsed()
-        self.leading_since = begun if self.leading_since is None else self.leading_since
-        self._begun.append(begun)
+        started = self.elapsed()
+        self.leading_since = started if self.leading_since is None else self.leading_since
+        self._start_times.append(started)
         try:
             yield
         finally:
-            self._seconds = self.elapsed() - begun
-            self._begun.remove(begun)
+            self._last_pass_seconds = self.elapsed() - started
+            self._start_times.remove(started)
 
     @property
-    def lasts(self) -> float:
+    def longest_pass_seconds(self) -> float:
         """Seconds that the longest pass under way has lasted; 0 where there is none."""
-        return self.elapsed() - min(self._begun) if self._begun else 0.0
+        return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
-    def passed(self, found: ReconcileResult) -> None:
+    def record_pass(self, result: ReconcileResult) -> None:
         """A pass is over."""
-        line = _line(found, self.clock.now(), self._seconds)
-        merged = line.after(self.passes[-1] if self.passes else None)
+        line = _pass_line(result, self.clock.now(), self._last_pass_seconds)
+        merged = line.merge(self.passes[-1] if self.passes else None)
         if merged.passes > 1:
             self.passes.pop()
         self.passes.append(merged)
-        self._last, self.number = found, self.number + 1
-        self.miscounts += len(found.miscounted)
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._last_result, self.number = result, self.number + 1
+        self.miscounts += len(result.miscounted)
+        self._pass_ended.set()
+        self._pass_ended = asyncio.Event()
 
-    async def next(self, known: int) -> int:
+    async def wait_for_pass(self, known_number: int) -> int:
         """The number of the last pass, once that is not the `known` one any more."""
-        while self.number == known:
-            await self._changed.wait()
+        while self.number == known_number:
+            await self._pass_ended.wait()
         return self.number
 
-    async def board(self) -> Dashboard | None:
+    async def dashboard(self) -> Dashboard | None:
         """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
-        async with self._making:
-            last = self._last and (self._last.latest() if self._last.latest else self._last)
-            if last is not None and (self._board is None or self._board.found is not last):
-                self._board = await asyncio.to_thread(self._made, last, self.passes[-1].at)
-        return self._board
+        async with self._dashboard_lock:
+            last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
+            if last is not None and (self._dashboard is None or self._dashboard.found is not last):
+                self._dashboard = await asyncio.to_thread(self._build_dashboard, last, self.passes[-1].at)
+        return self._dashboard
 
-    def _made(self, found: ReconcileResult, at: datetime) -> Dashboard:
-        return asyncio.run(Dashboard.of(found, cluster=self.cluster, at=at))
+    def _build_dashboard(self, result: ReconcileResult, at: datetime) -> Dashboard:
+        return asyncio.run(Dashboard.from_result(result, cluster=self.cluster, at=at))
 
 
-def _line(found: ReconcileResult, at: datetime, seconds: float) -> PassLine:
-    done = Counter(one.action for one in found.results if one.error is None and not one.is_bookkeeping)
-    failed = sum(1 for one in found.results if one.error is not None)
-    commits = revisions_of(found.sources)
-    return PassLine(at, seconds, commits, StateCounts.of_all(found.ledger), dict(done), failed)
+def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLine:
+    done = Counter(
+        action_result.action
+        for action_result in result.results
+        if action_result.error is None and not action_result.is_bookkeeping
+    )
+    failed = sum(1 for action_result in result.results if action_result.error is not None)
+    commits = revisions_of(result.sources)
+    return PassLine(at, seconds, commits, StateCounts.of_all(result.ledger), dict(done), failed)

@@ -14,7 +14,7 @@ from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
 from gitops.reconcile.context import ReconcileResult
-from gitops.server.http import HttpServer, listening
+from gitops.server.http import HttpServer, listen
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 
@@ -41,18 +41,18 @@ class Observability:
         stands_by: Callable[[], bool] = lambda: False,
     ) -> None:
         self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
-        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._caches, self._queue)
+        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._cache_sizes, self._queue_state)
         self.stage: Stage = combine(self.monitor.stage, self.metrics.stage)
         self._follower: Follower | None = None
 
-    def report(self, result: Result) -> None:
-        self.metrics.result(result)
+    def record_action(self, result: Result) -> None:
+        self.metrics.record_action(result)
 
-    def passed(self, found: ReconcileResult) -> None:
-        self.monitor.passed(found)
+    def record_pass(self, result: ReconcileResult) -> None:
+        self.monitor.record_pass(result)
 
     @asynccontextmanager
-    async def serving(
+    async def serve(
         self,
         address: ListenAddress,
         follower: Follower,
@@ -60,8 +60,8 @@ class Observability:
         configuration: LiveConfig,
     ) -> AsyncIterator[ListenAddress]:
         """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises NotListening."""
-        self._follower, self.monitor.refused = follower, lambda: configuration.refused
-        self.monitor.unread, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
+        self._follower, self.monitor.refused = follower, lambda: configuration.refusal
+        self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
         server = HttpServer(
             self.monitor,
             self.metrics,
@@ -69,13 +69,13 @@ class Observability:
             lambda: configuration.config.sources,
             lambda: configuration.config.hooks,
         )
-        async with listening(server.app(is_local=address.is_loopback), address) as where:
-            yield where
+        async with listen(server.create_app(is_local=address.is_loopback), address) as bound_address:
+            yield bound_address
 
-    def _queue(self) -> tuple[int, float]:
-        return (len(self._follower.queue), self._follower.queue.oldest) if self._follower else (0, 0.0)
+    def _queue_state(self) -> tuple[int, float]:
+        return (len(self._follower.queue), self._follower.queue.oldest_age_seconds) if self._follower else (0, 0.0)
 
-    def _caches(self) -> Mapping[str, int]:
+    def _cache_sizes(self) -> Mapping[str, int]:
         if self._follower is None:
             return {}
         decider = self._follower.reconciler.decider

@@ -18,26 +18,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from applier.plan.model import ApplySetPlan
 from gitops.explain.explanation import CauseChain
-from gitops.explain.phrasing import actions, blocker, links
+from gitops.explain.phrasing import describe_blocker, format_links, suggest_actions
 from gitops.records.cause_rows import CauseRow, timestamp
 from gitops.records.instance_state import DisplayState, InstanceState
 from gitops.server import window_bars
 from gitops.server.dashboard import Dashboard
-from gitops.server.graph import Graph, graph, state_of
+from gitops.server.graph import Graph, draw_graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.text import age, place
+from gitops.text import format_age, qualified_name
 from gitops.times import TimeFormat
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 T = TypeVar("T")
 
-ROWS: Final = 50
+MAX_ROWS: Final = 50
 """Rows of a list on one page."""
 
-_NODES: Final = 300
-_LONGEST: Final = 300
-_TIMES: Final = TimeFormat(utc=True)
+_MAX_NODES: Final = 300
+_MAX_TEXT_LENGTH: Final = 300
+_UTC_FORMAT: Final = TimeFormat(utc=True)
 GLYPHS: Final = {
     DisplayState.FAILED: "✕",
     DisplayState.HALTED: "■",
@@ -60,37 +60,37 @@ class PageQuery:
     causes: int = 1
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> PageQuery:
+    def parse(cls, query: Mapping[str, str]) -> PageQuery:
         """Anything may stand there; what means nothing is not asked."""
         state = query.get("state", "")
         return cls(
             query.get("q", "")[:100].strip(),
             state if state in set(DisplayState) else "",
             query.get("source", "")[:63],
-            _number(query.get("page", "")),
-            _number(query.get("waiting", "")),
+            _parse_page_number(query.get("page", "")),
+            _parse_page_number(query.get("waiting", "")),
         )
 
-    def fits(self, one: InstanceState) -> bool:
+    def matches(self, instance_state: InstanceState) -> bool:
         return (
-            self.text.lower() in f"{one.key.kind} {place(one.key)}".lower()
-            and self.state in {"", one.state}
-            and self.source in {"", one.source}
+            self.text.lower() in f"{instance_state.key.kind} {qualified_name(instance_state.key)}".lower()
+            and self.state in {"", instance_state.state}
+            and self.source in {"", instance_state.source}
         )
 
     @property
     def url(self) -> str:
         """The page that shows this."""
-        said = {"q": self.text, "state": self.state, "source": self.source}
+        filters = {"q": self.text, "state": self.state, "source": self.source}
         pages = {"page": self.instances, "waiting": self.causes}
         query = urlencode(
-            {name: value for name, value in said.items() if value}
+            {name: value for name, value in filters.items() if value}
             | {name: number for name, number in pages.items() if number > 1}
         )
         return f"/?{query}" if query else "/"
 
 
-def _number(text: str) -> int:
+def _parse_page_number(text: str) -> int:
     return min(max(int(text), 1), 10**6) if text.isdecimal() and len(text) < 8 else 1
 
 
@@ -104,51 +104,56 @@ class ListPage(Generic[T]):
     total: int
 
     @classmethod
-    def of(cls, rows: Sequence[T], number: int) -> ListPage[T]:
-        pages = max(1, -(-len(rows) // ROWS))
+    def from_rows(cls, rows: Sequence[T], number: int) -> ListPage[T]:
+        pages = max(1, -(-len(rows) // MAX_ROWS))
         number = min(number, pages)
-        return cls(rows[(number - 1) * ROWS : number * ROWS], number, pages, len(rows))
+        return cls(rows[(number - 1) * MAX_ROWS : number * MAX_ROWS], number, pages, len(rows))
 
 
-async def overview(monitor: Monitor, asked: PageQuery) -> str:
+async def render_overview(monitor: Monitor, query: PageQuery) -> str:
     """The first page."""
-    board, now = await monitor.board(), monitor.clock.now()
-    return _render("overview.html", monitor, board, **(_overview(board, monitor, asked, now) if board else {}))
+    board, now = await monitor.dashboard(), monitor.clock.now()
+    return _render("overview.html", monitor, board, **(_overview_context(board, monitor, query, now) if board else {}))
 
 
-def _overview(board: Dashboard, monitor: Monitor, asked: PageQuery, now: datetime) -> dict[str, Any]:
-    seen, errors = board.overview, monitor.errors()
-    fitting = sorted(filter(asked.fits, seen.instances), key=lambda one: (list(DisplayState).index(one.state), one.key))
-    instances = ListPage.of(fitting, asked.instances)
-    causes = ListPage.of(list(_causes(board)), asked.causes)
+def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now: datetime) -> dict[str, Any]:
+    cluster_overview, errors = board.overview, monitor.errors()
+    matching_instances = sorted(
+        filter(query.matches, cluster_overview.instances),
+        key=lambda source_state: (list(DisplayState).index(source_state.state), source_state.key),
+    )
+    instances = ListPage.from_rows(matching_instances, query.instances)
+    causes = ListPage.from_rows(list(_problem_rows(board)), query.causes)
     windows, more_windows = window_bars.rows(board.rules, now)
     return {
-        "asked": asked,
+        "asked": query,
         "states": DisplayState,
         "sources": [
             (
                 name,
                 record,
                 errors.get(name),
-                next((one for one in board.found.sources if one.catalog.source == name), None),
+                next((rollout for rollout in board.found.sources if rollout.catalog.source == name), None),
             )
-            for name, record in seen.sources.items()
+            for name, record in cluster_overview.sources.items()
         ],
-        "unread": sorted(errors.keys() - seen.sources.keys()),
+        "unread": sorted(errors.keys() - cluster_overview.sources.keys()),
         "errors": errors,
-        "rollouts": [one for one in seen.rollouts if one.waves][:ROWS],
-        "counts": Counter(one.state for one in seen.instances),
-        "missing": sum(record.counts.get("missing", 0) for record in seen.sources.values()),
+        "rollouts": [counted_instance for counted_instance in cluster_overview.rollouts if counted_instance.waves][
+            :MAX_ROWS
+        ],
+        "counts": Counter(listed_instance.state for listed_instance in cluster_overview.instances),
+        "missing": sum(record.counts.get("missing", 0) for record in cluster_overview.sources.values()),
         "instances": instances,
-        "levels": {one.key: levels(board.plans.get(one.key)) for one in instances.rows},
+        "levels": {problem.key: levels(board.plans.get(problem.key)) for problem in instances.rows},
         "causes": causes,
         "windows": windows,
         "more_windows": more_windows,
         "days": window_bars.days(now),
         "scale": window_bars.SCALE,
         "passes": list(reversed(monitor.passes)),
-        "problems": [str(one) for one in board.found.problems[:ROWS]],
-        "page_of": lambda **pages: replace(asked, **pages).url,
+        "problems": [str(one) for one in board.found.problems[:MAX_ROWS]],
+        "page_of": lambda **pages: replace(query, **pages).url,
     }
 
 
@@ -167,25 +172,39 @@ class ProblemRow:
     more: int = 0
 
 
-def _causes(board: Dashboard) -> Iterator[ProblemRow]:
+def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
     """The worst first. Whoever waits for the same is one row; so is whatever failed with the same words."""
-    waiting = [one for one in board.overview.instances if not one.is_settled]
+    waiting = [instance_state for instance_state in board.overview.instances if not instance_state.is_settled]
     rows: list[tuple[str, ProblemRow]] = []
-    for one in sorted(waiting, key=lambda one: (list(DisplayState).index(one.state), one.key)):
-        cause = one.reasons[0]
+    for instance_state in sorted(
+        waiting, key=lambda instance_state: (list(DisplayState).index(instance_state.state), instance_state.key)
+    ):
+        cause = instance_state.display_causes[0]
         rows.append(
-            (one.source, ProblemRow(one.key, place(one.key), one.key.kind, cause, blocker(one, cause), one.state))
+            (
+                instance_state.source,
+                ProblemRow(
+                    instance_state.key,
+                    qualified_name(instance_state.key),
+                    instance_state.key.kind,
+                    cause,
+                    describe_blocker(instance_state, cause),
+                    instance_state.state,
+                ),
+            )
         )
     for source, cause in board.overview.causes:
         key = ObjectKey.parse(cause.object)
-        name, kind = (place(key), key.kind) if key else (f"source/{source}", "")
-        rows.append((source, ProblemRow(None, name, kind, cause, blocker(None, cause))))
-    found: dict[tuple[object, ...], ProblemRow] = {}
+        name, kind = (qualified_name(key), key.kind) if key else (f"source/{source}", "")
+        rows.append((source, ProblemRow(None, name, kind, cause, describe_blocker(None, cause))))
+    merged_rows: dict[tuple[object, ...], ProblemRow] = {}
     for source, row in rows:
-        words = row.cause.message if row.cause.reason.is_failure else None
-        same = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, words)
-        found[same] = replace(found[same], more=found[same].more + 1) if same in found else row
-    yield from found.values()
+        failure_message = row.cause.message if row.cause.reason.is_failure else None
+        row_key = (source, row.kind, row.state, row.cause.reason, row.by, row.cause.until, failure_message)
+        merged_rows[row_key] = (
+            replace(merged_rows[row_key], more=merged_rows[row_key].more + 1) if row_key in merged_rows else row
+        )
+    yield from merged_rows.values()
 
 
 def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState, int]]]]:
@@ -197,41 +216,45 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
     ]
 
 
-async def instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
+async def render_instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
     """The page of one instance; None where there is none of that name. `-` is the namespace of those that have none."""
     key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
-    board, now = await monitor.board(), monitor.clock.now()
-    standing = board.standings.get(key) if board else None
-    if board is None or standing is None:
+    board, now = await monitor.dashboard(), monitor.clock.now()
+    instance_state = board.instance_states.get(key) if board else None
+    if board is None or instance_state is None:
         return None
     plan = board.plans.get(key)
-    found = None if standing.is_settled else await board.explain(key, now)
-    return _render("instance.html", monitor, board, **_instance(standing, plan, found, now, board))
+    explanation = None if instance_state.is_settled else await board.explain(key, now)
+    return _render("instance.html", monitor, board, **_instance_context(instance_state, plan, explanation, now, board))
 
 
-def _instance(
-    standing: InstanceState, plan: ApplySetPlan | None, found: CauseChain | None, now: datetime, board: Dashboard
+def _instance_context(
+    instance_state: InstanceState,
+    plan: ApplySetPlan | None,
+    explanation: CauseChain | None,
+    now: datetime,
+    board: Dashboard,
 ) -> dict[str, Any]:
     nodes = plan.nodes if plan else ()
-    drawn: Graph = graph(nodes)
+    node_graph: Graph = draw_graph(nodes)
     return {
-        "standing": standing,
-        "graph": drawn,
+        "standing": instance_state,
+        "graph": node_graph,
         "nodes": [
-            (node, state_of(node), node.node.key if node.node.key in board.standings else None)
-            for node in nodes[:_NODES]
+            (node, state_of(node), node.node.key if node.node.key in board.instance_states else None)
+            for node in nodes[:_MAX_NODES]
         ],
-        "more_nodes": max(0, len(nodes) - _NODES),
+        "more_nodes": max(0, len(nodes) - _MAX_NODES),
         "excluded": plan.rendered.excluded if plan else (),
-        "orphans": plan.orphans if plan else (),
-        "why": list(links(found.chain, _TIMES, now)) if found else [],
-        "others": found.others if found else (),
-        "not_before": found.not_before if found else None,
-        "actions": list(actions(found)) if found else [],
+        "orphans": plan.prune_candidates if plan else (),
+        "why": list(format_links(explanation.chain, _UTC_FORMAT, now)) if explanation else [],
+        "others": explanation.other_causes if explanation else (),
+        "not_before": explanation.not_before if explanation else None,
+        "actions": list(suggest_actions(explanation)) if explanation else [],
     }
 
 
-def missing(monitor: Monitor) -> str:
+def render_missing(monitor: Monitor) -> str:
     """Where there is nothing of that name (any more)."""
     return _render("missing.html", monitor, None)
 
@@ -253,7 +276,7 @@ def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any
             board=board,
             now=now,
             leads=monitor.leads(),
-            age=lambda since: age(since, now),
+            age=lambda since: format_age(since, now),
             **context,
         )
     )
@@ -262,15 +285,17 @@ def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any
 @cache
 def _environment() -> Environment:
     """The templates. Everything is escaped, and a name that is not there is a fault, not nothing."""
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("gitops.server"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(glyphs=GLYPHS, path_of=path_of, place=place, stamp=timestamp)
-    made.filters["short"] = lambda text: text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    made.filters["full"] = _TIMES.full
-    made.filters["minute"] = lambda moment: f"{_TIMES.minute(moment)} UTC"
-    return made
+    environment.globals.update(glyphs=GLYPHS, path_of=path_of, place=qualified_name, stamp=timestamp)
+    environment.filters["short"] = lambda text: (
+        text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
+    )
+    environment.filters["full"] = _UTC_FORMAT.format_full
+    environment.filters["minute"] = lambda moment: f"{_UTC_FORMAT.format_minute(moment)} UTC"
+    return environment

@@ -20,27 +20,33 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
-def recorded(name: str, found: ReconcileResult) -> RecordedCluster:
+def reconstruct_cluster(name: str, result: ReconcileResult) -> RecordedCluster:
     """What the pass did not read is absent."""
     return RecordedCluster(
-        ClusterName(name), {**found.observed.objects, **dict(_concluded(found))}, found.observed.discovery
+        ClusterName(name), {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery
     )
 
 
-def _concluded(found: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
+def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
     """What the pass wrote at its end. Where everything is suspended nothing was written: all stays as it was observed."""
-    if found.propagation.stopped or found.now is None:
+    if result.propagation.stopped or result.now is None:
         return
-    for rendered, parent, status in statuses(found.plan, found.sources, found.propagation, found.now):
+    for rendered, parent, status in statuses(result.plan, result.sources, result.propagation, result.now):
         yield rendered.parent, {**parent, "status": status}
-    for source in found.sources:
+    for source in result.sources:
         key = source_parent(source.catalog.source)
-        if (record := found.observed.objects.get(key)) is not None:
-            said = source_record(source, found.ledger, SourceRecord.read(record), now=timestamp(found.now))
-            yield key, {**record, "data": said.data()}
-    for name, state in found.propagation.states.items():
+        if (record := result.observed.objects.get(key)) is not None:
+            new_record = source_record(
+                source, result.ledger, SourceRecord.from_object(record), now=timestamp(result.now)
+            )
+            yield key, {**record, "data": new_record.data()}
+    for name, state in result.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, state.data())
-    yield _config_map(window_calendar.KEY, window_calendar.KEY.name, window_calendar.published(found.propagation.rules))
+    yield _config_map(
+        window_calendar.CONFIGMAP_KEY,
+        window_calendar.CONFIGMAP_KEY.name,
+        window_calendar.calendar_data(result.propagation.rules),
+    )
 
 
 def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[ObjectKey, Object]:

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from applier.errors import ClusterError
 from gitops.server import webhooks
-from gitops.server.bodies import BodyReader, busy
+from gitops.server.bodies import BodyReader, busy_error
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 PATH: Final = "/hooks/{provider}"
-_PATIENCE: Final = 5.0
-_UNREAD: Final = {408: "truncated", 413: "too_large", 503: "busy"}
+_HINT_TIMEOUT_SECONDS: Final = 5.0
+_BODY_ERROR_RESULTS: Final = {408: "truncated", 413: "too_large", 503: "busy"}
 """What a body that was not read to its end is called, by how it was answered."""
 
 
@@ -31,43 +31,43 @@ class WebhookEndpoint:
     hint: Callable[..., Awaitable[None]]
     sources: Callable[[], tuple[SourceConfig, ...]]
     secrets: Callable[[], Mapping[str, Path]]
-    told: Callable[[str, str], None]
+    on_webhook: Callable[[str, str], None]
     elapsed: Callable[[], float]
     _rate: webhooks.RateLimit = field(default_factory=webhooks.RateLimit)
     _bodies: BodyReader = field(default_factory=BodyReader)
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def handle_request(self, request: web.Request) -> web.Response:
         """To a request at PATH."""
         name = request.match_info["provider"]
         provider, file = webhooks.PROVIDERS.get(name), self.secrets().get(name)
         if provider is None or file is None:
             raise web.HTTPNotFound
-        body = await self._body(request, name)
-        known = await asyncio.to_thread(webhooks.secrets_in, file)
-        if not webhooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known):
-            self.told(name, "refused")
+        body = await self._read_body(request, name)
+        known_secrets = await asyncio.to_thread(webhooks.read_secrets, file)
+        if not webhooks.is_genuine(provider, request.headers.get(provider.signature, ""), body, known_secrets):
+            self.on_webhook(name, "refused")
             raise web.HTTPUnauthorized
-        found = webhooks.concerned(webhooks.repositories(provider, body), self.sources())
+        source_names = webhooks.find_sources(webhooks.repository_urls(provider, body), self.sources())
         if not self._rate.allows(name, self.elapsed()):
-            self.told(name, "throttled")
+            self.on_webhook(name, "throttled")
             raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
-        if found:
-            await self._hint(name, found)
-        self.told(name, "accepted" if found else "unconcerned")
+        if source_names:
+            await self._send_hint(name, source_names)
+        self.on_webhook(name, "accepted" if source_names else "unconcerned")
         return web.Response(status=202, text="\n")
 
-    async def _hint(self, name: str, found: list[str]) -> None:
+    async def _send_hint(self, name: str, source_names: list[str]) -> None:
         """Where another process has to be told and cannot be, the caller learns that it may try again."""
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await self.hint(*found)
+            async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):
+                await self.hint(*source_names)
         except (ClusterError, TimeoutError):
-            self.told(name, "failed")
-            raise busy() from None
+            self.on_webhook(name, "failed")
+            raise busy_error() from None
 
-    async def _body(self, request: web.Request, name: str) -> bytes:
+    async def _read_body(self, request: web.Request, name: str) -> bytes:
         try:
             return await self._bodies.read(request)
         except web.HTTPException as error:
-            self.told(name, _UNREAD[error.status])
+            self.on_webhook(name, _BODY_ERROR_RESULTS[error.status])
             raise

@@ -17,15 +17,15 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from gitops.source.target import canonical
+from gitops.source.target import canonical_name
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
-LARGEST: Final = 1024 * 1024
+MAX_BODY_BYTES: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""
 
-_FORM: Final = b"payload="
-_MOST_SECRETS: Final = 8
+_FORM_PREFIX: Final = b"payload="
+_MAX_SECRETS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class Provider:
     urls: tuple[tuple[str, ...], ...] = ()
 
 
-_GITHUB = (
+_GITHUB_URLS = (
     ("repository", "clone_url"),
     ("repository", "ssh_url"),
     ("repository", "git_url"),
     ("repository", "html_url"),
 )
 PROVIDERS: Final[Mapping[str, Provider]] = {
-    "github": Provider("X-Hub-Signature-256", "sha256=", urls=_GITHUB),
-    "gitea": Provider("X-Gitea-Signature", urls=_GITHUB),
+    "github": Provider("X-Hub-Signature-256", "sha256=", urls=_GITHUB_URLS),
+    "gitea": Provider("X-Gitea-Signature", urls=_GITHUB_URLS),
     "gitlab": Provider(
         "X-Gitlab-Token",
         token=True,
@@ -70,58 +70,58 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 }
 
 
-def secrets_in(file: Path) -> list[bytes]:
+def read_secrets(file: Path) -> list[bytes]:
     """One a line, so that a new one can be set before the old one goes; empty where the file cannot be read."""
     try:
         lines = file.read_bytes().splitlines()
     except OSError:
         return []
-    return [line.strip() for line in lines if line.strip()][:_MOST_SECRETS]
+    return [line.strip() for line in lines if line.strip()][:_MAX_SECRETS]
 
 
 def is_genuine(provider: Provider, header: str, body: bytes, secrets: Iterable[bytes]) -> bool:
     """Does the header prove that the body comes from somebody who knows one of the secrets? All are tried, each in constant time."""
-    given = header.encode(errors="surrogateescape")
-    wanted = [_proof(provider, secret, body) for secret in secrets]
-    return sum(hmac.compare_digest(given, proof) for proof in wanted) > 0
+    received_proof = header.encode(errors="surrogateescape")
+    expected_proofs = [_compute_proof(provider, secret, body) for secret in secrets]
+    return sum(hmac.compare_digest(received_proof, proof) for proof in expected_proofs) > 0
 
 
-def _proof(provider: Provider, secret: bytes, body: bytes) -> bytes:
+def _compute_proof(provider: Provider, secret: bytes, body: bytes) -> bytes:
     if provider.token:
         return secret
     return provider.prefix.encode() + hmac.new(secret, body, hashlib.sha256).hexdigest().encode()
 
 
-def repositories(provider: Provider, body: bytes) -> Iterator[str]:
+def repository_urls(provider: Provider, body: bytes) -> Iterator[str]:
     """URLs of the repository that the body is about; none where it says nothing of the kind."""
     try:
-        found = orjson.loads(_unpacked(body))
+        document = orjson.loads(_json_body(body))
     except orjson.JSONDecodeError:
         return
     for path in provider.urls:
-        yield from _texts(found, path)
+        yield from _texts_at_path(document, path)
 
 
-def _unpacked(body: bytes) -> bytes:
+def _json_body(body: bytes) -> bytes:
     """GitHub and Gitea send a form unless they are told otherwise; its one field has the JSON."""
-    return unquote_to_bytes(body[len(_FORM) :].replace(b"+", b" ")) if body.startswith(_FORM) else body
+    return unquote_to_bytes(body[len(_FORM_PREFIX) :].replace(b"+", b" ")) if body.startswith(_FORM_PREFIX) else body
 
 
-def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _texts_at_path(value: Any, path: tuple[str, ...]) -> Iterator[str]:
     match value, path:
         case str(), ():
             yield value
         case dict(), (name, *rest):
-            yield from _texts(value.get(name), tuple(rest))
+            yield from _texts_at_path(value.get(name), tuple(rest))
         case list(), _:
-            for one in value:
-                yield from _texts(one, path)
+            for item in value:
+                yield from _texts_at_path(item, path)
 
 
-def concerned(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
+def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
     """Names of the sources whose repository one of these is, however it is reached: host and path count, not the transport or who asks."""
-    named = set(map(canonical, urls)) - {""}
-    return [one.name for one in sources if canonical(one.target.url) in named]
+    canonical_urls = set(map(canonical_name, urls)) - {""}
+    return [source_entry.name for source_entry in sources if canonical_name(source_entry.target.url) in canonical_urls]
 
 
 @dataclass
@@ -130,10 +130,10 @@ class RateLimit:
 
     burst: float = 20.0
     seconds: float = 0.5
-    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _tokens: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def allows(self, name: str, at: float) -> bool:
-        left, before = self._left.get(name, (self.burst, at))
-        left = min(self.burst, left + (at - before) / self.seconds)
-        self._left[name] = (left - 1 if left >= 1 else left), at
-        return left >= 1
+    def allows(self, name: str, now_seconds: float) -> bool:
+        tokens, updated_seconds = self._tokens.get(name, (self.burst, now_seconds))
+        tokens = min(self.burst, tokens + (now_seconds - updated_seconds) / self.seconds)
+        self._tokens[name] = (tokens - 1 if tokens >= 1 else tokens), now_seconds
+        return tokens >= 1

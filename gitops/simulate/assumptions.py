@@ -14,54 +14,64 @@ from typing import Final
 
 from applier.sandbox.controllers.workloads import Behaviour, Outcome
 from applier.sandbox.storage.store import StoredKey
-from gitops.durations import duration
+from gitops.durations import parse_duration
 from renderer.frozen import dataclass
 
-_STEPS: Final = 1 << 32
+_HASH_RANGE: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
     """Workloads get ready between `least` and `most` after each change, but for those that `rules` name (outcome and pattern, the first counts)."""
 
-    least: timedelta = timedelta(minutes=1)
-    most: timedelta = timedelta(minutes=1)
+    min_ready_time: timedelta = timedelta(minutes=1)
+    max_ready_time: timedelta = timedelta(minutes=1)
     rules: tuple[tuple[Outcome, str], ...] = ()
     seed: int = 0
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
         """`ready=2m,fail=web-7`, `ready=1m..5m,hang=prod/db-*`. Raises ValueError with what would be valid."""
-        found = cls(seed=seed)
-        for part in filter(None, (one.strip() for one in text.split(","))):
+        assumptions = cls(seed=seed)
+        for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")
             match word:
                 case "ready" if separator:
-                    least, _, most = value.partition("..")
-                    found = replace(found, least=duration(least), most=duration(most or least))
+                    shortest, _, longest = value.partition("..")
+                    assumptions = replace(
+                        assumptions,
+                        min_ready_time=parse_duration(shortest),
+                        max_ready_time=parse_duration(longest or shortest),
+                    )
                 case "fail" | "hang" | "flap" if value:
-                    found = replace(found, rules=(*found.rules, (word, value)))
+                    assumptions = replace(assumptions, rules=(*assumptions.rules, (word, value)))
                 case _:
                     raise ValueError(
                         f"{part!r} is no assumption; write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
                     )
-        if found.most < found.least:
+        if assumptions.max_ready_time < assumptions.min_ready_time:
             raise ValueError(f"ready={text!r}: the first time is the longer one")
-        return found
+        return assumptions
 
     def __str__(self) -> str:
-        ready = f"{_short(self.least)}" + (f"..{_short(self.most)}" if self.most > self.least else "")
+        ready = f"{_format_duration(self.min_ready_time)}" + (
+            f"..{_format_duration(self.max_ready_time)}" if self.max_ready_time > self.min_ready_time else ""
+        )
         return ",".join((f"ready={ready}", *(f"{word}={pattern}" for word, pattern in self.rules)))
 
-    def of(self, key: StoredKey) -> Behaviour:
+    def usual_behaviour(self, key: StoredKey) -> Behaviour:
         """How long this object takes."""
         digest = hashlib.blake2b(f"{self.seed}/{'/'.join(key)}".encode(), digest_size=4).digest()
-        share = int.from_bytes(digest, "big") / _STEPS
-        return Behaviour(seconds=round((self.least + share * (self.most - self.least)).total_seconds()))
+        fraction = int.from_bytes(digest, "big") / _HASH_RANGE
+        return Behaviour(
+            seconds=round(
+                (self.min_ready_time + fraction * (self.max_ready_time - self.min_ready_time)).total_seconds()
+            )
+        )
 
 
-def _short(length: timedelta) -> str:
-    seconds = int(length.total_seconds())
+def _format_duration(duration: timedelta) -> str:
+    seconds = int(duration.total_seconds())
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds and seconds % size == 0:
             return f"{seconds // size}{unit}"
@@ -76,14 +86,18 @@ class AssumedBehaviour:
 
     assumptions: Assumptions
     owner: Callable[[StoredKey], str]
-    met: set[str] = field(default_factory=set)
+    matched_patterns: set[str] = field(default_factory=set)
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        usual = self.assumptions.of(key)
-        names = {name for one in (key.name, *self._instance(key)) for name in (one, f"{key.namespace}/{one}")}
+        usual = self.assumptions.usual_behaviour(key)
+        names = {
+            name
+            for base_name in (key.name, *self._instance(key))
+            for name in (base_name, f"{key.namespace}/{base_name}")
+        }
         for outcome, pattern in self.assumptions.rules:
             if any(fnmatchcase(name, pattern) for name in names):
-                self.met.add(pattern)
+                self.matched_patterns.add(pattern)
                 return replace(usual, outcome=outcome)
         return usual
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gitops.simulate.timeline import CommitArrival, Stage, Timeline
+from gitops.simulate.timeline import CommitArrival, Timeline, TrackStage
 from renderer.frozen import dataclass
 
 
@@ -28,9 +28,9 @@ def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
     return tuple(map(BacktestResult, actual.arrivals, tested.arrivals))
 
 
-def held(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
+def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
     """For how long at least one instance was held by the calendar, a gate or a person between these times."""
-    spans = (span for track in timeline.tracks for span in track.spans if span.standing.stage is Stage.HELD)
+    spans = (span for track in timeline.tracks for span in track.spans if span.state.stage is TrackStage.HELD)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):
         total += max(timedelta(), min(span.ends, ends) - max(span.begins, until))

@@ -26,19 +26,19 @@ from gitops.reconcile.incremental.scope import WidenScope, is_bulk_change
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
-from gitops.records.cause_rows import blocked_rows
+from gitops.records.cause_rows import node_causes
 from gitops.records.instance_status import is_waiting
-from gitops.rollouts.source_rules import in_force
+from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.opened import opened
-from gitops.simulate.recorder import Recorder, called, standing
+from gitops.simulate.opened import open_windows
+from gitops.simulate.recorder import Recorder, format_instance, instance_state
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import SimulatedCluster, VirtualClock
 from gitops.windows.window import LOCAL, Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 
 BEFORE: Final = timedelta(days=30)
 """So long before the first commit the base is brought about."""
@@ -90,7 +90,7 @@ class Simulation:
     async def run(self, base: SourceState, pushes: Sequence[CommitPush], until: datetime) -> None:
         """Bring about the base, then let the commits arrive; ends when nothing can happen any more, or at `until`."""
         self.recorder = Recorder(base.catalog.source, self.clock, self.begins)
-        attention = EventRouter(self.reconciler, self._wake, lambda _: None, watches=self.world.watches)
+        attention = EventRouter(self.reconciler, self._wake, lambda _: None, watches=self.world.create_watches)
         async with attention as self._attention:
             await self._found(base)
             self.world.assume(self.assumptions)
@@ -98,34 +98,36 @@ class Simulation:
             for push, following in zip(pushes, [*pushes[1:], None], strict=True):
                 self.clock.moment = max(self.clock.moment, push.at)
                 self._heed(push.catalog)
-                self.recorder.arrived(push.catalog.revision, push.subject)
+                self.recorder.record_commit(push.catalog.commit, push.subject)
                 self._wake(None)
                 self.ended = await self._until(push.state, following.at if following else until)
-        self.warnings += [f"{pattern} names no workload that was changed" for pattern in self.world.unmet]
+        self.warnings += [f"{pattern} names no workload that was changed" for pattern in self.world.unmatched_patterns]
 
     def timeline(self, ended: str = "") -> Timeline:
         """What has happened so far."""
-        return self.recorder.timeline(self._windows, ended or self.ended, self.warnings)
+        return self.recorder.build_timeline(self._windows, ended or self.ended, self.warnings)
 
     async def _found(self, base: SourceState) -> None:
         """The base, brought about with all windows open and everything ready at once; then its own rules."""
         self._heed(base.catalog)
-        for state in (replace(base, catalog=opened(base.catalog)), base):
+        for state in (replace(base, catalog=open_windows(base.catalog)), base):
             found = await self._looked(state)
-            while found.plan.turns_at and found.plan.turns_at < self.begins:
-                self.clock.moment = found.plan.turns_at
+            while found.plan.recheck_at and found.plan.recheck_at < self.begins:
+                self.clock.moment = found.plan.recheck_at
                 found = await self._looked(state)
         self.clock.moment = self.begins
         found = await self._looked(base)
-        self.recorder.passed(found)
-        if late := [called(one.rendered.parent) for one in found.plan.sets if blocked_rows(one) or is_waiting(one)]:
-            self.warnings.append(f"at the beginning not all of the base is as Git says: {listed(late)}")
+        self.recorder.record_pass(found)
+        if late := [
+            format_instance(one.rendered.parent) for one in found.plan.sets if node_causes(one) or is_waiting(one)
+        ]:
+            self.warnings.append(f"at the beginning not all of the base is as Git says: {join_names(late)}")
 
     def _heed(self, catalog: Catalog) -> None:
         self.world.serve(catalog)
         gates = (gate for definition in catalog.definitions.values() for gate in definition.gates)
         self._facts |= {name: ExternalFact(True) for gate in gates for name in gate.externals}
-        rules = in_force(catalog, {})
+        rules = resolve_rules(catalog, {})
         self._windows = tuple(rules.windows.values())
         self._in_turn = max([IN_TURN, *(one.max_flaps + 2 for one in rules.policies)])
 
@@ -177,8 +179,10 @@ class Simulation:
     def _tell_again(self, whole: ClusterState) -> None:
         """Why those wait that have not moved. Where they wait for something else a pass over everything tells it."""
         found = self.reconciler.changed_move_causes()
-        before = (standing(whole.ledger.accounts[one.rendered.parent], None) for one in found)
-        if not all(standing(SetSummary.of(one), None).continues(was) for one, was in zip(found, before, strict=True)):
+        before = (instance_state(whole.ledger.accounts[one.rendered.parent], None) for one in found)
+        if not all(
+            instance_state(SetSummary.of(one), None).continues(was) for one, was in zip(found, before, strict=True)
+        ):
             self._wake(None)
         whole.update_move_causes(found)
 
@@ -197,20 +201,20 @@ class Simulation:
         stood = Counter[object]()
         while True:
             found = await self._settle(state)
-            self.recorder.passed(found)
+            self.recorder.record_pass(found)
             if self._has_written:
                 stood.clear()
             self._has_written = False
-            stands = self.recorder.standings()
+            stands = self.recorder.states()
             stood[stands] += 1
-            if self.recorder.is_settled() and self.world.due is None:
+            if self.recorder.is_settled() and self.world.next_workload_change is None:
                 return "all is as Git says"
-            due = self.world.due if stood[stands] < self._in_turn else None
-            upcoming = earliest(found.propagation.wake_at, found.plan.turns_at, due)
+            due = self.world.next_workload_change if stood[stands] < self._in_turn else None
+            upcoming = earliest(found.propagation.wake_at, found.plan.recheck_at, due)
             if upcoming is None and not self._was_whole:
                 self._wake(None)
                 continue
-            if upcoming is None and self.world.due:
+            if upcoming is None and self.world.next_workload_change:
                 return "nothing will change any more, but for workloads that are ready and not ready in turn"
             if upcoming is None:
                 return "nothing will change any more by itself"
@@ -220,7 +224,7 @@ class Simulation:
             edge = self._next_edge()
             self.clock.moment = max(earliest(upcoming, edge) or upcoming, self.clock.moment + timedelta(seconds=1))
             self.world.settle()
-            if self._is_due(edge) or self._is_due(found.plan.turns_at):
+            if self._is_due(edge) or self._is_due(found.plan.recheck_at):
                 self._wake(None)
             elif self._is_due(found.propagation.wake_at):
                 self._wake(self.reconciler.advance_clock())
@@ -234,7 +238,7 @@ class Simulation:
     def _wrote(self, result: Result) -> None:
         if self._is_recording:
             self._has_written |= not result.is_bookkeeping
-            self.recorder.wrote(result)
+            self.recorder.record_write(result)
 
 
 def _read(found: ReconcileResult) -> Mapping[ObjectKey, Object | None]:

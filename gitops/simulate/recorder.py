@@ -18,11 +18,11 @@ from gitops.simulate.timeline import (
     CommitArrival,
     Opening,
     SimulatedWindow,
-    Stage,
     Timeline,
     TimelineEvent,
     Track,
     TrackSpan,
+    TrackStage,
     TrackState,
     stage_of,
 )
@@ -31,7 +31,7 @@ from renderer.frozen import dataclass
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 from renderer.kinds import CRD
 
-_CONTENT = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
+_CONTENT_ACTIONS = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
 
 
 @dataclass
@@ -43,176 +43,196 @@ class Recorder:
     begins: datetime
     arrivals: list[CommitArrival] = field(default_factory=list)
     events: list[TimelineEvent] = field(default_factory=list)
-    _last: ReconcileResult | None = None
+    _last_result: ReconcileResult | None = None
     _tracks: dict[ObjectKey, Track] = field(default_factory=dict)
 
     @property
     def now(self) -> datetime:
         return self.clock.now()
 
-    def arrived(self, commit: str, subject: str) -> None:
+    def record_commit(self, commit: str, subject: str) -> None:
         if self.arrivals and self.arrivals[-1].settled is None:
-            self.arrivals[-1] = replace(self.arrivals[-1], overtaken=True)
+            self.arrivals[-1] = replace(self.arrivals[-1], is_superseded=True)
         self.arrivals.append(CommitArrival(self.now, commit, subject))
-        self._tell("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
+        self._add_event("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
 
-    def wrote(self, result: Result) -> None:
+    def record_write(self, result: Result) -> None:
         """One action of a pass, done or failed."""
-        words = result.action.split()[0]
-        if result.error is None and words not in _CONTENT:
+        action_word = result.action.split()[0]
+        if result.error is None and action_word not in _CONTENT_ACTIONS:
             return
         if self.arrivals and self.arrivals[-1].started is None:
             self.arrivals[-1] = replace(self.arrivals[-1], started=self.now)
         name = result.node if result.node and "/" not in result.node else f"{result.key.kind}/{result.key.name}"
-        what = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
+        outcome = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
         level = "" if result.level is None else f"level {result.level}  "
         fields = {"object": str(result.key), "action": result.action, "node": result.node, "level": result.level}
-        self._tell("failure" if result.error else "write", called(result.set), f"{level}{what}", **fields)
+        self._add_event(
+            "failure" if result.error else "write", format_instance(result.set), f"{level}{outcome}", **fields
+        )
         if (track := self._tracks.get(result.set)) and not track.written:
             self._tracks[result.set] = replace(track, written=True)
 
-    def passed(self, found: ReconcileResult) -> None:
+    def record_pass(self, result: ReconcileResult) -> None:
         """How everything is after the passes of a moment."""
-        found = replace(found, ledger=SetSummaries.of(found.plan, self._last.ledger if self._last else None))
-        for happened in news(self._last, found):
-            self._news(happened)
-        self._last = found
-        owners, accounts = _wanted(found.ledger), found.ledger.accounts
-        instances = {key: one for key, one in accounts.items() if not one.plan.rendered.is_source}
+        result = replace(
+            result, ledger=SetSummaries.of(result.plan, self._last_result.ledger if self._last_result else None)
+        )
+        for change in news(self._last_result, result):
+            self._record_change(change)
+        self._last_result = result
+        owners, accounts = _blocked_objects(result.ledger), result.ledger.accounts
+        instances = {key: summary for key, summary in accounts.items() if not summary.plan.rendered.is_source}
         for key, account in instances.items():
-            self._stands(key, standing(account, owners.get(key)), found)
+            self._update_track(key, instance_state(account, owners.get(key)), result)
         for key in [key for key in self._tracks if key not in instances]:
-            self._stands(key, TrackState(Stage.GONE, Reason.SETTLED), found)
-        is_over = all(track.spans[-1].standing.stage in (Stage.SETTLED, Stage.GONE) for track in self._tracks.values())
-        rest = any(one.rows or one.is_waiting for key, one in accounts.items() if key not in instances)
-        if is_over and not rest and self.arrivals and self.arrivals[-1].settled is None:
+            self._update_track(key, TrackState(TrackStage.GONE, Reason.SETTLED), result)
+        is_over = all(
+            track.spans[-1].state.stage in (TrackStage.SETTLED, TrackStage.GONE) for track in self._tracks.values()
+        )
+        has_pending = any(
+            summary.rows or summary.is_waiting for key, summary in accounts.items() if key not in instances
+        )
+        if is_over and not has_pending and self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], settled=self.now)
-            self._tell("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all is as Git says")
+            self._add_event("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all is as Git says")
 
     def is_settled(self) -> bool:
         """Is all as the last commit wants it?"""
         return bool(self.arrivals) and self.arrivals[-1].settled is not None
 
-    def standings(self) -> Hashable:
+    def states(self) -> Hashable:
         """How everything stands, in a form that is equal where nothing but the time and words differ."""
-        last = {key: track.spans[-1].standing for key, track in self._tracks.items()}
-        return tuple((key, one.stage, one.reason, one.node) for key, one in last.items())
+        states = {key: track.spans[-1].state for key, track in self._tracks.items()}
+        return tuple((key, state.stage, state.reason, state.node) for key, state in states.items())
 
-    def timeline(self, windows: Iterable[Window], ended: str, warnings: Iterable[str] = ()) -> Timeline:
+    def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str] = ()) -> Timeline:
         """Everything that happened until now."""
-        calendars = tuple(_calendar(window, self.begins, self.now) for window in windows)
-        edges = [event for one in calendars for event in _edges(one, self.begins, self.now)]
-        tracks = (self._closed(track) for _, track in sorted(self._tracks.items()))
+        simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
+        edges = [
+            event
+            for simulated_window in simulated_windows
+            for event in _edge_events(simulated_window, self.begins, self.now)
+        ]
+        tracks = (self._close_track(track) for _, track in sorted(self._tracks.items()))
         return Timeline(
             source=self.source,
             begins=self.begins,
             ends=self.now,
-            ended=ended,
+            end_reason=end_reason,
             arrivals=tuple(self.arrivals),
-            tracks=tuple(sorted(tracks, key=self._place)),
+            tracks=tuple(sorted(tracks, key=self._sort_key)),
             events=tuple(sorted((*edges, *self.events), key=lambda event: event.at)),
-            windows=calendars,
+            windows=simulated_windows,
             warnings=tuple(warnings),
         )
 
-    def _place(self, track: Track) -> tuple[str, int, str]:
-        states = self._last.propagation.states if self._last else {}
+    def _sort_key(self, track: Track) -> tuple[str, int, str]:
+        states = self._last_result.propagation.states if self._last_result else {}
         waves = [wave.name for wave in states[track.rollout].waves] if track.rollout in states else []
-        return track.rollout, waves.index(track.wave) if track.wave in waves else len(waves), called(track.instance)
+        return (
+            track.rollout,
+            waves.index(track.wave) if track.wave in waves else len(waves),
+            format_instance(track.instance),
+        )
 
-    def _closed(self, track: Track) -> Track:
+    def _close_track(self, track: Track) -> Track:
         *earlier, last = track.spans
         return replace(track, spans=(*earlier, replace(last, ends=self.now)))
 
-    def _stands(self, key: ObjectKey, here: TrackState, found: ReconcileResult) -> None:
+    def _update_track(self, key: ObjectKey, state: TrackState, result: ReconcileResult) -> None:
         track = self._tracks.get(key)
-        rollout: Mapping[str, str] = found.propagation.remembered.get(key, {}).get("rollout") or {}
+        rollout: Mapping[str, str] = result.propagation.remembered.get(key, {}).get("rollout") or {}
         name, wave = rollout.get("name", ""), rollout.get("wave", "")
         if track is None:
-            self._tracks[key] = Track(key, name, wave, (TrackSpan(self.now, self.now, here),))
+            self._tracks[key] = Track(key, name, wave, (TrackSpan(self.now, self.now, state),))
             return
         *earlier, last = track.spans
         name, wave = (name, wave) if rollout else (track.rollout, track.wave)
-        if here.continues(last.standing):
-            spans = (*earlier, replace(last, standing=here))
+        if state.continues(last.state):
+            spans = (*earlier, replace(last, state=state))
         else:
-            self._told(key, last, here)
-            ended = [*earlier, replace(last, ends=self.now)] if last.begins < self.now else earlier
-            spans = (*ended, TrackSpan(self.now, self.now, here))
+            self._record_transition(key, last, state)
+            closed = [*earlier, replace(last, ends=self.now)] if last.begins < self.now else earlier
+            spans = (*closed, TrackSpan(self.now, self.now, state))
         self._tracks[key] = replace(track, rollout=name, wave=wave, spans=spans)
 
-    def _told(self, key: ObjectKey, last: TrackSpan, here: TrackState) -> None:
+    def _record_transition(self, key: ObjectKey, last: TrackSpan, state: TrackState) -> None:
         """Readiness and settling, which no write tells."""
-        took = (
-            f" after {length((self.now - last.begins).total_seconds())}" if last.standing.stage is Stage.MOVING else ""
+        duration_text = (
+            f" after {format_duration((self.now - last.begins).total_seconds())}"
+            if last.state.stage is TrackStage.MOVING
+            else ""
         )
-        match here.stage:
-            case Stage.BAKING:
-                self._tell("healthy", called(key), f"healthy{took}, bakes until {{until}}", until=here.until)
-            case Stage.SETTLED:
-                self._tell("ready", called(key), f"settled{took}")
-            case Stage.FAILED:
-                self._tell("failed", called(key), f"{here.node or ''} FAILED: {here.message}".strip())
-            case Stage.GONE:
-                self._tell("gone", called(key), "instance gone")
+        match state.stage:
+            case TrackStage.BAKING:
+                self._add_event(
+                    "healthy", format_instance(key), f"healthy{duration_text}, bakes until {{until}}", until=state.until
+                )
+            case TrackStage.SETTLED:
+                self._add_event("ready", format_instance(key), f"settled{duration_text}")
+            case TrackStage.FAILED:
+                self._add_event("failed", format_instance(key), f"{state.node or ''} FAILED: {state.message}".strip())
+            case TrackStage.GONE:
+                self._add_event("gone", format_instance(key), "instance gone")
 
-    def _news(self, one: News) -> None:
-        match one:
+    def _record_change(self, change: News) -> None:
+        match change:
             case WaveSettled(rollout=rollout, wave=wave, following=following):
-                then = f"; wave {following} starts" if following else ""
-                text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{then}"
-                self._tell("wave", rollout, text, wave=wave.name)
-            case RolloutHalted(rollout=rollout, target=target, why=why):
-                self._tell("halted", rollout, f"{target} HALTED: {why}", target=target)
-            case WindowOverridden(rollout=rollout, decision=made):
-                self._tell("overridden", rollout, f"{made.subject}: {made.why}", by=made.by)
+                suffix = f"; wave {following} starts" if following else ""
+                text = f"wave {wave.name} settled, {wave.settled} of {wave.total}{suffix}"
+                self._add_event("wave", rollout, text, wave=wave.name)
+            case RolloutHalted(rollout=rollout, target=target, why=message):
+                self._add_event("halted", rollout, f"{target} HALTED: {message}", target=target)
+            case WindowOverridden(rollout=rollout, decision=override):
+                self._add_event("overridden", rollout, f"{override.subject}: {override.why}", by=override.by)
             case InstancesHeld(instances=keys, node=node, cause=cause):
-                who = called(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
+                subject = format_instance(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 fields = {"instances": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
                 text = f"{node} HELD: {cause.message}".strip()
-                self._tell("held", who, text, **fields, until=cause.until)
+                self._add_event("held", subject, text, **fields, until=cause.until)
 
-    def _tell(self, kind: str, who: str, text: str, **fields: object) -> None:
+    def _add_event(self, kind: str, subject: str, text: str, **fields: object) -> None:
         self.events.append(
-            TimelineEvent(self.now, kind, who, text, {name: value for name, value in fields.items() if value})
+            TimelineEvent(self.now, kind, subject, text, {name: value for name, value in fields.items() if value})
         )
 
 
-def called(key: ObjectKey) -> str:
+def format_instance(key: ObjectKey) -> str:
     """An instance as `WebApp prod/cart`; a source by its name."""
     if key.group_kind == GroupKind("", "ConfigMap"):
         return key.name.removeprefix(SOURCE_PREFIX)
     return f"{key.kind} {name_of(key)}"
 
 
-def length(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`52s`, `2m`, `1h30m`, `2d4h`; `-2m` where it is sooner."""
     if seconds < 0:
-        return f"-{length(-seconds)}"
+        return f"-{format_duration(-seconds)}"
     whole = round(seconds)
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def standing(account: SetSummary, owner: Cause | None) -> TrackState:
+def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
     """Where one instance stands after a pass; `owner`: why it may not be made yet."""
     parent = account.plan.parent
     if parent is None and owner:
-        return _because("", owner)
+        return _state_of_cause("", owner)
     if account.rows:
         node, cause, _ = account.rows[0]
-        return _because(node, cause)
+        return _state_of_cause(node, cause)
     if account.is_waiting or parent is None:
-        return TrackState(Stage.MOVING, Reason.PROGRESSING)
-    return TrackState(Stage.SETTLED, Reason.SETTLED)
+        return TrackState(TrackStage.MOVING, Reason.PROGRESSING)
+    return TrackState(TrackStage.SETTLED, Reason.SETTLED)
 
 
-def _because(node: str, cause: Cause) -> TrackState:
-    by = tuple(dict.fromkeys(one.name for one in cause.because))
-    return TrackState(stage_of(cause.reason), cause.reason, cause.message, node, by, cause.until)
+def _state_of_cause(node: str, cause: Cause) -> TrackState:
+    blockers = tuple(dict.fromkeys(blocker.name for blocker in cause.references))
+    return TrackState(stage_of(cause.reason), cause.reason, cause.message, node, blockers, cause.until)
 
 
-def _wanted(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
+def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
     """Why an object that a set wants may not be written, by its key."""
     nodes = (node for account in ledger.restless() for node in account.restless)
     return {
@@ -222,14 +242,14 @@ def _wanted(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
     }
 
 
-def _calendar(window: Window, begins: datetime, ends: datetime) -> SimulatedWindow:
+def _simulated_window(window: Window, begins: datetime, ends: datetime) -> SimulatedWindow:
     spans = takewhile(lambda span: span[0] is None or span[0] < ends, window.timeline.intervals(begins))
     openings = tuple(Opening(*span) for span in spans)
     return SimulatedWindow(window.name, str(window.kind), str(window.zone), window.description, openings)
 
 
-def _edges(one: SimulatedWindow, begins: datetime, ends: datetime) -> Iterator[TimelineEvent]:
-    for opening in one.openings:
-        for moment, word in ((opening.begins, "begins"), (opening.ends, "ends")):
+def _edge_events(window: SimulatedWindow, begins: datetime, ends: datetime) -> Iterator[TimelineEvent]:
+    for opening in window.openings:
+        for moment, edge in ((opening.begins, "begins"), (opening.ends, "ends")):
             if moment and begins <= moment <= ends:
-                yield TimelineEvent(moment, "window", one.name, f"window {word} ({one.kind})", {"edge": word})
+                yield TimelineEvent(moment, "window", window.name, f"window {edge} ({window.kind})", {"edge": edge})

@@ -13,14 +13,14 @@ from typing import Final
 
 from gitops.rollouts.items import name_of
 from gitops.simulate.axis import Axis
-from gitops.simulate.recorder import called, length
-from gitops.simulate.timeline import SimulatedWindow, Stage, Timeline, Track, TrackSpan
+from gitops.simulate.recorder import format_duration, format_instance
+from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan, TrackStage
 from gitops.windows import zones
 from renderer.frozen import dataclass
 
 WIDTH: Final = 1200
 _LEFT, _RIGHT, _ROW, _STRIP, _TOP = 210, 24, 22, 18, 92
-_LETTER: Final = 6.6
+_LETTER_WIDTH: Final = 6.6
 """Width of a letter, as far as it is known before it is drawn."""
 
 _STYLE: Final = """
@@ -52,52 +52,52 @@ _PATTERNS: Final = "".join(
 )
 
 _LEGEND: Final = {
-    Stage.SETTLED: "settled",
-    Stage.MOVING: "moving, not ready yet",
-    Stage.BAKING: "healthy, bakes",
-    Stage.WAITING: "waits its turn",
-    Stage.HELD: "held",
-    Stage.FAILED: "failed",
+    TrackStage.SETTLED: "settled",
+    TrackStage.MOVING: "moving, not ready yet",
+    TrackStage.BAKING: "healthy, bakes",
+    TrackStage.WAITING: "waits its turn",
+    TrackStage.HELD: "held",
+    TrackStage.FAILED: "failed",
 }
 
 
-def picture(timeline: Timeline) -> str:
+def render_svg(timeline: Timeline) -> str:
     """The SVG document."""
-    return "\n".join(_Picture(timeline).lines())
+    return "\n".join(_TimelinePicture(timeline).lines())
 
 
 @dataclass
-class _Picture:
+class _TimelinePicture:
     timeline: Timeline
 
     def __post_init__(self) -> None:
-        found = self.timeline
-        self.tracks = [track for track in found.tracks if _takes_part(track)]
-        self.zone: tzinfo = zones.zone(found.windows[0].zone) if found.windows else UTC
-        moments = {found.begins, found.ends, *(one.at for one in found.arrivals)}
+        timeline = self.timeline
+        self.tracks = [track for track in timeline.tracks if _takes_part(track)]
+        self.zone: tzinfo = zones.load_zone(timeline.windows[0].zone) if timeline.windows else UTC
+        moments = {timeline.begins, timeline.ends, *(arrival.at for arrival in timeline.arrivals)}
         moments |= {span.begins for track in self.tracks for span in track.spans}
-        openings = [opening for one in found.windows for opening in one.openings]
+        openings = [opening for window in timeline.windows for opening in window.openings]
         edges = {edge for opening in openings for edge in (opening.begins, opening.ends) if edge}
-        self.axis = Axis.over(
-            moments | {edge for edge in edges if found.begins < edge < found.ends}, WIDTH - _LEFT - _RIGHT
+        self.axis = Axis.from_events(
+            moments | {edge for edge in edges if timeline.begins < edge < timeline.ends}, WIDTH - _LEFT - _RIGHT
         )
-        self.rows = _TOP + _STRIP * len(found.windows) + 30
+        self.rows = _TOP + _STRIP * len(timeline.windows) + 30
         waves = len({(track.rollout, track.wave) for track in self.tracks})
         self.bottom = self.rows + _ROW * len(self.tracks) + 20 * waves
         self.height = self.bottom + 74
 
     def lines(self) -> Iterator[str]:
-        found = self.timeline
+        timeline = self.timeline
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" height="{self.height}" role="img" '
             'aria-labelledby="title description">'
         )
-        yield f'<title id="title">{_text(f"Simulation of {found.source}")}</title>'
-        yield f'<desc id="description">{_text(self._description())}</desc>'
+        yield f'<title id="title">{_escape_text(f"Simulation of {timeline.source}")}</title>'
+        yield f'<desc id="description">{_escape_text(self._description())}</desc>'
         yield f"<style>{_STYLE}</style><defs>{_PATTERNS}</defs>"
         yield f'<rect class="paper" width="{WIDTH}" height="{self.height}"/>'
-        yield _label(20, 30, f"Simulation of {found.source}", "title")
-        yield _label(20, 50, self._description(), "dim")
+        yield _text_element(20, 30, f"Simulation of {timeline.source}", "title")
+        yield _text_element(20, 50, self._description(), "dim")
         yield from self._bands()
         yield from self._scale()
         yield from self._windows()
@@ -107,16 +107,17 @@ class _Picture:
         yield "</svg>"
 
     def _description(self) -> str:
-        found = self.timeline
-        counts = ", ".join(f"{number} {stage}" for stage, number in found.counts.items() if number) or "none"
-        lasts = length((found.ends - found.begins).total_seconds())
-        return f"{self._at(found.begins)} to {self._at(found.ends)} ({lasts}): {found.ended}. Instances: {counts}."
+        timeline = self.timeline
+        counts = ", ".join(f"{number} {stage}" for stage, number in timeline.counts.items() if number) or "none"
+        duration_text = format_duration((timeline.ends - timeline.begins).total_seconds())
+        period = f"{self._format_time(timeline.begins)} to {self._format_time(timeline.ends)} ({duration_text})"
+        return f"{period}: {timeline.end_reason}. Instances: {counts}."
 
-    def _at(self, moment: datetime) -> str:
+    def _format_time(self, moment: datetime) -> str:
         return f"{moment.astimezone(self.zone):%a %Y-%m-%d %H:%M %Z}"
 
     def _x(self, moment: datetime) -> float:
-        return round(_LEFT + self.axis.of(moment), 1)
+        return round(_LEFT + self.axis.position_of(moment), 1)
 
     def _scale(self) -> Iterator[str]:
         """Ticks where there is room for their words; a day is named where it begins."""
@@ -127,12 +128,12 @@ class _Picture:
                 continue
             last = x
             yield f'<line class="grid" x1="{x}" x2="{x}" y1="{base + 4}" y2="{self.bottom}"/>'
-            yield _label(x, base, f"{local:%H:%M}", "dim inner")
+            yield _text_element(x, base, f"{local:%H:%M}", "dim inner")
             if (today := f"{local:%a %m-%d}") != day:
                 day = today
-                yield _label(x, base - 13, today, "head inner")
-        for at in self.axis.breaks:
-            x = round(_LEFT + at, 1)
+                yield _text_element(x, base - 13, today, "head inner")
+        for position in self.axis.breaks:
+            x = round(_LEFT + position, 1)
             yield f'<path class="edge" fill="none" d="M{x - 3} {self.bottom + 6}l3 -5l0 8l3 -5"><title>time left out</title></path>'
 
     def _bands(self) -> Iterator[str]:
@@ -145,11 +146,12 @@ class _Picture:
     def _windows(self) -> Iterator[str]:
         for number, window in enumerate(self.timeline.windows):
             y = _TOP + 6 + number * _STRIP
-            yield _label(20, y + 11, _short(f"{window.name} ({window.kind})", 28), "dim")
-            words = f"{window.name}, {window.kind}, {window.zone}. {window.description}"
+            yield _text_element(20, y + 11, _shorten(f"{window.name} ({window.kind})", 28), "dim")
+            title = f"{window.name}, {window.kind}, {window.zone}. {window.description}"
             for x, width in self._openings(window):
                 kind = window.kind.lower()
-                yield f'<rect class="{kind}" rx="3" x="{x}" y="{y + 2}" width="{width}" height="{_STRIP - 7}"><title>{_text(words)}</title></rect>'
+                box = f'x="{x}" y="{y + 2}" width="{width}" height="{_STRIP - 7}"'
+                yield f'<rect class="{kind}" rx="3" {box}><title>{_escape_text(title)}</title></rect>'
 
     def _openings(self, window: SimulatedWindow) -> Iterator[tuple[float, float]]:
         for opening in window.openings:
@@ -165,55 +167,57 @@ class _Picture:
                 group = track.rollout, track.wave
                 y += 20
                 name = f"{track.rollout}: wave {track.wave}" if track.wave else track.rollout or "others"
-                yield _label(20, y - 5, _short(name, 60), "head")
-            yield _label(32, y + 15, _short(name_of(track.instance), 26), "")
+                yield _text_element(20, y - 5, _shorten(name, 60), "head")
+            yield _text_element(32, y + 15, _shorten(name_of(track.instance), 26), "")
             for span in track.spans:
                 yield from self._bar(track, span, y)
             y += _ROW
 
     def _bar(self, track: Track, span: TrackSpan, y: int) -> Iterator[str]:
-        stage, left = span.standing.stage, self._x(span.begins)
+        stage, left = span.state.stage, self._x(span.begins)
         width = max(2.0, round(self._x(span.ends) - left, 1))
-        inset = {Stage.WAITING: 8, Stage.SETTLED: 4, Stage.GONE: 9}.get(stage, 3)
-        words = f"{called(track.instance)}: {span.standing.reason}, {self._at(span.begins)} to {self._at(span.ends)}"
-        words += f"; {span.standing.message}" if span.standing.message else ""
-        place = f'x="{left}" y="{y + inset}" width="{width}" height="{_ROW - 2 * inset}"'
-        yield f'<rect class="{stage}" rx="3" {place}><title>{_text(words)}</title></rect>'
-        inner = ", ".join(span.standing.by) if stage is Stage.HELD else str(span.standing.reason)
-        if stage in (Stage.HELD, Stage.FAILED) and inner and width > len(inner) * _LETTER + 8:
-            box = round(len(inner) * _LETTER + 4, 1)
+        inset = {TrackStage.WAITING: 8, TrackStage.SETTLED: 4, TrackStage.GONE: 9}.get(stage, 3)
+        title = f"{format_instance(track.instance)}: {span.state.reason}, {self._format_time(span.begins)} to {self._format_time(span.ends)}"
+        title += f"; {span.state.message}" if span.state.message else ""
+        geometry = f'x="{left}" y="{y + inset}" width="{width}" height="{_ROW - 2 * inset}"'
+        yield f'<rect class="{stage}" rx="3" {geometry}><title>{_escape_text(title)}</title></rect>'
+        inner = ", ".join(span.state.blockers) if stage is TrackStage.HELD else str(span.state.reason)
+        if stage in (TrackStage.HELD, TrackStage.FAILED) and inner and width > len(inner) * _LETTER_WIDTH + 8:
+            box = round(len(inner) * _LETTER_WIDTH + 4, 1)
             yield f'<rect class="paper" rx="2" x="{left + 4}" y="{y + 5}" width="{box}" height="12"/>'
-            yield _label(left + 6, y + 15, inner, "inner")
+            yield _text_element(left + 6, y + 15, inner, "inner")
 
     def _arrivals(self) -> Iterator[str]:
-        for one in self.timeline.arrivals:
-            x, words = self._x(one.at), _text(f"{one.commit[:7]} {one.subject}")
-            yield f'<line class="edge" x1="{x}" x2="{x}" y1="{_TOP}" y2="{self.bottom}"><title>{words}</title></line>'
-            yield f'<path class="settled" d="M{x} {_TOP + 2}l-5 -6l10 0z"><title>{words}</title></path>'
+        for arrival in self.timeline.arrivals:
+            x, title = self._x(arrival.at), _escape_text(f"{arrival.commit[:7]} {arrival.subject}")
+            yield f'<line class="edge" x1="{x}" x2="{x}" y1="{_TOP}" y2="{self.bottom}"><title>{title}</title></line>'
+            yield f'<path class="settled" d="M{x} {_TOP + 2}l-5 -6l10 0z"><title>{title}</title></path>'
 
     def _legend(self) -> Iterator[str]:
         x, y = 20.0, self.bottom + 30
-        for stage, words in _LEGEND.items():
+        for stage, description in _LEGEND.items():
             yield f'<rect class="{stage}" rx="3" x="{x}" y="{y}" width="26" height="14"/>'
-            yield _label(x + 32, y + 11, words, "dim")
-            x += 50 + len(words) * _LETTER
-        still = len(self.timeline.tracks) - len(self.tracks)
+            yield _text_element(x + 32, y + 11, description, "dim")
+            x += 50 + len(description) * _LETTER_WIDTH
+        unchanged_count = len(self.timeline.tracks) - len(self.tracks)
         zone = f"Times in {self.zone}. Quiet stretches are shortened."
-        yield _label(20, y + 34, f"{zone} {still} instances are not changed." if still else zone, "dim")
+        yield _text_element(
+            20, y + 34, f"{zone} {unchanged_count} instances are not changed." if unchanged_count else zone, "dim"
+        )
 
 
 def _takes_part(track: Track) -> bool:
-    return track.written or any(span.standing.stage is not Stage.SETTLED for span in track.spans)
+    return track.written or any(span.state.stage is not TrackStage.SETTLED for span in track.spans)
 
 
-def _label(x: float, y: float, text: str, style: str) -> str:
-    return f'<text class="{style}" x="{x}" y="{y}">{_text(text)}</text>'
+def _text_element(x: float, y: float, text: str, style: str) -> str:
+    return f'<text class="{style}" x="{x}" y="{y}">{_escape_text(text)}</text>'
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """As XML takes it: control characters are none of it."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _shorten(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -13,7 +13,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
-class Stage(StrEnum):
+class TrackStage(StrEnum):
     """Where an instance stands; `waiting`: its turn has not come, `held`: only people, gates and the calendar keep it."""
 
     SETTLED = "settled"
@@ -25,34 +25,34 @@ class Stage(StrEnum):
     GONE = "gone"
 
 
-def stage_of(reason: Reason) -> Stage:
+def stage_of(reason: Reason) -> TrackStage:
     """The stage that a reason stands for."""
     if reason is Reason.SETTLED:
-        return Stage.SETTLED
+        return TrackStage.SETTLED
     if reason is Reason.BAKING:
-        return Stage.BAKING
-    if reason.is_turn:
-        return Stage.WAITING
+        return TrackStage.BAKING
+    if reason.is_queued:
+        return TrackStage.WAITING
     if reason.is_failure:
-        return Stage.FAILED
-    return Stage.HELD if reason.is_hold else Stage.MOVING
+        return TrackStage.FAILED
+    return TrackStage.HELD if reason.is_hold else TrackStage.MOVING
 
 
 @dataclass(frozen=True, slots=True)
 class TrackState:
     """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes."""
 
-    stage: Stage
+    stage: TrackStage
     reason: Reason
     message: str = ""
     node: str = ""
-    by: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
     until: datetime | None = None
 
-    def continues(self, before: TrackState) -> bool:
+    def continues(self, previous: TrackState) -> bool:
         """Is it the same, apart from its words, and from who is before it in its turn?"""
-        is_same = (self.stage, self.reason, self.node) == (before.stage, before.reason, before.node)
-        return is_same and (self.stage is not Stage.HELD or self.by == before.by)
+        is_same = (self.stage, self.reason, self.node) == (previous.stage, previous.reason, previous.node)
+        return is_same and (self.stage is not TrackStage.HELD or self.blockers == previous.blockers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TrackSpan:
 
     begins: datetime
     ends: datetime
-    standing: TrackState
+    state: TrackState
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TimelineEvent:
 
     at: datetime
     kind: str
-    who: str
+    subject: str
     text: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ class CommitArrival:
     subject: str
     started: datetime | None = None
     settled: datetime | None = None
-    overtaken: bool = False
+    is_superseded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Timeline:
     source: str
     begins: datetime
     ends: datetime
-    ended: str
+    end_reason: str
     arrivals: tuple[CommitArrival, ...]
     tracks: tuple[Track, ...]
     events: tuple[TimelineEvent, ...]
@@ -136,7 +136,7 @@ class Timeline:
     @property
     def counts(self) -> Mapping[str, int]:
         """Instances by the stage that they end in."""
-        found = dict.fromkeys(map(str, Stage), 0)
+        counts = dict.fromkeys(map(str, TrackStage), 0)
         for track in self.tracks:
-            found[track.spans[-1].standing.stage] += 1
-        return found
+            counts[track.spans[-1].state.stage] += 1
+        return counts

@@ -9,87 +9,87 @@ from gitops.simulate.backtest import BacktestResult
 from gitops.simulate.timeline import CommitArrival, SimulatedWindow, Timeline, TimelineEvent, Track, TrackSpan
 
 
-def as_json(timeline: Timeline, *, assumed: str, seed: int) -> dict[str, Any]:
+def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:
     """Times are RFC 3339, UTC; keys that say nothing are left out of spans and events."""
     return {
         "source": timeline.source,
-        "assume": assumed,
+        "assume": assumptions,
         "seed": seed,
         "from": timestamp(timeline.begins),
         "to": timestamp(timeline.ends),
-        "ended": timeline.ended,
+        "ended": timeline.end_reason,
         "summary": dict(timeline.counts),
-        "commits": [_arrival(one) for one in timeline.arrivals],
-        "instances": [_track(one) for one in timeline.tracks],
-        "windows": [_calendar(one) for one in timeline.windows],
-        "events": [_event(one) for one in timeline.events],
+        "commits": [_arrival_json(arrival) for arrival in timeline.arrivals],
+        "instances": [_track_json(track) for track in timeline.tracks],
+        "windows": [_window_json(window) for window in timeline.windows],
+        "events": [_event_json(event) for event in timeline.events],
         "warnings": list(timeline.warnings),
     }
 
 
-def compared_as_json(found: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
+def backtest_as_json(results: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
     """Of each commit how both sets of rules would have treated it; `delaySeconds` is missing where one of them never settles it."""
     return [
         {
-            "commit": one.tested.commit,
-            "subject": one.tested.subject,
-            "at": timestamp(one.tested.at),
-            "own": _outcome(one.actual),
-            "policy": _outcome(one.tested),
-            **({} if one.delay is None else {"delaySeconds": int(one.delay.total_seconds())}),
+            "commit": result.tested.commit,
+            "subject": result.tested.subject,
+            "at": timestamp(result.tested.at),
+            "own": _outcome_json(result.actual),
+            "policy": _outcome_json(result.tested),
+            **({} if result.delay is None else {"delaySeconds": int(result.delay.total_seconds())}),
         }
-        for one in found
+        for result in results
     ]
 
 
-def _arrival(one: CommitArrival) -> dict[str, Any]:
-    return {"at": timestamp(one.at), "commit": one.commit, "subject": one.subject, **_outcome(one)}
+def _arrival_json(arrival: CommitArrival) -> dict[str, Any]:
+    return {"at": timestamp(arrival.at), "commit": arrival.commit, "subject": arrival.subject, **_outcome_json(arrival)}
 
 
-def _outcome(one: CommitArrival) -> dict[str, Any]:
-    times = {"started": one.started, "settled": one.settled}
-    told = {name: timestamp(moment) for name, moment in times.items() if moment}
-    return {**told, **({"overtaken": True} if one.overtaken else {})}
+def _outcome_json(arrival: CommitArrival) -> dict[str, Any]:
+    times = {"started": arrival.started, "settled": arrival.settled}
+    fields = {name: timestamp(moment) for name, moment in times.items() if moment}
+    return {**fields, **({"overtaken": True} if arrival.is_superseded else {})}
 
 
-def _track(one: Track) -> dict[str, Any]:
-    key = one.instance
+def _track_json(track: Track) -> dict[str, Any]:
+    key = track.instance
     return {
         "group": key.group,
         "kind": key.kind,
         "namespace": key.namespace,
         "name": key.name,
-        **({"rollout": one.rollout, "wave": one.wave} if one.rollout else {}),
-        "changed": one.written,
-        "spans": [_span(span) for span in one.spans],
+        **({"rollout": track.rollout, "wave": track.wave} if track.rollout else {}),
+        "changed": track.written,
+        "spans": [_span_json(span) for span in track.spans],
     }
 
 
-def _span(span: TrackSpan) -> dict[str, Any]:
-    told = span.standing
-    detail = {"node": told.node, "message": told.message, "by": list(told.by)}
+def _span_json(span: TrackSpan) -> dict[str, Any]:
+    state = span.state
+    detail = {"node": state.node, "message": state.message, "by": list(state.blockers)}
     return {
         "from": timestamp(span.begins),
         "to": timestamp(span.ends),
-        "stage": str(told.stage),
-        "reason": str(told.reason),
+        "stage": str(state.stage),
+        "reason": str(state.reason),
         **{name: value for name, value in detail.items() if value},
-        **({"until": timestamp(told.until)} if told.until else {}),
+        **({"until": timestamp(state.until)} if state.until else {}),
     }
 
 
-def _calendar(one: SimulatedWindow) -> dict[str, Any]:
+def _window_json(window: SimulatedWindow) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "kind": one.kind,
-        "timeZone": one.zone,
+        "name": window.name,
+        "kind": window.kind,
+        "timeZone": window.zone,
         "active": [
-            {name: timestamp(moment) for name, moment in (("from", o.begins), ("to", o.ends)) if moment}
-            for o in one.openings
+            {name: timestamp(moment) for name, moment in (("from", opening.begins), ("to", opening.ends)) if moment}
+            for opening in window.openings
         ],
     }
 
 
-def _event(one: TimelineEvent) -> dict[str, Any]:
-    fields = {name: timestamp(value) if hasattr(value, "isoformat") else value for name, value in one.fields.items()}
-    return {"at": timestamp(one.at), "kind": one.kind, "who": one.who, "message": one.text, **fields}
+def _event_json(event: TimelineEvent) -> dict[str, Any]:
+    fields = {name: timestamp(value) if hasattr(value, "isoformat") else value for name, value in event.fields.items()}
+    return {"at": timestamp(event.at), "kind": event.kind, "who": event.subject, "message": event.text, **fields}

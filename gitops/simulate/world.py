@@ -18,14 +18,14 @@ import orjson
 from applier.cluster import Cluster, Object, WatchEvent, WatchTarget
 from applier.errors import ClusterError
 from applier.read.watches import Watches
-from applier.sandbox.api.request_path import address, segments
-from applier.sandbox.controllers.workloads import Script
+from applier.sandbox.api.request_path import parse_request_path, path_segments
+from applier.sandbox.controllers.workloads import WorkloadScript
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store, StoredKey, StoreEvent
 from applier.sandbox.wire import Request, Response
 from gitops.reconcile.incremental.interests import is_watched
-from gitops.sandbox import evaluate
+from gitops.sandbox import evaluate_cel
 from gitops.simulate.assumptions import AssumedBehaviour, Assumptions
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
@@ -34,7 +34,7 @@ from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.schema.plurals import plural
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_AT_ONCE: Final = Script()
+_IMMEDIATE: Final = WorkloadScript()
 _JSON: Final = {"content-type": "application/json", "user-agent": "levelgate-simulate"}
 
 
@@ -60,44 +60,44 @@ class SimulatedCluster:
 
     clock: VirtualClock
     seed: int = 0
-    served: set[GroupKind] = field(default_factory=set)
-    _assumed: AssumedBehaviour | None = None
+    added_kinds: set[GroupKind] = field(default_factory=set)
+    _behaviour: AssumedBehaviour | None = None
     _events: list[StoreEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        chance = random.Random(self.seed)
+        rng = random.Random(self.seed)
         self.sandbox: Sandbox = Sandbox(
-            evaluate=evaluate,
+            evaluate=evaluate_cel,
             clock=self.clock.seconds,
             store=Store(journal=self._events.append),
-            new_uid=lambda: str(uuid.UUID(int=chance.getrandbits(128), version=4)),
-            script=_AT_ONCE,
+            new_uid=lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+            script=_IMMEDIATE,
         )
         self.cluster: Cluster = cluster_of(
-            self._door, name="simulation", concurrency=1, sleep=self.clock.sleep, rng=chance.random
+            self._handle_request, name="simulation", concurrency=1, sleep=self.clock.sleep, rng=rng.random
         )
 
     def assume(self, assumptions: Assumptions) -> None:
         """From now on workloads behave like this."""
         assert self.sandbox.workloads
-        self._assumed = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owner)
+        self._behaviour = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owning_instance)
 
     @property
-    def unmet(self) -> list[str]:
+    def unmatched_patterns(self) -> list[str]:
         """Patterns of the assumptions that named no object."""
-        if self._assumed is None:
+        if self._behaviour is None:
             return []
-        rules = self._assumed.assumptions.rules
-        return [f"{word}={pattern}" for word, pattern in rules if pattern not in self._assumed.met]
+        rules = self._behaviour.assumptions.rules
+        return [f"{word}={pattern}" for word, pattern in rules if pattern not in self._behaviour.matched_patterns]
 
     @property
-    def due(self) -> datetime | None:
+    def next_workload_change(self) -> datetime | None:
         """When time brings a workload further; None: it never does."""
         assert self.sandbox.workloads
-        moment = self.sandbox.workloads.due()
+        moment = self.sandbox.workloads.next_change_time()
         return None if moment is None else datetime.fromtimestamp(moment, UTC)
 
-    def watches(
+    def create_watches(
         self,
         cluster: Cluster,
         changed: Callable[[WatchEvent], None],
@@ -105,90 +105,96 @@ class SimulatedCluster:
         failed: Callable[[WatchTarget, ClusterError], None],
     ) -> Watches:
         """Who is told by `settle`."""
-        self._told = _Told(cluster, changed, begun, failed)
-        return self._told
+        self._watches = _ManualWatches(cluster, changed, begun, failed)
+        return self._watches
 
     def settle(self) -> None:
         """Do what controllers do at this time, then tell of all that has changed since the last time."""
-        self.sandbox.settle()
+        self.sandbox.tick_until_stable()
         events, self._events[:] = self._events.copy(), ()
         for event in events:
-            if kind := self.sandbox.state.kinds.stored(event.after.key.resource):
+            if kind := self.sandbox.state.kinds.find_resource(event.after.key.resource):
                 typed = {"apiVersion": kind.api_version, "kind": kind.kind}
-                self._told.tell(WatchEvent({**typed, **event.after.object()}, event.type == "DELETED"))
+                self._watches.notify(WatchEvent({**typed, **event.after.to_object()}, event.type == "DELETED"))
 
     def get(self, key: ObjectKey) -> Object | None:
         """An object as it is now, without apiVersion and kind."""
-        kinds = (one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
+        kinds = (
+            served_kind
+            for served_kind in self.sandbox.state.kinds
+            if (served_kind.group, served_kind.kind) == (key.group, key.kind)
+        )
         kind = next(kinds, None)
         stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
-        return stored.object() if stored else None
+        return stored.to_object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
         """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
-        for kind, version in sorted(set(_used(catalog))):
+        for kind, version in sorted(set(_used_kinds(catalog))):
             described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
-            if described or kind in self.served or self._is_served(kind):
+            if described or kind in self.added_kinds or self._is_served(kind):
                 continue
-            self.served.add(kind)
+            self.added_kinds.add(kind)
             body = orjson.dumps(_open_kind(kind, version))
             self.sandbox.handle(Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _JSON, body))
 
     def _is_served(self, kind: GroupKind) -> bool:
-        return any((known.group, known.kind) == (kind.group, kind.kind) for known in self.sandbox.state.kinds)
+        return any(
+            (served_kind.group, served_kind.kind) == (kind.group, kind.kind) for served_kind in self.sandbox.state.kinds
+        )
 
-    async def _door(self, request: Request) -> Response:
-        path = segments(request.target) if request.method != "GET" else []
+    async def _handle_request(self, request: Request) -> Response:
+        path = path_segments(request.target) if request.method != "GET" else []
         if "events" in path:
             return Response(201, request.body)
         name = path[path.index("namespaces") + 1] if "namespaces" in path[:-2] else ""
         if name and self.sandbox.state.store.get(StoredKey("namespaces", "", name)) is None:
             body = orjson.dumps({"metadata": {"name": name}})
             self.sandbox.handle(Request("POST", "/api/v1/namespaces", _JSON, body))
-        laid = self._laid(request) if path[-1:] == ["status"] else None
-        return laid or self.sandbox.handle(request)
+        response = self._replace_status(request) if path[-1:] == ["status"] else None
+        return response or self.sandbox.handle(request)
 
-    def _laid(self, request: Request) -> Response | None:
+    def _replace_status(self, request: Request) -> Response | None:
         """The answer to a status that took the place of the one before, as an apply would have left it: there is nothing to merge, as nobody else
         writes any. None leaves it to the server to say what is wrong with it.
         """
-        where, state = address(request), self.sandbox.state
-        kind = state.kinds.find(where.group, where.version, where.plural)
-        live = state.read(kind, kind.key(where.namespace, where.name)) if kind else None
+        request_path, state = parse_request_path(request), self.sandbox.state
+        kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)
+        live = state.read(kind, kind.key(request_path.namespace, request_path.name)) if kind else None
         if not (kind and live):
             return None
-        laid = {**live, "status": orjson.loads(request.body)["status"]}
-        if kind.model.validate(laid, live):
+        updated = {**live, "status": orjson.loads(request.body)["status"]}
+        if kind.model.validate(updated, live):
             return None
-        if laid != live:
-            state.write(kind.key(where.namespace, where.name), laid)
-        return Response(200, orjson.dumps(laid))
+        if updated != live:
+            state.write(kind.key(request_path.namespace, request_path.name), updated)
+        return Response(200, orjson.dumps(updated))
 
-    def _owner(self, key: StoredKey) -> str:
+    def _owning_instance(self, key: StoredKey) -> str:
         stored = self.sandbox.state.store.get(key)
-        metadata: Mapping[str, Any] = stored.object()["metadata"] if stored else {}
-        found: str = (metadata.get("annotations") or {}).get(well_known.INSTANCE, "")
-        return found
+        metadata: Mapping[str, Any] = stored.to_object()["metadata"] if stored else {}
+        instance: str = (metadata.get("annotations") or {}).get(well_known.INSTANCE, "")
+        return instance
 
 
 @dataclass
-class _Told(Watches):
+class _ManualWatches(Watches):
     """Watches that hear of what has changed when they are told, and wait for nothing."""
 
-    _wanted: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
+    _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
-    async def want(self, subjects: Collection[WatchTarget]) -> None:
-        self._wanted = {}
+    async def set_targets(self, subjects: Collection[WatchTarget]) -> None:
+        self._targets = {}
         for subject in subjects:
-            self._wanted.setdefault(subject.kind, []).append(subject)
+            self._targets.setdefault(subject.kind, []).append(subject)
 
-    def tell(self, change: WatchEvent) -> None:
-        wanted = self._wanted.get(group_kind(change.object), ())
-        if any(is_watched(subject, change.object) for subject in wanted):
-            self.changed(change)
+    def notify(self, change: WatchEvent) -> None:
+        targets = self._targets.get(group_kind(change.object), ())
+        if any(is_watched(subject, change.object) for subject in targets):
+            self.on_change(change)
 
 
-def _used(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
+def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
     """Kinds of objects and of templates, with their versions."""
     templates: Iterable[Mapping[str, Any]] = (
         resource.get("template") or resource.get("externalRef") or {}

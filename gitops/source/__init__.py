@@ -9,7 +9,7 @@ from gitops.source.mirror import Mirror, Tip, default_cache
 from gitops.source.revert import RevertError, RevertRequest
 from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, ReadLimits, SourceProblem, SourceSnapshot
-from gitops.source.stopping import unless, while_inside
+from gitops.source.stopping import make_stop_tick, stop_tick_on_exit
 from gitops.source.target import (
     BranchRef,
     CommitRef,
@@ -23,7 +23,7 @@ from gitops.source.target import (
     redact,
 )
 from gitops.source.version_range import VersionRange
-from gitops.source.worktree import LocalRepository, working_tree
+from gitops.source.worktree import LocalRepository, read_working_tree
 
 __all__ = [
     "BranchRef",
@@ -47,9 +47,9 @@ __all__ = [
     "VersionRef",
     "default_cache",
     "is_url",
+    "make_stop_tick",
     "parse_ref",
+    "read_working_tree",
     "redact",
-    "unless",
-    "while_inside",
-    "working_tree",
+    "stop_tick_on_exit",
 ]

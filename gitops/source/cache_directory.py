@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from gitops.errors import CacheUnavailable
-from gitops.source.lock import locked
+from gitops.source.lock import hold_lock
 
 
 class CacheDirectory:
@@ -31,10 +31,10 @@ class CacheDirectory:
         self.path = cache.absolute() / hashlib.sha256(location.encode()).hexdigest()[:32]
         self.repository = self.path / "repository.git"
         self.config = self.path / "gitconfig"
-        self._lock = partial(locked, self.path / "lock", timeout=lock_timeout, tick=tick)
+        self._lock = partial(hold_lock, self.path / "lock", timeout=lock_timeout, tick=tick)
 
     @contextmanager
-    def prepared(self) -> Iterator[None]:
+    def prepare(self) -> Iterator[None]:
         """The directory is there."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -43,22 +43,22 @@ class CacheDirectory:
                 self.config.write_text("[safe]\n\tdirectory = *\n")
             yield
         except OSError as error:
-            why = f"cannot be used ({error.strerror})"
-            raise CacheUnavailable(str(self.path), why, advice="check space and permissions") from None
+            message = f"cannot be used ({error.strerror})"
+            raise CacheUnavailable(str(self.path), message, advice="check space and permissions") from None
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def lock_shared(self) -> Iterator[None]:
         """Nobody changes the copy meanwhile."""
-        with self.prepared(), self._lock(shared=True):
+        with self.prepare(), self._lock(shared=True):
             yield
 
     @contextmanager
-    def exclusive(self) -> Iterator[int]:
+    def lock_exclusively(self) -> Iterator[int]:
         """Nobody else is in the copy. Gives the lock's descriptor, for Git to hold as well."""
-        with self.prepared(), self._lock(shared=False) as descriptor:
+        with self.prepare(), self._lock(shared=False) as descriptor:
             yield descriptor
 
-    def exchange(self, make: Callable[[Path], None]) -> None:
+    def replace_repository(self, build: Callable[[Path], None]) -> None:
         """Put what `make` makes in the place of the copy, if it does not raise. To be called under the exclusive
         lock.
         """
@@ -66,7 +66,7 @@ class CacheDirectory:
         for leftover in (fresh, damaged):
             shutil.rmtree(leftover, ignore_errors=True)
         try:
-            make(fresh)
+            build(fresh)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
@@ -76,7 +76,7 @@ class CacheDirectory:
         shutil.rmtree(damaged, ignore_errors=True)
 
 
-def sweep(repository: Path) -> None:
+def remove_leftovers(repository: Path) -> None:
     """Remove what a killed Git left behind. To be called under the exclusive lock: then nothing of it is in use."""
     for directory, _, files in os.walk(repository):
         for name in files:

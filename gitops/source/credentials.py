@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gitops.errors import Unauthorized
-from gitops.secret_file import secret_in
+from gitops.secret_file import read_secret
 from gitops.source.target import SourceTarget
 from renderer.frozen import dataclass
 
@@ -46,28 +46,28 @@ class Credentials:
     known_hosts_file: Path | None = None
     ca_file: Path | None = None
 
-    def environment(self, target: SourceTarget, home: Path) -> dict[str, str]:
+    def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
         """The variables that let Git reach `target`. Writes the asking script into `home`.
 
         Raises `Unauthorized` if a file cannot be read, or holds nothing.
         """
         self._check_usable(target)
         if target.scheme == "ssh":
-            return {"GIT_SSH_COMMAND": shlex.join(self._ssh()), "GIT_SSH_VARIANT": "ssh"}
-        found = {"GIT_SSL_CAINFO": str(self.ca_file.absolute())} if self.ca_file else {}
+            return {"GIT_SSH_COMMAND": shlex.join(self._ssh_command()), "GIT_SSH_VARIANT": "ssh"}
+        variables = {"GIT_SSL_CAINFO": str(self.ca_file.absolute())} if self.ca_file else {}
         if self.token_file is None:
-            return found
+            return variables
         return {
-            **found,
-            "GIT_ASKPASS": str(_askpass(home)),
+            **variables,
+            "GIT_ASKPASS": str(_write_askpass(directory)),
             "LEVELGATE_GIT_USERNAME": self.username,
             "LEVELGATE_GIT_TOKEN_FILE": str(self.token_file.absolute()),
         }
 
     @property
-    def state(self) -> tuple[object, ...]:
+    def file_states(self) -> tuple[object, ...]:
         """Changes when the files do."""
-        return tuple(_state(file) for file in self._files)
+        return tuple(_file_state(file) for file in self._files)
 
     @property
     def _files(self) -> tuple[Path, ...]:
@@ -75,11 +75,11 @@ class Credentials:
 
     def scrub(self, text: str) -> str:
         """`text` without the token, in any of the forms that a server could send it back in."""
-        for form in sorted(self._forms_of_token(), key=len, reverse=True):
+        for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")
         return text
 
-    def _ssh(self) -> list[str]:
+    def _ssh_command(self) -> list[str]:
         command = list(_SSH)
         if self.ssh_key_file is not None:
             command += [
@@ -91,25 +91,25 @@ class Credentials:
                 str(self.ssh_key_file.absolute()),
             ]
         if self.known_hosts_file is not None:
-            known = str(self.known_hosts_file.absolute()).replace("%", "%%")
-            command += [f'-oUserKnownHostsFile="{known}"', "-oGlobalKnownHostsFile=none"]
+            known_hosts = str(self.known_hosts_file.absolute()).replace("%", "%%")
+            command += [f'-oUserKnownHostsFile="{known_hosts}"', "-oGlobalKnownHostsFile=none"]
         return command
 
     def _check_usable(self, target: SourceTarget) -> None:
         for file in self._files:
             if not os.access(file, os.R_OK):
-                why, advice = "cannot be read", "check path and permissions"
+                problem, advice = "cannot be read", "check path and permissions"
             elif file is not self.known_hosts_file and not file.stat().st_size:
-                why, advice = "is empty", "write the secret into it"
+                problem, advice = "is empty", "write the secret into it"
             else:
                 continue
-            raise Unauthorized(str(target), f"the credentials file {file} {why}", advice=advice)
+            raise Unauthorized(str(target), f"the credentials file {file} {problem}", advice=advice)
 
-    def _forms_of_token(self) -> set[str]:
+    def _token_forms(self) -> set[str]:
         if self.token_file is None:
             return set()
         try:
-            token = secret_in(self.token_file)
+            token = read_secret(self.token_file)
         except (OSError, UnicodeDecodeError):
             return set()
         pair = f"{self.username}:{token}"
@@ -117,16 +117,16 @@ class Credentials:
         return {form for form in forms if form}
 
 
-def _state(file: Path) -> tuple[int, ...]:
+def _file_state(file: Path) -> tuple[int, ...]:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _askpass(home: Path) -> Path:
-    script = home / "askpass"
+def _write_askpass(directory: Path) -> Path:
+    script = directory / "askpass"
     if not script.exists() or script.read_text() != _ASKPASS:
         fresh = script.with_suffix(f".{os.getpid()}")
         fresh.write_text(_ASKPASS)

@@ -27,9 +27,9 @@ from gitops.errors import SourceError
 from renderer.frozen import dataclass
 
 _INHERITED = frozenset({"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO"})
-_FOREIGN = ("GIT_", "SSH_ASKPASS", "GCM_")
-_TICK = 0.5
-_CHUNK = 1 << 20
+_FOREIGN_PREFIXES = ("GIT_", "SSH_ASKPASS", "GCM_")
+_TICK_SECONDS = 0.5
+_CHUNK_BYTES = 1 << 20
 
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -106,7 +106,7 @@ class Git:
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 120.0
     tick: Callable[[], None] = lambda: None
-    held: tuple[int, ...] = ()
+    lock_descriptors: tuple[int, ...] = ()
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         """The standard output of `git ARGUMENTS`, of at most `limit` bytes.
@@ -114,26 +114,26 @@ class Git:
         Raises `GitError` if Git does not end with status 0, `GitTimeoutError`, `OutputTooLargeError`, and what `tick`
         raises.
         """
-        return self.told(*arguments, stdin=stdin, limit=limit)[0]
+        return self.run_with_stderr(*arguments, stdin=stdin, limit=limit)[0]
 
-    def told(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
+    def run_with_stderr(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
         """As `run`, and what Git said beside it."""
-        with _source(stdin) as source:
-            process = self._start(arguments, source)
+        with _stdin_file(stdin) as input_file:
+            process = self._start(arguments, input_file)
             try:
                 output, errors = self._drain(process, limit)
             except BaseException:
-                _end(process)
+                _kill(process)
                 raise
             finally:
                 for stream in (process.stdout, process.stderr):
                     stream and stream.close()
-        said = errors.decode("utf-8", "replace")
+        stderr = errors.decode("utf-8", "replace")
         if status := process.wait():
-            raise GitError(status, said)
-        return output, said
+            raise GitError(status, stderr)
+        return output, stderr
 
-    def text(self, *arguments: str) -> str:
+    def run_text(self, *arguments: str) -> str:
         """The standard output as text, without the line end."""
         return self.run(*arguments).decode("utf-8", "replace").rstrip("\n")
 
@@ -149,24 +149,24 @@ class Git:
 
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
         if which("git") is None:
-            raise _not_installed()
-        runner = _runner()
+            raise _not_installed_error()
+        runner = _load_runner()
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-        place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
-        program = [*_without_foreign_variables(), "git", "--no-pager"]
+        git_dir_option = [f"--git-dir={self.git_dir}"] if self.git_dir else []
+        program = [*_env_command_prefix(), "git", "--no-pager"]
         try:
-            started = runner.Git(str(self.directory)).execute(
-                [*program, *settings, *place, *arguments],
+            wrapper = runner.Git(str(self.directory)).execute(
+                [*program, *settings, *git_dir_option, *arguments],
                 istream=source,
                 as_process=True,
                 env={**_ENVIRONMENT, **self.environment},
                 start_new_session=True,
-                pass_fds=self.held,
+                pass_fds=self.lock_descriptors,
             )
         except runner.GitCommandNotFound:
-            raise _not_installed() from None
-        process: subprocess.Popen[bytes] = started.proc
-        started.proc = None
+            raise _not_installed_error() from None
+        process: subprocess.Popen[bytes] = wrapper.proc
+        wrapper.proc = None
         return process
 
     def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
@@ -179,12 +179,12 @@ class Git:
                 selector.register(stream, selectors.EVENT_READ)
             output, errors = streams.values()
             while selector.get_map():
-                for key, _ in selector.select(_TICK):
-                    chunk = os.read(key.fd, _CHUNK)
+                for key, _ in selector.select(_TICK_SECONDS):
+                    chunk = os.read(key.fd, _CHUNK_BYTES)
                     streams[key.fd] += chunk
                     if not chunk:
                         selector.unregister(key.fileobj)
-                if len(output) > limit or len(errors) > _CHUNK:
+                if len(output) > limit or len(errors) > _CHUNK_BYTES:
                     raise OutputTooLargeError(-1, "more output than expected")
                 if time.monotonic() > deadline:
                     raise GitTimeoutError(-1, f"no end after {self.timeout:g} s")
@@ -192,7 +192,7 @@ class Git:
         return bytes(output), bytes(errors)
 
 
-def _runner() -> Any:
+def _load_runner() -> Any:
     """`git.cmd`, without the rest of GitPython: importing all of it costs four times as much, and two processes that ask Git for its version. Who
     asks the package for more gets it whole.
     """
@@ -209,7 +209,7 @@ def _runner() -> Any:
     return import_module("git.cmd")
 
 
-def _source(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
+def _stdin_file(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
     """A file to read `stdin` from: with a pipe, Git and we could wait for each other."""
     if not stdin:
         return nullcontext()
@@ -219,21 +219,23 @@ def _source(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
     return file
 
 
-def _not_installed() -> SourceError:
+def _not_installed_error() -> SourceError:
     return SourceError("git", "cannot be started", advice="install Git 2.34 or newer and put it on the PATH")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _without_foreign_variables() -> list[str]:
+def _env_command_prefix() -> list[str]:
     """The command prefix that drops what the caller's environment would tell Git (a hook sets GIT_DIR, a shell
     GIT_TRACE).
     """
     foreign = [
-        name for name in os.environ if name.startswith(_FOREIGN) and name not in _INHERITED and name not in _ENVIRONMENT
+        name
+        for name in os.environ
+        if name.startswith(_FOREIGN_PREFIXES) and name not in _INHERITED and name not in _ENVIRONMENT
     ]
     return ["env", *(word for name in sorted(foreign) for word in ("-u", name))] if foreign else []

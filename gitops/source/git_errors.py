@@ -21,74 +21,74 @@ from gitops.errors import (
 )
 
 _TRACE = re.compile(r"^\d\d:\d\d:\d\d\.\d+ \S+:\d+ .*\n?", re.MULTILINE)
-_SAYS_NOTHING = re.compile(
+_NOISE = re.compile(
     "Could not read from remote repository|Please make sure you have the correct access|^and the repository exists"
 )
 _RETRY_AFTER = re.compile(r"<= recv header: retry-after: (\d{1,6})\s*$", re.IGNORECASE | re.MULTILINE)
 
 
-class _Row(NamedTuple):
+class _ErrorRule(NamedTuple):
     pattern: re.Pattern[str]
     error: type[SourceError]
-    why: str
+    message: str
     advice: str = ""
 
 
-def _row(pattern: str, error: type[SourceError], why: str, advice: str = "") -> _Row:
-    return _Row(re.compile(pattern, re.IGNORECASE), error, why, advice)
+def _rule(pattern: str, error: type[SourceError], message: str, advice: str = "") -> _ErrorRule:
+    return _ErrorRule(re.compile(pattern, re.IGNORECASE), error, message, advice)
 
 
-_ROWS = (
-    _row(
+_RULES = (
+    _rule(
         "no space left|disk quota exceeded|read-only file system",
         CacheUnavailable,
         "the cache directory cannot be written",
         "make room, or name another directory",
     ),
-    _row(
+    _rule(
         r"certificate verification failed|certificate problem|certificate verify failed"
         "|no alternative certificate subject name|certificate subject name .* does not match",
         Unauthorized,
         "the server's certificate is not vouched for",
         "name the authority that signed it: `caFile`",
     ),
-    _row(
+    _rule(
         "host key verification failed|host identification has changed",
         Unauthorized,
         "the server's host key is not the known one",
         "check it and update knownHostsFile",
     ),
-    _row(
+    _rule(
         r"authentication failed|could not read (username|password)|(error:|http) 40[13]\b|(permission|access) denied",
         Unauthorized,
         "the server refused access",
         "check `credentials` and the account's permission to read",
     ),
-    _row(
+    _rule(
         "unable to update url base from redirection|redirection|too many redirects|error: 30[12378]",
         RefusedUrl,
         "the server redirects elsewhere, which is not followed",
         "write the final URL (often the one that ends in .git)",
     ),
-    _row(
+    _rule(
         r"repository '[^']*' not found|does not appear to be a git|error: 404\b|(repository|project) not found",
         Unreachable,
         "no such repository, or no permission to see it",
         "check the URL and `credentials`",
     ),
-    _row(
+    _rule(
         r"error: 429\b|too many requests|rate limit",
         Throttled,
         "the server wants to be asked less often",
         "ask it less often: `interval`",
     ),
-    _row("transport '[^']*' not allowed", RefusedUrl, "the transport is not allowed"),
-    _row(
+    _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is not allowed"),
+    _rule(
         "couldn't find remote ref|not our ref|no such remote ref|unadvertised object",
         RevisionNotFound,
         "no such ref there",
     ),
-    _row(
+    _rule(
         "could not resolve (host|proxy)|could not connect|failed to connect|connection (refused|reset|timed out|closed)"
         "|no route to host|operation timed out|operation too slow|network is unreachable|unable to access"
         "|name or service not known"
@@ -99,7 +99,7 @@ _ROWS = (
         Unreachable,
         "the server did not answer, or broke off",
     ),
-    _row(
+    _rule(
         "error: fsck|fsck error|error in object|invalid .*object|strict",
         RefusedContent,
         "the server sent an object that breaks Git's rules",
@@ -108,25 +108,25 @@ _ROWS = (
 )
 
 
-def explain(stderr: str, where: str, cache: str) -> SourceError | None:
+def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
     """The error that Git's words stand for, or None if they are unknown: `where` is the server, `cache` the directory of the copy. `stderr` must hold
     no secret any more.
     """
-    words = _TRACE.sub("", stderr)
-    row = next((row for row in _ROWS if row.pattern.search(words)), None)
-    if row is None:
+    complaint = _TRACE.sub("", stderr)
+    rule = next((rule for rule in _RULES if rule.pattern.search(complaint)), None)
+    if rule is None:
         return None
-    said = said_by_git(words)
-    place = cache if row.error is CacheUnavailable else where
-    error = row.error(place, f"{row.why} ({said})" if said else row.why, advice=row.advice)
-    if isinstance(error, Unreachable) and (wanted := _RETRY_AFTER.search(stderr)):
-        error.retry_after = float(wanted[1])
+    summary = summarize_stderr(complaint)
+    subject = cache if rule.error is CacheUnavailable else where
+    error = rule.error(subject, f"{rule.message} ({summary})" if summary else rule.message, advice=rule.advice)
+    if isinstance(error, Unreachable) and (retry_after := _RETRY_AFTER.search(stderr)):
+        error.retry_after = float(retry_after[1])
     return error
 
 
-def said_by_git(stderr: str) -> str:
+def summarize_stderr(stderr: str) -> str:
     """One printable line with what matters of Git's complaint, cut at 300 characters."""
-    lines = [" ".join(line.split()) for line in _TRACE.sub("", stderr).splitlines() if not _SAYS_NOTHING.search(line)]
-    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote: "))] or lines
-    text = "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in telling if line))
+    lines = [" ".join(line.split()) for line in _TRACE.sub("", stderr).splitlines() if not _NOISE.search(line)]
+    relevant = [line for line in lines if line.startswith(("fatal:", "error:", "remote: "))] or lines
+    text = "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in relevant if line))
     return "".join(letter for letter in text if letter.isprintable())[:300]

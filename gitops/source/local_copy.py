@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
-from gitops.source.cache_directory import CacheDirectory, sweep
+from gitops.source.cache_directory import CacheDirectory, remove_leftovers
 from gitops.source.git import Git, GitError
 from gitops.source.remote import Remote
 from gitops.source.repository import Repository
@@ -23,16 +23,16 @@ from gitops.source.snapshot import ReadLimits
 
 T = TypeVar("T")
 
-_LENT = "refs/levelgate/lent/"
+_TEMPORARY_REFS = "refs/levelgate/lent/"
 
 _INCOMING = "refs/levelgate/incoming"
-_EVERYTHING = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
+_ALL_REFSPECS = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/levelgate/all/tags/*")
 _UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
 _DELETE_REF = ("update-ref", "-d", "--no-deref", "--end-of-options")
-_OTHER_FORMAT: Final = "mismatched algorithms"
+_OBJECT_FORMAT_MISMATCH: Final = "mismatched algorithms"
 """What Git says where one side names objects by SHA-1 and the other by SHA-256."""
 
-_TIDY = (
+_GC_COMMAND = (
     *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
     *("gc", "--auto", "--quiet"),
 )
@@ -42,67 +42,75 @@ class LocalCopy:
     """What is in `home` of the repository `remote`, which messages call `name`. Raises what `Mirror` does."""
 
     def __init__(
-        self, remote: Remote, home: CacheDirectory, name: str, *, limits: ReadLimits, tick: Callable[[], None]
+        self,
+        remote: Remote,
+        cache_directory: CacheDirectory,
+        name: str,
+        *,
+        limits: ReadLimits,
+        tick: Callable[[], None],
     ) -> None:
         self._remote = remote
-        self._home = home
+        self._cache_directory = cache_directory
         self._name = name
         self._limits = limits
-        self.git: Final = Git(home.path, git_dir=home.repository, timeout=limits.local_timeout, tick=tick)
+        self.git: Final = Git(
+            cache_directory.path, git_dir=cache_directory.repository, timeout=limits.local_timeout_seconds, tick=tick
+        )
         self._repository = Repository(self.git, name, limits=limits)
-        self._followed: tuple[str, str] | None = None
+        self._known_descent: tuple[str, str] | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[Repository]:
+    def open_for_reading(self) -> Iterator[Repository]:
         """The repository, which nobody changes meanwhile."""
-        with self._home.shared():
+        with self._cache_directory.lock_shared():
             yield self._repository
 
-    def has_followed(self, old: str, new: str) -> bool:
+    def is_known_descendant(self, old: str, new: str) -> bool:
         """Whether `new` was found to contain `old` when it was fetched; ids say what they name, so that stays true."""
-        return self._followed == (old, new)
+        return self._known_descent == (old, new)
 
-    def obtain(self, remote_name: str, commit: str, *, lent: bool = False) -> str:
+    def obtain(self, remote_name: str, commit: str, *, temporary: bool = False) -> str:
         """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
 
         def bring() -> str:
-            with self.changing(sha256=len(commit) == 64) as git:
-                current = self._repository.parse(_local_name(remote_name, lent=lent))
+            with self.open_for_writing(sha256=len(commit) == 64) as git:
+                current = self._repository.parse(_local_ref(remote_name, temporary=temporary))
                 if current == commit:
                     return commit
                 try:
-                    return self._download(git, remote_name, current, lent=lent)
+                    return self._download(git, remote_name, current, temporary=temporary)
                 except RefusedContent:
-                    if not self._give_back(git, ()):
+                    if not self._delete_temporary_refs(git, ()):
                         raise
-                    self._free(git)
-                    return self._download(git, remote_name, None, lent=lent)
+                    self._collect_garbage(git)
+                    return self._download(git, remote_name, None, temporary=temporary)
 
-        return self.recovering(bring, remote_name)
+        return self.retry_after_repair(bring, remote_name)
 
-    def give_back(self, kept: Collection[str]) -> None:
+    def release_temporary(self, keep: Collection[str]) -> None:
         """Of what was lent keep these, by their remote names; what the others take is freed once the copy is large."""
-        if self._home.repository.exists():
-            with self.changing(sha256=False) as git:
-                if self._give_back(git, kept) and self._is_large(git):
-                    self._free(git)
+        if self._cache_directory.repository.exists():
+            with self.open_for_writing(sha256=False) as git:
+                if self._delete_temporary_refs(git, keep) and self._is_large(git):
+                    self._collect_garbage(git)
 
     def search(self, short: str, fallback: str) -> str | None:
         """The commit whose id begins so, on any branch or tag; `fallback` is what is fetched where the copy is damaged."""
 
         def look() -> str | None:
-            with self.changing(sha256=False) as git:
-                self._remote.transfer(git, *_EVERYTHING, prune=True)
+            with self.open_for_writing(sha256=False) as git:
+                self._remote.transfer(git, *_ALL_REFSPECS, prune=True)
                 commit = self._repository.parse(short)
                 if commit is None or not commit.startswith(short):
                     return None
                 self._check_complete(self._repository, commit)
-                _keep(git, commit)
+                _keep_commit(git, commit)
                 return commit
 
-        return self.recovering(look, fallback)
+        return self.retry_after_repair(look, fallback)
 
-    def recovering(self, operation: Callable[[], T], remote_name: str) -> T:
+    def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
         """Do it; if the copy turns out to be damaged, replace the copy by what `remote_name` names and do it once more."""
         try:
             return operation()
@@ -111,18 +119,18 @@ class LocalCopy:
         return operation()
 
     @contextmanager
-    def changing(self, *, sha256: bool) -> Iterator[Git]:
+    def open_for_writing(self, *, sha256: bool) -> Iterator[Git]:
         """Git for the copy, which exists now, with nobody else in it."""
-        with self._home.exclusive() as held:
-            git = replace(self.git, held=(held,))
+        with self._cache_directory.lock_exclusively() as lock_descriptor:
+            git = replace(self.git, lock_descriptors=(lock_descriptor,))
             try:
-                if not self._home.repository.exists():
+                if not self._cache_directory.repository.exists():
                     _initialise(git, sha256=sha256)
                 yield git
             except GitError as failure:
-                raise self._judged(git, failure) from None
+                raise self._classify_failure(git, failure) from None
 
-    def _download(self, git: Git, remote_name: str, previous: str | None = None, *, lent: bool = False) -> str:
+    def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
         """Fetch, check, and only then make it current instead of the previous one."""
         repository = Repository(git, self._name, limits=self._limits)
         try:
@@ -135,31 +143,31 @@ class LocalCopy:
             raise self._not_found(f"{remote_name} does not name a commit")
         self._check_complete(repository, commit)
         if previous and repository.contains(commit, previous):
-            self._followed = previous, commit
-        elif previous and not lent:
-            _keep(git, previous)
-        git.run(*_UPDATE_REF, _local_name(remote_name, lent=lent), commit)
-        if lent and previous and self._is_large(git):
-            self._free(git)
+            self._known_descent = previous, commit
+        elif previous and not temporary:
+            _keep_commit(git, previous)
+        git.run(*_UPDATE_REF, _local_ref(remote_name, temporary=temporary), commit)
+        if temporary and previous and self._is_large(git):
+            self._collect_garbage(git)
         with suppress(GitError):
-            git.run(*_TIDY)
+            git.run(*_GC_COMMAND)
         return commit
 
-    def _give_back(self, git: Git, kept: Collection[str]) -> bool:
+    def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
         """Whether there was anything beside these."""
-        names = git.run("for-each-ref", "--format=%(refname)", _LENT).decode().split()
-        gone = sorted(set(names) - {_local_name(name, lent=True) for name in kept})
-        for name in gone:
+        names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
+        unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
+        for name in unused:
             git.run(*_DELETE_REF, name)
-        return bool(gone)
+        return bool(unused)
 
     def _is_large(self, git: Git) -> bool:
         """Does it take more than half of what it may, with what nobody names any more?"""
         rows = (line.split(": ") for line in git.run("count-objects", "-v").decode().splitlines())
         kibibytes = sum(int(number) for name, number in rows if name in {"size", "size-pack", "size-garbage"})
-        return kibibytes * 1024 > self._limits.repository // 2
+        return kibibytes * 1024 > self._limits.max_repository_bytes // 2
 
-    def _free(self, git: Git) -> None:
+    def _collect_garbage(self, git: Git) -> None:
         """Nobody else is in the copy, so nothing that is not named is in use."""
         git.run(*_DELETE_REF, _INCOMING)
         with suppress(GitError):
@@ -170,13 +178,13 @@ class LocalCopy:
             self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
             return repository.parse(_INCOMING)
         except GitError as failure:
-            by_id = not remote_name.startswith(("refs/", "HEAD"))
-            if not by_id or not isinstance(self._remote.known(failure), RevisionNotFound):
+            is_id = not remote_name.startswith(("refs/", "HEAD"))
+            if not is_id or not isinstance(self._remote.classify_failure(failure), RevisionNotFound):
                 raise
         # Not every server gives out a commit by its id: then take every branch and tag, and look.
-        self._remote.transfer(git, *_EVERYTHING, prune=True)
-        if found := repository.parse(remote_name):
-            return found
+        self._remote.transfer(git, *_ALL_REFSPECS, prune=True)
+        if commit := repository.parse(remote_name):
+            return commit
         raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
 
     def _check_complete(self, repository: Repository, commit: str) -> None:
@@ -185,49 +193,49 @@ class LocalCopy:
 
     def _sweep(self, git: Git) -> None:
         if git.git_dir is not None:
-            sweep(git.git_dir)
+            remove_leftovers(git.git_dir)
 
-    def _judged(self, git: Git, failure: GitError) -> SourceError:
+    def _classify_failure(self, git: Git, failure: GitError) -> SourceError:
         """The server's doing if Git says so, else damage if the copy does not stand a check, or names objects otherwise than the server does now."""
-        if _OTHER_FORMAT in failure.stderr:
+        if _OBJECT_FORMAT_MISMATCH in failure.stderr:
             return DamagedCache(self._name, "the server has another object format than the copy")
-        if known := self._remote.known(failure):
-            return known
+        if server_error := self._remote.classify_failure(failure):
+            return server_error
         try:
             git.run("fsck", "--full", "--no-dangling", "--no-progress")
         except GitError:
             return DamagedCache(self._name, "the copy in the cache does not stand a check")
-        return self._remote.failed(failure)
+        return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
         """Fetch into a new directory, and put that in the place of the damaged one if all went well."""
         try:
-            found = self._remote.first(["HEAD"])
-            sha256 = len(found[1] if found else remote_name) == 64
-            with self._home.exclusive() as held:
+            head = self._remote.find_first_ref(["HEAD"])
+            sha256 = len(head[1] if head else remote_name) == 64
+            with self._cache_directory.lock_exclusively() as lock_descriptor:
 
                 def make(directory: Path) -> None:
-                    git = replace(self.git, git_dir=directory, held=(held,))
+                    git = replace(self.git, git_dir=directory, lock_descriptors=(lock_descriptor,))
                     _initialise(git, sha256=sha256)
                     self._download(git, remote_name)
 
-                self._home.exchange(make)
+                self._cache_directory.replace_repository(make)
         except (SourceError, GitError) as error:
-            cause = self._remote.failed(error) if isinstance(error, GitError) else error
-            why = f"the copy is damaged and could not be fetched anew ({cause.why})"
-            raise DamagedCache(self._name, why, advice=cause.advice) from None
+            cause = self._remote.failure_error(error) if isinstance(error, GitError) else error
+            message = f"the copy is damaged and could not be fetched anew ({cause.message})"
+            raise DamagedCache(self._name, message, advice=cause.advice) from None
 
-    def _not_found(self, why: str, advice: str = "") -> RevisionNotFound:
-        return RevisionNotFound(self._name, why, advice=advice)
+    def _not_found(self, message: str, advice: str = "") -> RevisionNotFound:
+        return RevisionNotFound(self._name, message, advice=advice)
 
 
-def _local_name(remote_name: str, *, lent: bool = False) -> str:
+def _local_ref(remote_name: str, *, temporary: bool = False) -> str:
     """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
-    place = _LENT if lent else "refs/levelgate/current/"
-    return f"{place}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
+    namespace = _TEMPORARY_REFS if temporary else "refs/levelgate/current/"
+    return f"{namespace}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
 
 
-def _keep(git: Git, commit: str) -> None:
+def _keep_commit(git: Git, commit: str) -> None:
     """Whatever becomes of the branches and tags that it is on."""
     git.run(*_UPDATE_REF, f"refs/levelgate/kept/{commit}", commit)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from gitops.errors import CacheUnavailable
 
-_RETRY = 0.02
+_RETRY_SECONDS = 0.02
 
 
 @contextmanager
-def locked(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
+def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold the lock; gives its descriptor, for child processes to inherit. Raises `CacheUnavailable` after `timeout`
     seconds, and what `tick` raises while the lock is waited for.
     """
@@ -44,4 +44,4 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Calla
                     str(file.parent), "another process holds the cache", advice="end it, or use another directory"
                 ) from None
             tick()
-            time.sleep(_RETRY)
+            time.sleep(_RETRY_SECONDS)

@@ -15,9 +15,9 @@ from gitops.source.cache_directory import CacheDirectory
 from gitops.source.credentials import Credentials
 from gitops.source.git import GitError
 from gitops.source.local_copy import LocalCopy
-from gitops.source.remote import Remote, first_of, with_peeled
+from gitops.source.remote import Remote, first_ref, with_peeled
 from gitops.source.revert import RevertRequest
-from gitops.source.signatures import Verification, first_unsigned
+from gitops.source.signatures import Verification, find_unsigned_commit
 from gitops.source.snapshot import DEFAULT_LIMITS, ReadLimits, SourceSnapshot
 from gitops.source.target import BranchRef, CommitRef, DefaultBranchRef, SourceTarget, TagRef, VersionRef, parse_ref
 
@@ -69,11 +69,13 @@ class Mirror:
         self._name = str(target)
         self._limits = limits
         self._tick = tick
-        self._home = CacheDirectory(cache, target.location, lock_timeout=limits.lock_timeout, tick=tick)
+        self._cache_directory = CacheDirectory(
+            cache, target.location, lock_timeout=limits.lock_timeout_seconds, tick=tick
+        )
         self._credentials = credentials or Credentials()
-        self._remote = self._remote_as(self._credentials)
-        self._copy = LocalCopy(self._remote, self._home, self._name, limits=limits, tick=tick)
-        self._judged_unsigned: tuple[object, str] | None = None
+        self._remote = self._create_remote(self._credentials)
+        self._copy = LocalCopy(self._remote, self._cache_directory, self._name, limits=limits, tick=tick)
+        self._signature_check: tuple[object, str] | None = None
 
     @property
     def server(self) -> tuple[str, Credentials]:
@@ -81,12 +83,12 @@ class Mirror:
         return self.target.location, self._credentials
 
     @property
-    def access(self) -> tuple[object, ...]:
+    def credential_states(self) -> tuple[object, ...]:
         """Changes when the files of its credentials do: what was refused may be granted then."""
-        return self._credentials.state
+        return self._credentials.file_states
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def ref_names(self) -> tuple[str, ...]:
         """The refs that tell where the target stands, to be asked for with `refs`; none for a commit."""
         match self.target.ref:
             case CommitRef():
@@ -95,59 +97,59 @@ class Mirror:
                 return ("refs/tags/*",)
         return with_peeled([_remote_name(self.target)])
 
-    def refs(self, *names: str) -> Mapping[str, str]:
+    def list_refs(self, *names: str) -> Mapping[str, str]:
         """The server's answer for these `wanted`, which may be those of other targets at the same server as well. Fetches nothing."""
-        return self._remote.refs("--quiet", *names) if names else {}
+        return self._remote.list_refs("--quiet", *names) if names else {}
 
-    def tip(self, refs: Mapping[str, str] | None = None) -> Tip:
+    def find_tip(self, refs: Mapping[str, str] | None = None) -> Tip:
         """Where the target stands, by the server's `refs`; without them the server is asked."""
-        refs = self.refs(*self.wanted) if refs is None else refs
+        refs = self.list_refs(*self.ref_names) if refs is None else refs
         match self.target.ref:
             case CommitRef(sha):
                 return Tip(sha, sha)
             case VersionRef(versions):
                 tags = (name.removeprefix("refs/tags/") for name in refs if name.startswith("refs/tags/"))
-                names = [f"refs/tags/{versions.highest(tags)}"]
+                names = [f"refs/tags/{versions.highest_tag(tags)}"]
             case _:
                 names = [_remote_name(self.target)]
-        if found := first_of(names, refs):
-            return Tip(*found)
+        if first_match := first_ref(names, refs):
+            return Tip(*first_match)
         if isinstance(self.target.ref, VersionRef):
             raise self._not_found(
                 f"no tag has a version in the range {self.target.ref.range}", "check `ref`, or push one"
             )
         raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
 
-    def head(self) -> str:
+    def resolve_head(self) -> str:
         """The id of the commit that the ref names on the server now. Asks the server, unless the target is a commit;
         fetches nothing.
         """
-        return self.tip().commit
+        return self.find_tip().commit
 
-    def fetch(self, tip: Tip | None = None, *, lent: bool = False) -> str:
+    def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
         """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
         already, that is the only request. What is `lent` stays until `give_back`, and need not be there after another fetch.
         """
-        return self._copy.obtain(*(tip or self.tip()), lent=lent)
+        return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
-    def give_back(self, kept: Collection[str]) -> None:
+    def release_temporary(self, keep: Collection[str]) -> None:
         """Forget what was lent, but for the refs with these full names. Asks nobody."""
-        self._copy.give_back(kept)
+        self._copy.release_temporary(keep)
 
-    def snapshot(self, revision: str) -> SourceSnapshot:
+    def read_snapshot(self, revision: str) -> SourceSnapshot:
         """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
 
         def read() -> SourceSnapshot:
-            with self._copy.reading() as repository:
-                return repository.snapshot(revision, self.target.path)
+            with self._copy.open_for_reading() as repository:
+                return repository.read_snapshot(revision, self.target.path)
 
-        return self._copy.recovering(read, self._fallback(revision))
+        return self._copy.retry_after_repair(read, self._fallback(revision))
 
-    def holds(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         """Whether the copy has the commit, a full id, in whole. Asks nobody."""
-        with self._copy.reading() as repository:
+        with self._copy.open_for_reading() as repository:
             try:
-                return repository.has(commit) and repository.is_complete(commit)
+                return repository.has_commit(commit) and repository.is_complete(commit)
             except DamagedCache:
                 return False
 
@@ -157,51 +159,55 @@ class Mirror:
         """
 
         def compare() -> bool:
-            with self._copy.reading() as repository:
+            with self._copy.open_for_reading() as repository:
                 return repository.is_ancestor(old, new)
 
-        if self._copy.has_followed(old, new):
+        if self._copy.is_known_descendant(old, new):
             return True
-        return self._copy.recovering(compare, self._fallback(new))
+        return self._copy.retry_after_repair(compare, self._fallback(new))
 
-    def unsigned(self, verification: Verification, before: str, commit: str) -> str:
+    def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
         """Why `commit` may not follow `before` by its signatures; empty where it may. What was found holds until the files of keys change."""
-        asked = (verification, verification.state, before, commit)
-        if self._judged_unsigned is None or self._judged_unsigned[0] != asked:
-            with self._copy.reading():
+        key = (verification, verification.file_digests, previous_commit, commit)
+        if self._signature_check is None or self._signature_check[0] != key:
+            with self._copy.open_for_reading():
                 try:
-                    found = first_unsigned(self._copy.git, verification, before=before, commit=commit)
+                    message = find_unsigned_commit(
+                        self._copy.git, verification, previous_commit=previous_commit, commit=commit
+                    )
                 except GitError:
-                    found = "its signatures cannot be read"
-            self._judged_unsigned = asked, found
-        return self._judged_unsigned[1]
+                    message = "its signatures cannot be read"
+            self._signature_check = key, message
+        return self._signature_check[1]
 
-    def commit(self, beginning: str) -> str:
+    def find_commit(self, prefix: str) -> str:
         """The full id of the commit whose id begins so. The server is asked only where the copy does not have it in whole."""
-        with self._copy.reading() as repository:
-            found = repository.parse(beginning)
-            if found and found.startswith(beginning) and repository.is_complete(found):
-                return found
-        return self.resolve(beginning)
+        with self._copy.open_for_reading() as repository:
+            commit = repository.parse(prefix)
+            if commit and commit.startswith(prefix) and repository.is_complete(commit):
+                return commit
+        return self.resolve(prefix)
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def find_merge_base(self, first: str, second: str) -> str | None:
         """Where the histories of two commits that are here part; None where they have nothing in common."""
-        with self._copy.reading() as repository:
-            return repository.merge_base(one, other)
+        with self._copy.open_for_reading() as repository:
+            return repository.find_merge_base(first, second)
 
-    def reverted(self, reversal: RevertRequest) -> str:
+    def create_revert(self, request: RevertRequest) -> str:
         """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
-        with self._copy.changing(sha256=len(reversal.onto) == 64) as git:
-            return revert.reverted(git, reversal)
+        with self._copy.open_for_writing(sha256=len(request.onto) == 64) as git:
+            return revert.create_revert(git, request)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
         """Give the server a branch at this commit, which it must not have yet, in the name of these credentials."""
-        remote = self._remote_as(credentials)
-        with self._home.exclusive() as held:
+        remote = self._create_remote(credentials)
+        with self._cache_directory.lock_exclusively() as lock_descriptor:
             try:
-                remote.push(replace(self._copy.git, held=(held,)), commit, f"refs/heads/{branch}")
+                remote.push(
+                    replace(self._copy.git, lock_descriptors=(lock_descriptor,)), commit, f"refs/heads/{branch}"
+                )
             except GitError as failure:
-                raise remote.failed(failure) from None
+                raise remote.failure_error(failure) from None
 
     def resolve(self, rev: str) -> str:
         """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
@@ -210,23 +216,23 @@ class Mirror:
         match = _REVISION.fullmatch(rev)
         if not match or rev.startswith("-"):
             raise self._not_found(f"{rev!r} names no commit", "use a branch, a tag or a commit id")
-        commit = self._named(match["name"])
+        commit = self._resolve_name(match["name"])
         if not match["steps"]:
             return commit
-        with self._copy.reading() as repository:
-            found = repository.parse(commit + match["steps"])
-        if found is None:
+        with self._copy.open_for_reading() as repository:
+            resolved = repository.parse(commit + match["steps"])
+        if resolved is None:
             raise self._not_found(f"{match['name']} has no commit {match['steps']}")
-        return found
+        return resolved
 
-    def _remote_as(self, credentials: Credentials) -> Remote:
-        return Remote(self.target, self._home, credentials=credentials, limits=self._limits, tick=self._tick)
+    def _create_remote(self, credentials: Credentials) -> Remote:
+        return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
-    def _fallback(self, otherwise: str) -> str:
+    def _fallback(self, default: str) -> str:
         """What to fetch where the copy is damaged; a range of versions says nothing without the server."""
-        return otherwise if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
+        return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
-    def _named(self, name: str) -> str:
+    def _resolve_name(self, name: str) -> str:
         ref = parse_ref(name)
         match ref:
             case CommitRef(sha):
@@ -237,14 +243,14 @@ class Mirror:
                 candidates = [name]
             case _:
                 candidates = [f"refs/{kind}/{name}" for kind in ("tags", "heads", "remotes")]
-        if found := self._remote.first(candidates):
-            return self._copy.obtain(*found)
+        if first_match := self._remote.find_first_ref(candidates):
+            return self._copy.obtain(*first_match)
         if _SHORT_ID.fullmatch(name) and (commit := self._copy.search(name, self._fallback("HEAD"))):
             return commit
         raise self._not_found(f"no branch, tag or commit is called {name!r}", "check the name, or push it")
 
-    def _not_found(self, why: str, advice: str = "") -> RevisionNotFound:
-        return RevisionNotFound(self._name, why, advice=advice)
+    def _not_found(self, message: str, advice: str = "") -> RevisionNotFound:
+        return RevisionNotFound(self._name, message, advice=advice)
 
 
 def _remote_name(target: SourceTarget) -> str:

@@ -12,7 +12,7 @@ from gitops.errors import RefusedContent, SourceError, Unreachable
 from gitops.source.cache_directory import CacheDirectory
 from gitops.source.credentials import Credentials
 from gitops.source.git import Git, GitError
-from gitops.source.git_errors import explain, said_by_git
+from gitops.source.git_errors import classify_error, summarize_stderr
 from gitops.source.snapshot import ReadLimits
 from gitops.source.target import SourceTarget, redact
 
@@ -22,9 +22,11 @@ _FETCH = (
 )
 _PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
 _SHALLOW = "shallow roots are not allowed to be updated"
-UNSHALLOW = "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
-_ASKING_TIMEOUT = 60.0
-_WITH_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
+UNSHALLOW_ADVICE = (
+    "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
+)
+_LIST_TIMEOUT_SECONDS = 60.0
+_TRACE_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
 """Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
 
 
@@ -34,74 +36,76 @@ class Remote:
     def __init__(
         self,
         target: SourceTarget,
-        home: CacheDirectory,
+        cache_directory: CacheDirectory,
         *,
         credentials: Credentials,
         limits: ReadLimits,
         tick: Callable[[], None],
     ) -> None:
         self._target = target
-        self._home = home
+        self._cache_directory = cache_directory
         self._credentials = credentials
         self._limits = limits
         self._tick = tick
 
-    def refs(self, option: str, *names: str) -> dict[str, str]:
+    def list_refs(self, option: str, *names: str) -> dict[str, str]:
         """Id by full ref name, of those that end in `names`, where `*` stands for anything (git-ls-remote(1)); `^{}` behind a tag's name stands
         for what it points to.
         """
-        timeout = min(_ASKING_TIMEOUT, self._limits.network_timeout)
-        with self._home.prepared():
-            git = self._allowed(Git(self._home.path, timeout=timeout, tick=self._tick))
-            git = replace(git, environment={**git.environment, **_WITH_HEADERS})
+        timeout = min(_LIST_TIMEOUT_SECONDS, self._limits.network_timeout_seconds)
+        with self._cache_directory.prepare():
+            git = self._with_access(Git(self._cache_directory.path, timeout=timeout, tick=self._tick))
+            git = replace(git, environment={**git.environment, **_TRACE_HEADERS})
             try:
-                lines = git.run("ls-remote", option, "--", self._target.location, *names, limit=self._limits.listing)
+                lines = git.run(
+                    "ls-remote", option, "--", self._target.location, *names, limit=self._limits.max_listing_bytes
+                )
             except GitError as failure:
-                raise self.failed(failure) from None
+                raise self.failure_error(failure) from None
         pairs = (line.split("\t", 1) for line in lines.decode("utf-8", "replace").splitlines() if "\t" in line)
         return {name: commit for commit, name in pairs}
 
-    def first(self, names: list[str]) -> tuple[str, str] | None:
+    def find_first_ref(self, names: list[str]) -> tuple[str, str] | None:
         """The first of the full ref names that the server has, with the id of its commit."""
-        return first_of(names, self.refs("--quiet", *with_peeled(names)))
+        return first_ref(names, self.list_refs("--quiet", *with_peeled(names)))
 
     def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
         """Fetch into the repository of `git`; `prune`: refs that are gone there go here first, as `a` would be in the way of `a/b`. Raises
         `GitError`, and `RefusedContent` when it takes too much of the disk, or comes without its history.
         """
-        objects = (git.git_dir or self._home.path) / "objects"
-        fetching = replace(git, timeout=self._limits.network_timeout, tick=lambda: self._check_quota(objects))
+        objects = (git.git_dir or self._cache_directory.path) / "objects"
+        fetch_git = replace(git, timeout=self._limits.network_timeout_seconds, tick=lambda: self._check_quota(objects))
         options = (*_FETCH, *(["--prune"] if prune else []), "--end-of-options")
-        _, said = self._allowed(fetching).told(*options, self._target.location, *refspecs)
-        if _SHALLOW in said:
-            raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW)
+        _, stderr = self._with_access(fetch_git).run_with_stderr(*options, self._target.location, *refspecs)
+        if _SHALLOW in stderr:
+            raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW_ADVICE)
 
     def push(self, git: Git, commit: str, name: str) -> None:
         """Make a ref of this full name, which is not there yet, from the repository of `git`. Raises `GitError`."""
-        pushing = self._allowed(replace(git, timeout=self._limits.network_timeout))
-        pushing.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
+        push_git = self._with_access(replace(git, timeout=self._limits.network_timeout_seconds))
+        push_git.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 
-    def known(self, failure: GitError) -> SourceError | None:
+    def classify_failure(self, failure: GitError) -> SourceError | None:
         """What a failed command was, if it was the server's doing."""
-        return explain(self._presentable(failure), str(self._target), str(self._home.path))
+        return classify_error(self._redacted_stderr(failure), str(self._target), str(self._cache_directory.path))
 
-    def failed(self, failure: GitError) -> SourceError:
+    def failure_error(self, failure: GitError) -> SourceError:
         """What a failed command was; an unknown failure may pass."""
-        said = said_by_git(self._presentable(failure))
-        return self.known(failure) or Unreachable(str(self._target), f"Git could not read it ({said})")
+        summary = summarize_stderr(self._redacted_stderr(failure))
+        return self.classify_failure(failure) or Unreachable(str(self._target), f"Git could not read it ({summary})")
 
-    def _presentable(self, failure: GitError) -> str:
+    def _redacted_stderr(self, failure: GitError) -> str:
         return redact(self._credentials.scrub(failure.stderr))
 
-    def _allowed(self, git: Git) -> Git:
+    def _with_access(self, git: Git) -> Git:
         """`git`, free to reach this server by its one transport."""
         environment = {
             "GIT_ALLOW_PROTOCOL": self._target.scheme,
-            "GIT_CEILING_DIRECTORIES": str(self._home.path.parent),
-            **self._credentials.environment(self._target, self._home.path),
+            "GIT_CEILING_DIRECTORIES": str(self._cache_directory.path.parent),
+            **self._credentials.environment(self._target, self._cache_directory.path),
         }
         if self._target.scheme == "file":
-            environment["GIT_CONFIG_GLOBAL"] = str(self._home.config)
+            environment["GIT_CONFIG_GLOBAL"] = str(self._cache_directory.config)
         elif self._target.scheme == "http":
             environment["no_proxy"] = "*"  # it is this machine
         return replace(git, environment=environment)
@@ -113,15 +117,15 @@ class Remote:
             for entry in os.scandir(objects / "pack"):
                 with suppress(FileNotFoundError):
                     used += entry.stat(follow_symlinks=False).st_size
-        if used > self._limits.repository:
-            raise RefusedContent(str(self._target), f"is larger than {self._limits.repository} bytes")
+        if used > self._limits.max_repository_bytes:
+            raise RefusedContent(str(self._target), f"is larger than {self._limits.max_repository_bytes} bytes")
 
 
 def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
     """What to ask for, so that of a tag the commit is told too."""
-    return tuple(one for name in names for one in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
+    return tuple(ref for name in names for ref in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
 
 
-def first_of(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
+def first_ref(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
     """The first of the full ref names that is among `refs`, with the id of its commit."""
     return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)

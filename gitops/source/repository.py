@@ -27,14 +27,14 @@ from renderer.frozen import dataclass
 
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
-_PLAN = re.compile(rb"^levelgate-plan:[ \t]*([0-9a-f]{1,64})[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_PLAN_TRAILER = re.compile(rb"^levelgate-plan:[ \t]*([0-9a-f]{1,64})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _AUTHOR = re.compile(rb"^author (.*?) ?<", re.MULTILINE)
-_LATEST = 253402300799  # the end of year 9999, where datetime ends
+_MAX_TIMESTAMP = 253402300799  # the end of year 9999, where datetime ends
 _LIST_OBJECTS = (
     *("rev-list", "--objects", "--no-object-names", "--no-walk=unsorted", "--missing=print"),
     "--end-of-options",
 )
-_FEW_BYTES = 1 << 16
+_MAX_DIFF_BYTES = 1 << 16
 """Of differences between two commits; where there are more, the newer one is read as if it were the first."""
 
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
@@ -48,11 +48,11 @@ class _Commit:
     plan: str
 
 
-_Found = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem], frozenset[str]]
+_SnapshotParts = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _LastRead:
     """What was read last: the listing of a commit below a path, and the files in it."""
 
     revision: str
@@ -70,15 +70,15 @@ class Repository:
         self._git = git
         self._name = name
         self._limits = limits
-        self._read: _Read | None = None
+        self._last_read: _LastRead | None = None
 
-    def has(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         """Whether the commit is here. Says nothing about its files."""
-        return self._have(commit) == [True]
+        return self._commits_exist(commit) == [True]
 
-    def _have(self, *commits: str) -> list[bool]:
-        asked = "".join(f"{commit}^{{commit}}\n" for commit in commits)
-        answers = self._local("cat-file", "--batch-check", stdin=asked.encode()).splitlines()
+    def _commits_exist(self, *commits: str) -> list[bool]:
+        query = "".join(f"{commit}^{{commit}}\n" for commit in commits)
+        answers = self._run("cat-file", "--batch-check", stdin=query.encode()).splitlines()
         return [answer.split()[1:2] == [b"commit"] for answer in answers]
 
     def parse(self, expression: str) -> str | None:
@@ -86,7 +86,9 @@ class Repository:
         none.
         """
         try:
-            return self._git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{expression}^{{commit}}")
+            return self._git.run_text(
+                "rev-parse", "--verify", "--quiet", "--end-of-options", f"{expression}^{{commit}}"
+            )
         except GitError:
             return None
 
@@ -96,9 +98,9 @@ class Repository:
 
         Raises `RevisionNotFound` if `new` is unknown.
         """
-        has_new, has_old = self._have(new, old)
+        has_new, has_old = self._commits_exist(new, old)
         if not has_new:
-            raise self._not_found(new)
+            raise self._not_found_error(new)
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
@@ -106,34 +108,34 @@ class Repository:
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
-            raise self._damaged(failure) from None
+            raise self._damaged_error(failure) from None
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def find_merge_base(self, first: str, second: str) -> str | None:
         """The newest commit that both histories contain; None where they have none in common. Both are full ids of commits."""
         try:
-            return self._git.text("merge-base", "--end-of-options", one, other) or None
+            return self._git.run_text("merge-base", "--end-of-options", first, second) or None
         except GitError:
             return None
 
-    def first_parents(self, old: str, new: str) -> list[str]:
+    def list_first_parents(self, old: str, new: str) -> list[str]:
         """The commits after `old` up to `new`, the oldest first; of a merge only what it was merged into. Both are full ids of commits."""
-        listing = self._local("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
+        listing = self._run("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
         return listing.decode().split()
 
     def is_complete(self, commit: str) -> bool:
         """Whether every object of the commit's tree is here."""
-        listing = self._local(*_LIST_OBJECTS, commit)
+        listing = self._run(*_LIST_OBJECTS, commit)
         return not listing.startswith(b"?") and b"\n?" not in listing
 
-    def snapshot(self, revision: str, path: str, *, at_hand: Iterable[File] = ()) -> SourceSnapshot:
+    def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
         """The manifests of the commit with the full id `revision`, below `path`. Files `at_hand` are not read again.
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
         """
-        last = self._read
-        further = self._going_on(revision, path)
-        commit, listing, files, problems, changed = further or self._anew(revision, path, at_hand)
-        self._read = _Read(revision, path, listing, files)
+        last = self._last_read
+        incremental = self._read_changes(revision, path)
+        commit, listing, files, problems, changed = incremental or self._read_fully(revision, path, known_files)
+        self._last_read = _LastRead(revision, path, listing, files)
         return SourceSnapshot(
             revision,
             commit.subject,
@@ -144,117 +146,129 @@ class Repository:
             author=commit.author,
             time=commit.time,
             plan=commit.plan,
-            since=last.revision if last and further else "",
+            since=last.revision if last and incremental else "",
             changed=changed,
         )
 
-    def _anew(self, revision: str, path: str, at_hand: Iterable[File]) -> _Found:
-        known = {file.blob: file for file in (*(self._read.files.values() if self._read else ()), *at_hand)}
-        entries = self._entries(revision, path)
-        sizes = {blob: len(file.data) for blob, file in known.items()}
-        sizes |= self._sizes({entry.blob for entry in entries if tree.may_be_read(entry)} - sizes.keys())
-        listing = self._judged(entries, sizes)
-        missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in known))
-        commit, fresh = self._commit_with(revision, missing)
-        known |= {file.blob: file for file in fresh}
-        files, problems = _accept((name, known[blob]) for name, (blob, _) in listing.blobs.items())
+    def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _SnapshotParts:
+        files_by_blob = {
+            file.blob: file for file in (*(self._last_read.files.values() if self._last_read else ()), *known_files)
+        }
+        entries = self._list_entries(revision, path)
+        sizes = {blob: len(file.data) for blob, file in files_by_blob.items()}
+        sizes |= self._read_sizes({entry.blob for entry in entries if tree.is_candidate(entry)} - sizes.keys())
+        listing = self._judge_entries(entries, sizes)
+        missing = list(dict.fromkeys(blob for blob, _ in listing.blobs.values() if blob not in files_by_blob))
+        commit, new_files = self._read_commit_and_files(revision, missing)
+        files_by_blob |= {file.blob: file for file in new_files}
+        files, problems = _accept((name, files_by_blob[blob]) for name, (blob, _) in listing.blobs.items())
         return commit, listing, files, problems, frozenset()
 
-    def _going_on(self, revision: str, path: str) -> _Found | None:
+    def _read_changes(self, revision: str, path: str) -> _SnapshotParts | None:
         """By what differs from what was read last, if these are contents of files alone, few of them, and nothing of it was or is refused."""
-        last = self._read
+        last = self._last_read
         if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
             return None
         if last.listing.problems:
             return None
         try:
             arguments = ["diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", last.revision, revision, "--"]
-            differences = self._git.run(*arguments, *([path] if path else []), limit=_FEW_BYTES)
-            changed = tree.contents_changed(differences, path=path, of=last.files)
+            differences = self._git.run(*arguments, *([path] if path else []), limit=_MAX_DIFF_BYTES)
+            changed = tree.parse_content_changes(differences, path=path, known_paths=last.files)
             if changed is None:
                 return None
-            commit, fresh = self._commit_with(revision, [*changed.values()], limit=self._limits.total)
+            commit, new_files = self._read_commit_and_files(
+                revision, [*changed.values()], limit=self._limits.max_total_bytes
+            )
         except (GitError, DamagedCache, RevisionNotFound):
             return None  # reading it anew says what is wrong
-        listing = last.listing.differing(
-            {name: (file.blob, len(file.data)) for name, file in zip(changed, fresh, strict=True)}
+        listing = last.listing.with_blobs(
+            {name: (file.blob, len(file.data)) for name, file in zip(changed, new_files, strict=True)}
         )
-        files, problems = _accept(zip(changed, fresh, strict=True))
-        refused = problems or any(size_problem(len(file.data), self._limits) for file in fresh)
-        if refused or tree.excess(listing, self._limits):
+        files, problems = _accept(zip(changed, new_files, strict=True))
+        has_refusals = problems or any(size_problem(len(file.data), self._limits) for file in new_files)
+        if has_refusals or tree.describe_excess(listing, self._limits):
             return None
         return commit, listing, {**last.files, **files}, [], frozenset(files)
 
-    def _commit_with(self, revision: str, blobs: list[str], *, limit: int = 1 << 30) -> tuple[_Commit, list[File]]:
+    def _read_commit_and_files(
+        self, revision: str, blobs: list[str], *, limit: int = 1 << 30
+    ) -> tuple[_Commit, list[File]]:
         """What the commit says of itself, and these files."""
-        contents = self._contents([revision, *blobs], limit=limit)
+        contents = self._read_objects([revision, *blobs], limit=limit)
         _, kind, data = next(contents)
         if kind != b"commit":
-            raise self._not_found(revision)
+            raise self._not_found_error(revision)
         return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
-    def blobs(self, revision: str, path: str) -> dict[str, str]:
+    def list_blobs(self, revision: str, path: str) -> dict[str, str]:
         """Blob id by path of the manifests below `path`, however large they are; nothing is opened."""
-        return {name: blob for name, (blob, _) in self._judged(self._entries(revision, path), {}).blobs.items()}
+        return {
+            name: blob for name, (blob, _) in self._judge_entries(self._list_entries(revision, path), {}).blobs.items()
+        }
 
-    def _entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
+    def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
         """Without their sizes: to tell these, Git opens each blob, also those that are at hand."""
         if not _FULL_ID.fullmatch(revision):
-            raise self._not_found(revision)
+            raise self._not_found_error(revision)
         arguments = ["ls-tree", "-r", "-z", "--full-tree", revision, "--", *([path] if path else [])]
         try:
-            listing = self._git.run(*arguments, limit=self._limits.listing)
+            listing = self._git.run(*arguments, limit=self._limits.max_listing_bytes)
         except OutputTooLargeError:
-            raise self._too_much(f"lists more than {self._limits.listing} bytes of names") from None
+            raise self._too_much_error(f"lists more than {self._limits.max_listing_bytes} bytes of names") from None
         except GitError as failure:
-            raise (self._damaged(failure) if self.has(revision) else self._not_found(revision)) from None
+            raise (
+                self._damaged_error(failure) if self.has_commit(revision) else self._not_found_error(revision)
+            ) from None
         return list(tree.parse(listing, path=path))
 
-    def _sizes(self, blobs: Collection[str]) -> dict[str, int]:
+    def _read_sizes(self, blobs: Collection[str]) -> dict[str, int]:
         """Of those that are there; reading the others will tell that they are not."""
         if not blobs:
             return {}
-        asked = "\n".join([*blobs, ""]).encode()
-        answers = self._local("cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer", stdin=asked)
-        found = (answer.rpartition(" ") for answer in answers.decode().splitlines())
-        return {blob: int(size) for blob, _, size in found if size.isdigit()}
+        query = "\n".join([*blobs, ""]).encode()
+        answers = self._run("cat-file", "--batch-check=%(objectname) %(objectsize)", "--buffer", stdin=query)
+        rows = (answer.rpartition(" ") for answer in answers.decode().splitlines())
+        return {blob: int(size) for blob, _, size in rows if size.isdigit()}
 
-    def _judged(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
-        found = tree.judge(entries, self._limits, sizes)
-        if why := tree.excess(found, self._limits):
-            raise self._too_much(why)
-        return found
+    def _judge_entries(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
+        listing = tree.judge(entries, self._limits, sizes)
+        if message := tree.describe_excess(listing, self._limits):
+            raise self._too_much_error(message)
+        return listing
 
-    def _contents(self, ids: list[str], *, limit: int) -> Iterator[tuple[str, bytes, bytes]]:
-        output = self._local("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode(), limit=limit)
-        at = 0
-        for wanted in ids:
-            end = output.find(b"\n", at)
-            header = output[at:end].split(b" ") if end >= 0 else []
-            if len(header) != 3 or header[0].decode() != wanted:
-                raise DamagedCache(self._name, f"the object {wanted[:12]} cannot be read")
+    def _read_objects(self, ids: list[str], *, limit: int) -> Iterator[tuple[str, bytes, bytes]]:
+        output = self._run("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode(), limit=limit)
+        position = 0
+        for object_id in ids:
+            end = output.find(b"\n", position)
+            header = output[position:end].split(b" ") if end >= 0 else []
+            if len(header) != 3 or header[0].decode() != object_id:
+                raise DamagedCache(self._name, f"the object {object_id[:12]} cannot be read")
             kind = header[1]
-            at = end + 1 + int(header[2])
-            data = output[end + 1 : at]
-            if not _matches(wanted, kind, data):
-                raise DamagedCache(self._name, f"the object {wanted[:12]} does not hold what its id says")
-            at += 1
-            yield wanted, kind, data
+            position = end + 1 + int(header[2])
+            data = output[end + 1 : position]
+            if not _matches(object_id, kind, data):
+                raise DamagedCache(self._name, f"the object {object_id[:12]} does not hold what its id says")
+            position += 1
+            yield object_id, kind, data
 
-    def _local(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
+    def _run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         try:
             return self._git.run(*arguments, stdin=stdin, limit=limit)
         except GitError as failure:
-            raise self._damaged(failure) from None
+            raise self._damaged_error(failure) from None
 
-    def _damaged(self, failure: GitError) -> DamagedCache:
-        why = "reading took too long" if isinstance(failure, GitTimeoutError) else "Git cannot read it"
-        return DamagedCache(self._name, why)
+    def _damaged_error(self, failure: GitError) -> DamagedCache:
+        message = "reading took too long" if isinstance(failure, GitTimeoutError) else "Git cannot read it"
+        return DamagedCache(self._name, message)
 
-    def _too_much(self, why: str) -> RefusedContent:
-        return RefusedContent(self._name, why, advice="name a smaller `path`, or move what is no manifest elsewhere")
+    def _too_much_error(self, message: str) -> RefusedContent:
+        return RefusedContent(
+            self._name, message, advice="name a smaller `path`, or move what is no manifest elsewhere"
+        )
 
-    def _not_found(self, revision: str) -> RevisionNotFound:
+    def _not_found_error(self, revision: str) -> RevisionNotFound:
         return RevisionNotFound(self._name, f"has no commit {revision[:40]!r}")
 
 
@@ -288,20 +302,20 @@ def _parse_commit(data: bytes) -> _Commit:
     codec = encoding[1].decode() if encoding else "utf-8"
     author, committer = _AUTHOR.search(header), _COMMITTER.search(header)
     return _Commit(
-        subject=_line(message.strip().partition(b"\n")[0], codec),
-        author=_line(author[1] if author else b"", codec),
-        time=datetime.fromtimestamp(min(int(committer[1]), _LATEST) if committer else 0, UTC),
-        plan=_plan(message),
+        subject=_printable_line(message.strip().partition(b"\n")[0], codec),
+        author=_printable_line(author[1] if author else b"", codec),
+        time=datetime.fromtimestamp(min(int(committer[1]), _MAX_TIMESTAMP) if committer else 0, UTC),
+        plan=_plan_trailer(message),
     )
 
 
-def _plan(message: bytes) -> str:
+def _plan_trailer(message: bytes) -> str:
     """The last trailer of this name; trailers stand in the last paragraph (git-interpret-trailers)."""
-    found = _PLAN.findall(message.strip().replace(b"\r\n", b"\n").rpartition(b"\n\n")[2])
-    return found[-1].decode().lower() if found else ""
+    trailers = _PLAN_TRAILER.findall(message.strip().replace(b"\r\n", b"\n").rpartition(b"\n\n")[2])
+    return trailers[-1].decode().lower() if trailers else ""
 
 
-def _line(data: bytes, codec: str) -> str:
+def _printable_line(data: bytes, codec: str) -> str:
     try:
         text = data.decode(codec, "replace")
     except (LookupError, UnicodeError):

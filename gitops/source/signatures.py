@@ -22,12 +22,12 @@ from gitops.errors import SourceError
 from gitops.source.git import Git, GitError
 from renderer.frozen import dataclass
 
-MOST: Final = 10_000
+MAX_COMMITS: Final = 10_000
 """Commits that are checked at once; a longer history since the last one has to be approved."""
 
-_TIMEOUT: Final = 60.0
-_SIGNED: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
-_WHY: Final = (
+_TIMEOUT_SECONDS: Final = 60.0
+_SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
+_MESSAGES: Final = (
     ("BADSIG|incorrect signature", "its signature does not fit what it says"),
     ("EXPKEYSIG|KEYEXPIRED", "it is signed by a key that has expired"),
     ("EXPSIG|SIGEXPIRED", "its signature has expired"),
@@ -49,33 +49,35 @@ class Verification:
     keyring_file: Path | None = None
 
     @property
-    def state(self) -> tuple[object, ...]:
+    def file_digests(self) -> tuple[object, ...]:
         """Changes when the files do."""
         files = filter(None, (self.allowed_signers_file, self.keyring_file))
-        return tuple(_stat(file) for file in files)
+        return tuple(_file_digest(file) for file in files)
 
 
-def first_unsigned(git: Git, verification: Verification, *, before: str, commit: str) -> str:
+def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
     """Why `commit` may not follow `before` (empty: there is none, and `commit` alone is checked), or empty. Both are in the repository of `git`.
 
     Raises SourceError where GnuPG is needed and not installed.
     """
     commits = [commit]
-    if verification.every_commit and before:
-        since = git.text("rev-list", f"--max-count={MOST + 1}", "--end-of-options", commit, f"^{before}")
-        commits = since.split() or commits
-        if len(commits) > MOST:
-            return f"more than {MOST} commits since {before[:7]} would have to be checked"
-    with _keyring(verification.keyring_file) as home:
-        for one in commits:
-            if why := _unsigned(git, verification, home, one):
-                told = f"commit {one[:7]} cannot be accepted: {why}"
-                return told if one == commit else f"{told}; it is part of {commit[:7]}"
+    if verification.every_commit and previous_commit:
+        listing = git.run_text(
+            "rev-list", f"--max-count={MAX_COMMITS + 1}", "--end-of-options", commit, f"^{previous_commit}"
+        )
+        commits = listing.split() or commits
+        if len(commits) > MAX_COMMITS:
+            return f"more than {MAX_COMMITS} commits since {previous_commit[:7]} would have to be checked"
+    with _temporary_keyring(verification.keyring_file) as home:
+        for candidate in commits:
+            if problem := _signature_problem(git, verification, home, candidate):
+                message = f"commit {candidate[:7]} cannot be accepted: {problem}"
+                return message if candidate == commit else f"{message}; it is part of {commit[:7]}"
     return ""
 
 
-def _unsigned(git: Git, verification: Verification, home: Path, commit: str) -> str:
-    if not _SIGNED.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
+def _signature_problem(git: Git, verification: Verification, home: Path, commit: str) -> str:
+    if not _SIGNATURE_HEADER.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
         return "it is not signed"
     settings = {
         "gpg.program": "gpg",
@@ -84,38 +86,39 @@ def _unsigned(git: Git, verification: Verification, home: Path, commit: str) -> 
         "gpg.ssh.allowedSignersFile": str((verification.allowed_signers_file or Path(os.devnull)).absolute()),
     }
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    checking = replace(git, environment={**git.environment, "GNUPGHOME": str(home)}, timeout=_TIMEOUT)
+    verifying_git = replace(git, environment={**git.environment, "GNUPGHOME": str(home)}, timeout=_TIMEOUT_SECONDS)
     try:
-        checking.run(*options, "verify-commit", "--raw", commit)
+        verifying_git.run(*options, "verify-commit", "--raw", commit)
     except GitError as failure:
-        said = failure.stderr
+        stderr = failure.stderr
         return next(
-            (why for pattern, why in _WHY if re.search(pattern, said, re.IGNORECASE)), "its signature cannot be checked"
+            (message for pattern, message in _MESSAGES if re.search(pattern, stderr, re.IGNORECASE)),
+            "its signature cannot be checked",
         )
     return ""
 
 
 @contextmanager
-def _keyring(file: Path | None) -> Iterator[Path]:
+def _temporary_keyring(file: Path | None) -> Iterator[Path]:
     """A home for GnuPG that holds these keys and nothing else, for as long as it is needed."""
     home = Path(tempfile.mkdtemp(prefix="levelgate-gnupg-"))
     try:
         if file is not None:
-            _import(file, home)
+            _import_keys(file, home)
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _import(file: Path, home: Path) -> None:
+def _import_keys(file: Path, home: Path) -> None:
     command = ("gpg", "--batch", "--quiet", "--no-autostart", "--homedir", str(home), "--import", "--", str(file))
     try:
-        subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
+        subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         raise SourceError("gpg", "cannot be started", advice="install GnuPG, or use allowedSignersFile") from None
 
 
-def _stat(file: Path) -> str:
+def _file_digest(file: Path) -> str:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from renderer.frozen import dataclass
 
-SUFFIXES = (".yaml", ".yml", ".json", ".ics")
+MANIFEST_SUFFIXES = (".yaml", ".yml", ".json", ".ics")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -40,14 +40,14 @@ class SourceProblem:
 class ReadLimits:
     """Sizes in bytes, times in seconds. `file` refuses one file, all others refuse the commit."""
 
-    file: int = 1 << 20
-    total: int = 50 << 20
-    files: int = 20_000
-    listing: int = 64 << 20
-    repository: int = 4 << 30
-    local_timeout: float = 120.0
-    network_timeout: float = 300.0
-    lock_timeout: float = 600.0
+    max_file_bytes: int = 1 << 20
+    max_total_bytes: int = 50 << 20
+    max_files: int = 20_000
+    max_listing_bytes: int = 64 << 20
+    max_repository_bytes: int = 4 << 30
+    local_timeout_seconds: float = 120.0
+    network_timeout_seconds: float = 300.0
+    lock_timeout_seconds: float = 600.0
 
 
 DEFAULT_LIMITS = ReadLimits()
@@ -101,4 +101,4 @@ def content_problem(data: bytes) -> str:
 
 def size_problem(size: int, limits: ReadLimits) -> str:
     """Why a file of `size` bytes is refused; empty if it is not."""
-    return f"has {size} bytes, more than {limits.file}" if size > limits.file else ""
+    return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""

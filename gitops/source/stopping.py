@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from gitops.errors import Stopped
 
 
-def unless(ended: Callable[[], bool]) -> Callable[[], None]:
+def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
     """A tick that raises `Stopped` once this has `ended`."""
 
     def tick() -> None:
-        if ended():
+        if has_ended():
             raise Stopped("Git", "the process comes to its end")
 
     return tick
 
 
 @contextmanager
-def while_inside() -> Iterator[Callable[[], None]]:
+def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
     """A tick that raises `Stopped` once this block is left, for a thread that whoever leaves it waits for."""
-    left = threading.Event()
+    exited = threading.Event()
     try:
-        yield unless(left.is_set)
+        yield make_stop_tick(exited.is_set)
     finally:
-        left.set()
+        exited.set()

@@ -105,7 +105,7 @@ class SourceTarget:
 
     def __post_init__(self) -> None:
         check_url(self.url)
-        object.__setattr__(self, "path", _normalised(self.path))
+        object.__setattr__(self, "path", _normalise_path(self.path))
 
     @property
     def scheme(self) -> str:
@@ -117,7 +117,7 @@ class SourceTarget:
     @property
     def location(self) -> str:
         """The URL as Git gets it: local repositories as an absolute path, which cannot be read as anything else."""
-        return self.url if self.scheme != "file" else _local(self.url)
+        return self.url if self.scheme != "file" else _local_path(self.url)
 
     def __str__(self) -> str:
         return redact(self.url)
@@ -165,21 +165,21 @@ class RepositoryAddress(NamedTuple):
     path: str
 
     @classmethod
-    def of(cls, url: str) -> RepositoryAddress:
+    def from_url(cls, url: str) -> RepositoryAddress:
         """Raises ValueError for what cannot be read as a URL; its text may repeat that."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
         else:
-            parts = parts_of(url)
+            parts = split_url(url)
             host, path = parts.hostname or "", parts.path
             port = parts.port if parts.scheme in {"http", "https"} else None
         return cls(host.lower(), port, path.strip("/").removesuffix(".git"))
 
 
-def canonical(url: str) -> str:
+def canonical_name(url: str) -> str:
     """`git.example.com/shop/deploy`, whatever the transport and whoever asks; empty for what is no URL of a server."""
     try:
-        server = RepositoryAddress.of(url)
+        server = RepositoryAddress.from_url(url)
     except ValueError:
         return ""
     return f"{server.host}/{server.path.lower()}" if server.host and server.path else ""
@@ -187,13 +187,13 @@ def canonical(url: str) -> str:
 
 def identity(url: str) -> str:
     """Equal for the same repository however it is reached: `canonical`, or the absolute path on this machine."""
-    return canonical(url) or _local(url).removesuffix("/.git")
+    return canonical_name(url) or _local_path(url).removesuffix("/.git")
 
 
 def check_url(url: str) -> None:
     """Raise `RefusedUrl` unless Git may be sent there."""
     if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
-        raise _refused(url, "is not the URL of a repository")
+        raise _refused_url(url, "is not the URL of a repository")
     if _SCP.fullmatch(url):
         _check_host(url, url.partition("@")[2].partition(":")[0])
         return
@@ -203,32 +203,32 @@ def check_url(url: str) -> None:
 
 def _check_parts(url: str) -> None:
     try:
-        parts = parts_of(url)
+        parts = split_url(url)
     except ValueError:
-        raise _refused(url, "cannot be read as a URL") from None
+        raise _refused_url(url, "cannot be read as a URL") from None
     if parts.scheme.lower() not in SCHEMES:
-        raise _refused(url, f"the transport {parts.scheme!r} is not allowed")
+        raise _refused_url(url, f"the transport {parts.scheme!r} is not allowed")
     if parts.query or parts.fragment or " " in url:
-        raise _refused(url, "a query, a fragment or a blank is not allowed")
+        raise _refused_url(url, "a query, a fragment or a blank is not allowed")
     if parts.scheme.lower() == "file":
         if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
-            raise _refused(url, "names another machine", "write file:///absolute/path")
+            raise _refused_url(url, "names another machine", "write file:///absolute/path")
         if not unquote(parts.path).isprintable():
-            raise _refused(url, "holds a control character")
+            raise _refused_url(url, "holds a control character")
         return
     _check_userinfo(url, parts)
     _check_host(url, parts.hostname or "")
     if parts.port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
-        raise _refused(url, "names no repository")
+        raise _refused_url(url, "names no repository")
     if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
-        raise _refused(url, "http is not encrypted and only allowed to this machine itself")
+        raise _refused_url(url, "http is not encrypted and only allowed to this machine itself")
 
 
 def _check_userinfo(url: str, parts: SplitResult) -> None:
     if parts.password is not None or (parts.username and parts.scheme.lower() != "ssh"):
-        raise _refused(url, "holds a credential", "put it in a file and name that under `credentials` (tokenFile)")
+        raise _refused_url(url, "holds a credential", "put it in a file and name that under `credentials` (tokenFile)")
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*", parts.username):
-        raise _refused(url, "the user name is not allowed")
+        raise _refused_url(url, "the user name is not allowed")
 
 
 def _check_host(url: str, host: str) -> None:
@@ -236,13 +236,13 @@ def _check_host(url: str, host: str) -> None:
         address = ipaddress.ip_address(host)
     except ValueError:
         if not _HOST.fullmatch(host) or host.lower().rstrip(".") in _METADATA_HOSTS:
-            raise _refused(url, "the host is not allowed") from None
+            raise _refused_url(url, "the host is not allowed") from None
         return
     if address.is_link_local or address.is_multicast or address.is_unspecified:
-        raise _refused(url, "the host is not allowed")
+        raise _refused_url(url, "the host is not allowed")
 
 
-def parts_of(url: str) -> SplitResult:
+def split_url(url: str) -> SplitResult:
     """Raises ValueError where nothing can be asked there: no port has this number, or no host this name. Its text may repeat the URL."""
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
@@ -257,13 +257,13 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _local(url: str) -> str:
+def _local_path(url: str) -> str:
     return str(Path(unquote(urlsplit(url).path) if "://" in url else url).absolute())
 
 
-def _refused(url: str, why: str, advice: str = "") -> RefusedUrl:
-    shown = redact(url).split("?", 1)[0]
-    return RefusedUrl(repr(shown), why, advice=advice or "use https, ssh or user@host:path")
+def _refused_url(url: str, message: str, advice: str = "") -> RefusedUrl:
+    redacted = redact(url).split("?", 1)[0]
+    return RefusedUrl(repr(redacted), message, advice=advice or "use https, ssh or user@host:path")
 
 
 def _check_ref_name(name: str) -> None:
@@ -271,7 +271,7 @@ def _check_ref_name(name: str) -> None:
         raise RefusedUrl(repr(name), "is not a name that Git allows for a branch or tag")
 
 
-def _normalised(path: str) -> str:
+def _normalise_path(path: str) -> str:
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or not path.isprintable() or "\\" in path:
         raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write it relative to the top")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gitops.source.snapshot import SUFFIXES, ReadLimits, SourceProblem, is_hidden, size_problem
+from gitops.source.snapshot import MANIFEST_SUFFIXES, ReadLimits, SourceProblem, is_hidden, size_problem
 from renderer.frozen import dataclass
 
 _REGULAR = frozenset({b"100644", b"100755", b"100664"})
@@ -21,7 +21,7 @@ _SYMLINK = b"120000"
 _SUBMODULE = b"160000"
 _PLAIN = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _LINE = re.compile(rb"([0-7]+) [a-z]+ ([0-9a-f]+)\t([^\0]*)\0")
-_SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
+_SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
@@ -42,10 +42,10 @@ class Listing:
     path_exists: bool
     total: int
 
-    def differing(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
+    def with_blobs(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
         """The same with these in the place of those of the same names."""
-        grown = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
-        return replace(self, blobs={**self.blobs, **blobs}, total=self.total + grown)
+        growth = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
+        return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
 
 def parse(listing: bytes, *, path: str = "") -> Iterator[TreeEntry]:
@@ -63,24 +63,24 @@ def parse(listing: bytes, *, path: str = "") -> Iterator[TreeEntry]:
             yield TreeEntry(mode, blob.decode(), 0, name[start:])
 
 
-def contents_changed(differences: bytes, *, path: str, of: Container[str]) -> dict[str, str] | None:
+def parse_content_changes(differences: bytes, *, path: str, known_paths: Container[str]) -> dict[str, str] | None:
     """The new blob ids, by path, of what differs by the output of `diff-tree -r -z`; None where more differs than the contents of files that are
     read (`of`): what is no manifest may differ in any way.
     """
     prefix = f"{path}/" if path else ""
-    words = differences.decode("utf-8", "surrogateescape").split("\0")
+    fields = differences.decode("utf-8", "surrogateescape").split("\0")
     changed: dict[str, str] = {}
-    for about, place in zip(words[:-1:2], words[1::2], strict=True):
-        before, after, _, blob, _ = about.removeprefix(":").split(" ")
-        name = place.removeprefix(prefix)
-        if name in of and before == after and after.encode() in _REGULAR:
+    for metadata, full_path in zip(fields[:-1:2], fields[1::2], strict=True):
+        old_mode, new_mode, _, blob, _ = metadata.removeprefix(":").split(" ")
+        name = full_path.removeprefix(prefix)
+        if name in known_paths and old_mode == new_mode and new_mode.encode() in _REGULAR:
             changed[name] = blob
-        elif name.endswith(SUFFIXES) or _SUBMODULE in {before.encode(), after.encode()}:
+        elif name.endswith(MANIFEST_SUFFIXES) or _SUBMODULE in {old_mode.encode(), new_mode.encode()}:
             return None
     return changed
 
 
-def may_be_read(entry: TreeEntry) -> bool:
+def is_candidate(entry: TreeEntry) -> bool:
     """By its mode and name; a closer look may refuse it."""
     return entry.mode in _REGULAR and entry.path.endswith(_SUFFIXES)
 
@@ -90,34 +90,38 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
     path_exists = False
-    for mode, blob, told, path in entries:
+    for mode, blob, listed_size, path in entries:
         path_exists = path_exists or path != b""
         if mode != _SUBMODULE and path and not path.endswith(_SUFFIXES):
             continue
-        shown = path.decode("utf-8", "backslashreplace")
-        plain = _PLAIN.fullmatch(path) is not None  # nearly always, and saves the closer look
-        if not plain and is_hidden(shown):
+        name = path.decode("utf-8", "backslashreplace")
+        is_plain = _PLAIN.fullmatch(path) is not None  # nearly always, and saves the closer look
+        if not is_plain and is_hidden(name):
             continue
-        size = sizes.get(blob, told)
-        if message := ("" if plain else _path_refusal(path)) or _refusal(mode, size, limits):
-            problems.append(SourceProblem(_printable(shown) or ".", message))
+        size = sizes.get(blob, listed_size)
+        if message := ("" if is_plain else _path_refusal(path)) or _refusal(mode, size, limits):
+            problems.append(SourceProblem(_printable(name) or ".", message))
         else:
-            blobs[shown] = (blob, size)
-    for twin, others in case_twins(blobs):
-        problems.append(SourceProblem(twin, f"differs only in case from {others}; rename one"))
+            blobs[name] = (blob, size)
+    for twin, other_names in find_case_twins(blobs):
+        problems.append(SourceProblem(twin, f"differs only in case from {other_names}; rename one"))
         del blobs[twin]
     total = sum(size for _, size in blobs.values())
     return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists, total)
 
 
-def excess(listing: Listing, limits: ReadLimits) -> str:
+def describe_excess(listing: Listing, limits: ReadLimits) -> str:
     """Why the listing is too much to be read as a whole; empty if it is not."""
-    if len(listing.blobs) > limits.files:
-        return f"holds {len(listing.blobs)} manifests, more than {limits.files}"
-    return f"holds {listing.total} bytes of manifests, more than {limits.total}" if listing.total > limits.total else ""
+    if len(listing.blobs) > limits.max_files:
+        return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
+    return (
+        f"holds {listing.total} bytes of manifests, more than {limits.max_total_bytes}"
+        if listing.total > limits.max_total_bytes
+        else ""
+    )
 
 
-def case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
+def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
     """Paths that are one and the same on a file system that ignores case, each with the others' names."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:

@@ -17,10 +17,10 @@ from renderer.cel.functions.semver import Semver, is_semver, semver
 from renderer.frozen import dataclass
 
 _PART: Final = re.compile(r"\s*(?P<sign>>=|<=|!=|[=<>~^]?)\s*v?(?P<version>[0-9xX*][0-9A-Za-z.*+-]*)\s*,?")
-_WRITTEN: Final = re.compile(
+_VERSION_PATTERN: Final = re.compile(
     r"(?P<numbers>[0-9]+(?:\.[0-9]+){0,2}|)(?P<wild>(?:(?:^|\.)[xX*]){0,3})(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
-_FIRST: Final = "-0"
+_LOWEST_PRERELEASE: Final = "-0"
 """The pre-release that comes before all others of its version."""
 
 
@@ -28,20 +28,20 @@ class _Bound(NamedTuple):
     sign: str
     version: Semver
 
-    def admits(self, found: Semver) -> bool:
-        mine, its = self.version.order, found.order
+    def admits(self, version: Semver) -> bool:
+        bound_order, order = self.version.sort_key, version.sort_key
         match self.sign:
             case ">=":
-                return its >= mine
+                return order >= bound_order
             case "<":
-                return its < mine
+                return order < bound_order
             case ">":
-                return its > mine
+                return order > bound_order
             case "<=":
-                return its <= mine
+                return order <= bound_order
             case "!=":
-                return its != mine
-        return its == mine
+                return order != bound_order
+        return order == bound_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,73 +55,82 @@ class VersionRange:
     def parse(cls, text: str) -> VersionRange:
         """Raises ValueError that says what to write."""
         try:
-            return cls(text, tuple(_alternative(text, one) for one in text.split("||")))
+            return cls(text, tuple(_parse_alternative(text, part) for part in text.split("||")))
         except EvaluationError:
-            raise _refused(text) from None
+            raise _invalid_range(text) from None
 
     def admits(self, version: Semver) -> bool:
         return any(
-            (not version.pre or takes_pre) and all(bound.admits(version) for bound in bounds)
+            (not version.prerelease or takes_pre) and all(bound.admits(version) for bound in bounds)
             for bounds, takes_pre in self.alternatives
         )
 
-    def highest(self, tags: Iterable[str]) -> str:
+    def highest_tag(self, tags: Iterable[str]) -> str:
         """The tag with the highest version that is wanted; of equal ones the last by name. Empty if there is none."""
         versions = {tag: semver(tag, True) for tag in tags if is_semver(tag, True)}
-        wanted = [tag for tag, version in versions.items() if self.admits(version)]
-        return max(wanted, key=lambda tag: (versions[tag].order, tag), default="")
+        admitted = [tag for tag, version in versions.items() if self.admits(version)]
+        return max(admitted, key=lambda tag: (versions[tag].sort_key, tag), default="")
 
     def __str__(self) -> str:
         return self.text
 
 
-def _alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
+def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
     bounds: list[_Bound] = []
-    takes_pre, at = False, 0
-    while at < len(part.rstrip()):
-        found = _PART.match(part, at)
-        written = _WRITTEN.fullmatch(found["version"]) if found else None
-        if not found or not written or (written["pre"] and (written["wild"] or written["numbers"].count(".") < 2)):
-            raise _refused(text)
-        if found["sign"] == "!=" and written["numbers"].count(".") < 2:
+    takes_pre, position = False, 0
+    while position < len(part.rstrip()):
+        part_match = _PART.match(part, position)
+        version_match = _VERSION_PATTERN.fullmatch(part_match["version"]) if part_match else None
+        if (
+            not part_match
+            or not version_match
+            or (version_match["pre"] and (version_match["wild"] or version_match["numbers"].count(".") < 2))
+        ):
+            raise _invalid_range(text)
+        if part_match["sign"] == "!=" and version_match["numbers"].count(".") < 2:
             raise ValueError(f"{text!r}: what is not wanted needs all three numbers, such as !=1.4.2")
         bounds += _bounds(
-            found["sign"], [int(number) for number in written["numbers"].split(".") if number], written["pre"] or ""
+            part_match["sign"],
+            [int(number) for number in version_match["numbers"].split(".") if number],
+            version_match["pre"] or "",
         )
-        takes_pre = takes_pre or bool(written["pre"])
-        at = found.end()
-    if not at:
-        raise _refused(text)
+        takes_pre = takes_pre or bool(version_match["pre"])
+        position = part_match.end()
+    if not position:
+        raise _invalid_range(text)
     return tuple(bounds), takes_pre
 
 
 def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
     """What one part comes to. A part that leaves numbers out stands for all versions that begin so."""
-    low = _version(numbers, pre)
+    low = _make_version(numbers, pre)
     if sign in {"~", "^"} or (len(numbers) < 3 and sign in {"", "="}):
         yield _Bound(">=", low)
-        if kept := _kept(sign, numbers):
-            yield _Bound("<", _version([*numbers[: kept - 1], numbers[kept - 1] + 1], _FIRST))
+        if fixed_count := _fixed_number_count(sign, numbers):
+            yield _Bound(
+                "<", _make_version([*numbers[: fixed_count - 1], numbers[fixed_count - 1] + 1], _LOWEST_PRERELEASE)
+            )
     elif len(numbers) < 3 and sign in {">", "<="} and numbers:
         yield _Bound(
-            ">=" if sign == ">" else "<", _version([*numbers[:-1], numbers[-1] + 1], "" if sign == ">" else _FIRST)
+            ">=" if sign == ">" else "<",
+            _make_version([*numbers[:-1], numbers[-1] + 1], "" if sign == ">" else _LOWEST_PRERELEASE),
         )
     elif sign == "<":
-        yield _Bound(sign, _version(numbers, pre or _FIRST))
+        yield _Bound(sign, _make_version(numbers, pre or _LOWEST_PRERELEASE))
     else:
         yield _Bound(sign if sign != "=" else "", low)
 
 
-def _kept(sign: str, numbers: list[int]) -> int:
+def _fixed_number_count(sign: str, numbers: list[int]) -> int:
     """How many numbers, from the left, may not change but for the last of them: `~` keeps the minor, `^` the first that is not 0."""
     if sign == "^":
-        return next((place for place, number in enumerate(numbers, start=1) if number), len(numbers))
+        return next((position for position, number in enumerate(numbers, start=1) if number), len(numbers))
     return min(len(numbers), 2) if sign == "~" else len(numbers)
 
 
-def _version(numbers: list[int], pre: str) -> Semver:
+def _make_version(numbers: list[int], pre: str) -> Semver:
     return semver(".".join(map(str, [*numbers, 0, 0, 0][:3])) + pre)
 
 
-def _refused(text: str) -> ValueError:
+def _invalid_range(text: str) -> ValueError:
     return ValueError(f"{text!r} is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'")

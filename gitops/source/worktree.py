@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gitops.errors import RefusedContent, RevisionNotFound, SourceError
 from gitops.source import tree
 from gitops.source.git import Git, GitError
-from gitops.source.remote import UNSHALLOW
+from gitops.source.remote import UNSHALLOW_ADVICE
 from gitops.source.repository import Repository, blob_id
 from gitops.source.snapshot import (
     DEFAULT_LIMITS,
@@ -29,33 +29,33 @@ from gitops.source.snapshot import (
     size_problem,
 )
 
-_LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ".")
+_LIST_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ".")
 
 
-def working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
+def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
     """The manifests below `path`, uncommitted changes included; `path` may be anywhere in a repository, or in none.
 
     Raises `SourceError` if `path` is a file or lies in a bare repository.
     """
     root = path.resolve()
     if not root.exists():
-        return _snapshot("", f"{path} does not exist", path_exists=False)
+        return _make_snapshot("", f"{path} does not exist", path_exists=False)
     if not root.is_dir():
         raise SourceError(str(path), "is not a directory", advice="name the directory that holds the manifests")
-    git = Git(root, timeout=limits.local_timeout)
-    place = _place(git)
-    names = _tracked(git, path, place) if place else None
-    listing = tree.judge(_entries(root, _walk(root) if names is None else names), limits)
-    if why := tree.excess(listing, limits):
-        raise RefusedContent(str(path), why, advice="name a smaller directory")
-    files, problems = _read(root, listing, limits, sha256=place is not None and place.is_sha256)
-    found = (*listing.problems, *problems)
-    if place is None or names is None:
-        return _snapshot("", f"directory {root.name or root}, not in Git", files=files, problems=found)
-    return _described(LocalRepository(path, limits=limits, place=place), files, found)
+    git = Git(root, timeout=limits.local_timeout_seconds)
+    info = _read_directory_info(git)
+    names = _list_files(git, path, info) if info else None
+    listing = tree.judge(_list_entries(root, _walk(root) if names is None else names), limits)
+    if message := tree.describe_excess(listing, limits):
+        raise RefusedContent(str(path), message, advice="name a smaller directory")
+    files, problems = _read_files(root, listing, limits, sha256=info is not None and info.is_sha256)
+    all_problems = (*listing.problems, *problems)
+    if info is None or names is None:
+        return _make_snapshot("", f"directory {root.name or root}, not in Git", files=files, problems=all_problems)
+    return _make_snapshot_of_head(LocalRepository(path, limits=limits, info=info), files, all_problems)
 
 
-class _Place(NamedTuple):
+class _DirectoryInfo(NamedTuple):
     """What Git says of a directory in a repository: `prefix` is the path to it from the top."""
 
     is_work_tree: bool
@@ -70,17 +70,17 @@ class LocalRepository:
     Raises `SourceError` if `path` is in no repository.
     """
 
-    def __init__(self, path: Path, *, limits: ReadLimits = DEFAULT_LIMITS, place: _Place | None = None) -> None:
-        git = Git(path.resolve(), timeout=limits.local_timeout)
-        place = place or _place(git)
-        if place is None:
+    def __init__(self, path: Path, *, limits: ReadLimits = DEFAULT_LIMITS, info: _DirectoryInfo | None = None) -> None:
+        git = Git(path.resolve(), timeout=limits.local_timeout_seconds)
+        info = info or _read_directory_info(git)
+        if info is None:
             raise SourceError(str(path), "is not in a Git repository")
-        self.path = place.prefix
+        self.path = info.prefix
         self._git = git
         self._name = str(path)
         self._repository = Repository(git, self._name, limits=limits)
 
-    def head(self) -> str:
+    def resolve_head(self) -> str:
         """The id of the commit that is checked out; empty before the first one."""
         return self._repository.parse("HEAD") or ""
 
@@ -88,112 +88,116 @@ class LocalRepository:
         """The full id of any commit that Git finds by this name. Raises `RevisionNotFound`."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
-            advice = UNSHALLOW if self._is_shallow() else "check the name, or fetch it"
+            advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch it"
             raise RevisionNotFound(self._name, f"no branch, tag or commit is called {rev!r}", advice=advice)
         return commit
 
-    def snapshot(self, revision: str, *, at_hand: Iterable[File] = ()) -> SourceSnapshot:
+    def read_snapshot(self, revision: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
         """The manifests of that commit; see `Repository.snapshot`."""
-        return self._repository.snapshot(revision, self.path, at_hand=at_hand)
+        return self._repository.read_snapshot(revision, self.path, known_files=known_files)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`."""
         return self._repository.is_ancestor(old, new)
 
-    def first_parents(self, old: str, new: str) -> list[str]:
+    def list_first_parents(self, old: str, new: str) -> list[str]:
         """See `Repository.first_parents`."""
-        return self._repository.first_parents(old, new)
+        return self._repository.list_first_parents(old, new)
 
-    def fork(self, one: str, other: str) -> str:
+    def find_fork_point(self, first: str, second: str) -> str:
         """The last commit that both histories have; empty where there is none. Raises `RefusedContent` where it may be cut off."""
         try:
-            return self._git.text("merge-base", one, other).strip()
+            return self._git.run_text("merge-base", first, second).strip()
         except GitError:
             if self._is_shallow():
-                raise RefusedContent(self._name, "is a shallow clone, without the history", advice=UNSHALLOW) from None
+                raise RefusedContent(
+                    self._name, "is a shallow clone, without the history", advice=UNSHALLOW_ADVICE
+                ) from None
             return ""
 
     def _is_shallow(self) -> bool:
-        return self._git.text("rev-parse", "--is-shallow-repository").strip() == "true"
+        return self._git.run_text("rev-parse", "--is-shallow-repository").strip() == "true"
 
-    def locations(self) -> frozenset[str]:
+    def list_locations(self) -> frozenset[str]:
         """Where this repository is known to be: its own directory and the URLs of its remotes."""
-        top = self._git.text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
+        top = (
+            self._git.run_text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
+        )
         try:
-            remotes = self._git.text("config", "--get-regexp", r"^remote\..*\.url$").splitlines()
+            remotes = self._git.run_text("config", "--get-regexp", r"^remote\..*\.url$").splitlines()
         except GitError:
             remotes = []
         return frozenset({top, *(line.partition(" ")[2] for line in remotes)})
 
-    def blobs(self, revision: str) -> dict[str, str]:
+    def list_blobs(self, revision: str) -> dict[str, str]:
         """Blob id by path of the manifests of that commit."""
-        return self._repository.blobs(revision, self.path)
+        return self._repository.list_blobs(revision, self.path)
 
 
-def _place(git: Git) -> _Place | None:
+def _read_directory_info(git: Git) -> _DirectoryInfo | None:
     """None for a directory that is in no repository, or not there."""
     try:
-        said = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
+        output = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
     except (GitError, OSError):
         return None
-    inside, objects, prefix = said.decode("utf-8", "replace").split("\n", 2)
-    return _Place(inside == "true", objects == "sha256", prefix.removesuffix("\n").strip("/"))
+    is_inside, object_format, prefix = output.decode("utf-8", "replace").split("\n", 2)
+    return _DirectoryInfo(is_inside == "true", object_format == "sha256", prefix.removesuffix("\n").strip("/"))
 
 
-def _tracked(git: Git, path: Path, place: _Place) -> list[bytes] | None:
+def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | None:
     """What Git would show of the directory; None if it is ignored as a whole."""
-    if not place.is_work_tree:
+    if not info.is_work_tree:
         raise SourceError(
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
-    names = [name for name in git.run(*_LIST).split(b"\0") if name]
+    names = [name for name in git.run(*_LIST_COMMAND).split(b"\0") if name]
     # check-ignore is the one command that refuses to take its arguments literally.
-    plain = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
-    if not names and plain.succeeds("check-ignore", "--quiet", "--", "."):
+    literal_git = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
+    if not names and literal_git.succeeds("check-ignore", "--quiet", "--", "."):
         return None
     return names
 
 
 def _walk(root: Path) -> Iterator[bytes]:
-    for directory, children, files in os.walk(os.fsencode(root), onerror=_unreadable):
+    for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
             yield os.path.relpath(os.path.join(directory, file), os.fsencode(root))  # noqa: PTH118 - bytes, which pathlib does not know
 
 
-def _unreadable(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     """What cannot be read must not look as if it were empty."""
-    why = f"cannot be read ({error.strerror})"
-    raise SourceError(os.fsdecode(error.filename), why, advice="check permissions") from None
+    message = f"cannot be read ({error.strerror})"
+    raise SourceError(os.fsdecode(error.filename), message, advice="check permissions") from None
 
 
-def _entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
+def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
     """What lies there, in the words of a Git tree; what was deleted is left out."""
     top = os.fsencode(root)
     links: dict[bytes, bool] = {b"": False}
     for name in names:
         bare = name.rstrip(b"/")
-        if _under_link(top, bare.rpartition(b"/")[0], links):
+        if _is_under_link(top, bare.rpartition(b"/")[0], links):
             yield tree.TreeEntry(b"120000", "", 0, bare)
             continue
         try:
-            found = os.lstat(top + b"/" + bare)
+            status = os.lstat(top + b"/" + bare)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
             yield tree.TreeEntry(b"not accessible", "", 0, bare)
             continue
-        yield tree.TreeEntry(_mode(found.st_mode), "", found.st_size, bare)
+        yield tree.TreeEntry(_git_mode(status.st_mode), "", status.st_size, bare)
 
 
-def _under_link(top: bytes, directory: bytes, known: dict[bytes, bool]) -> bool:
-    if directory not in known:
+def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bool:
+    if directory not in cache:
         parent = directory.rpartition(b"/")[0]
-        known[directory] = _under_link(top, parent, known) or os.path.islink(top + b"/" + directory)  # noqa: PTH114
-    return known[directory]
+        cache[directory] = _is_under_link(top, parent, cache) or os.path.islink(top + b"/" + directory)  # noqa: PTH114
+    return cache[directory]
 
 
-def _mode(mode: int) -> bytes:
+def _git_mode(mode: int) -> bytes:
     if stat.S_ISREG(mode):
         return b"100644"
     if stat.S_ISLNK(mode):
@@ -201,14 +205,14 @@ def _mode(mode: int) -> bytes:
     return b"160000" if stat.S_ISDIR(mode) else b"a pipe, socket or device"
 
 
-def _read(
+def _read_files(
     root: Path, listing: tree.Listing, limits: ReadLimits, *, sha256: bool
 ) -> tuple[dict[str, File], list[SourceProblem]]:
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name in listing.blobs:
         try:
-            data = _contents(f"{root}/{name}", limits.file + 1)
+            data = _read_bytes(f"{root}/{name}", limits.max_file_bytes + 1)
         except OSError as error:
             problems.append(SourceProblem(name, f"cannot be read ({error.strerror})"))
             continue
@@ -219,7 +223,7 @@ def _read(
     return files, problems
 
 
-def _contents(file: str, limit: int) -> bytes:
+def _read_bytes(file: str, limit: int) -> bytes:
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)
@@ -230,23 +234,24 @@ def _contents(file: str, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def _described(
+def _make_snapshot_of_head(
     repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]
 ) -> SourceSnapshot:
-    head = repository.head()
+    head = repository.resolve_head()
     if not head:
-        return _snapshot("", "working tree without a commit", files=files, problems=problems)
-    committed = repository.blobs(head)
+        return _make_snapshot("", "working tree without a commit", files=files, problems=problems)
+    committed = repository.list_blobs(head)
     present = {name: file.blob for name, file in files.items()}
     refused = {problem.path for problem in problems}
     count = sum(present.get(name) != committed.get(name) for name in (present.keys() | committed.keys()) - refused)
-    differ = f", {count} file{'s differ' if count > 1 else ' differs'}" if count else ""
+    difference = f", {count} file{'s differ' if count > 1 else ' differs'}" if count else ""
     return replace(
-        _snapshot(head, f"working tree of {head[:7]}{differ}", files=files, problems=problems), is_dirty=count > 0
+        _make_snapshot(head, f"working tree of {head[:7]}{difference}", files=files, problems=problems),
+        is_dirty=count > 0,
     )
 
 
-def _snapshot(
+def _make_snapshot(
     revision: str,
     description: str,
     *,

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from gitops.windows import time_syntax, zones
 from renderer.frozen import dataclass
 
-_REPEATS = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
+_RECURRENCE_PROPERTIES = frozenset({"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"})
 _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,5})M)?(?:(\d{1,6})S)?)?")
 
 
@@ -47,86 +47,86 @@ class _Property:
     value: str
 
 
-def events(data: bytes) -> list[CalendarEvent]:
+def parse_events(data: bytes) -> list[CalendarEvent]:
     """The events of a file, as they come. Raises CalendarError for the first thing that cannot be read."""
-    lines = list(_unfolded(data.removeprefix(codecs.BOM_UTF8)))
+    lines = list(_unfold_lines(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
         raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
-    return [event for found in _components(lines) if (event := _event(found))]
+    return [event for properties in _event_components(lines) if (event := _parse_event(properties))]
 
 
-def _unfolded(data: bytes) -> Iterator[_Property]:
+def _unfold_lines(data: bytes) -> Iterator[_Property]:
     """Lines with their continuations, which begin with a space or tab (3.1); they may be folded within a letter."""
-    pending, number = b"", 0
+    pending, line_number = b"", 0
     for current, line in enumerate(data.splitlines(), start=1):
         if line[:1] in (b" ", b"\t"):
             pending += line[1:]
             continue
         if pending:
-            yield _property(pending, number)
-        pending, number = line, current
+            yield _parse_property(pending, line_number)
+        pending, line_number = line, current
     if pending:
-        yield _property(pending, number)
+        yield _parse_property(pending, line_number)
 
 
-def _property(data: bytes, number: int) -> _Property:
+def _parse_property(data: bytes, line_number: int) -> _Property:
     try:
         line = data.decode()
     except UnicodeDecodeError:
-        raise CalendarError(number, "not UTF-8 text") from None
+        raise CalendarError(line_number, "not UTF-8 text") from None
     # A quoted parameter may hold colons (3.2).
     match = re.fullmatch(
         r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line
     )
     if match is None:
-        raise CalendarError(number, f"{line[:40]!r} is not a property; NAME:VALUE is expected")
-    return _Property(number, match[1].upper(), match[2].upper(), match[3].strip())
+        raise CalendarError(line_number, f"{line[:40]!r} is not a property; NAME:VALUE is expected")
+    return _Property(line_number, match[1].upper(), match[2].upper(), match[3].strip())
 
 
-def _components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
+def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
     """The properties of each VEVENT, BEGIN first, without those of components inside it."""
-    opened: list[str] = []
+    open_components: list[str] = []
     current: list[_Property] = []
     for line in lines:
         if line.name == "BEGIN":
-            opened.append(line.value.upper())
-            if opened[-1] == "VEVENT":
+            open_components.append(line.value.upper())
+            if open_components[-1] == "VEVENT":
                 current = [line]
         elif line.name == "END":
-            if not opened or opened.pop() != line.value.upper():
+            if not open_components or open_components.pop() != line.value.upper():
                 raise CalendarError(line.line, f"END:{line.value} ends nothing that was begun")
             if line.value.upper() == "VEVENT":
                 yield current
-        elif opened and opened[-1] == "VEVENT":
+        elif open_components and open_components[-1] == "VEVENT":
             current.append(line)
-    if opened:
-        raise CalendarError(1, f"the file ends inside of {opened[-1]}; it is incomplete")
+    if open_components:
+        raise CalendarError(1, f"the file ends inside of {open_components[-1]}; it is incomplete")
 
 
-def _event(properties: list[_Property]) -> CalendarEvent | None:
-    named = {line.name: line for line in properties}
-    if "STATUS" in named and named["STATUS"].value.upper() == "CANCELLED":
+def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
+    lines_by_name = {line.name: line for line in properties}
+    if "STATUS" in lines_by_name and lines_by_name["STATUS"].value.upper() == "CANCELLED":
         return None
-    if repeats := sorted(_REPEATS & named.keys()):
-        line = named[repeats[0]].line
+    if recurrences := sorted(_RECURRENCE_PROPERTIES & lines_by_name.keys()):
+        line = lines_by_name[recurrences[0]].line
         raise CalendarError(
-            line, f"{repeats[0]}: events that repeat are not read; export single events, or write an rrule"
+            line, f"{recurrences[0]}: events that repeat are not read; export single events, or write an rrule"
         )
-    if "DTSTART" not in named:
-        raise CalendarError(named["BEGIN"].line, "an event without DTSTART")
-    start, start_zone = _moment(named["DTSTART"])
-    if "DTEND" in named:
-        end, end_zone = _moment(named["DTEND"])
-        return CalendarEvent(_midnight(start), start_zone, _midnight(end), end_zone)
-    days, extra = _duration(named.get("DURATION"), whole_day=not isinstance(start, datetime))
-    return CalendarEvent(_midnight(start), start_zone, _midnight(start) + days, start_zone, extra)
+    if "DTSTART" not in lines_by_name:
+        raise CalendarError(lines_by_name["BEGIN"].line, "an event without DTSTART")
+    start, start_zone = _parse_time(lines_by_name["DTSTART"])
+    if "DTEND" in lines_by_name:
+        end, end_zone = _parse_time(lines_by_name["DTEND"])
+        return CalendarEvent(_as_datetime(start), start_zone, _as_datetime(end), end_zone)
+    days, extra = _parse_duration(lines_by_name.get("DURATION"), whole_day=not isinstance(start, datetime))
+    return CalendarEvent(_as_datetime(start), start_zone, _as_datetime(start) + days, start_zone, extra)
 
 
-def _midnight(moment: date) -> datetime:
+def _as_datetime(moment: date) -> datetime:
     return moment if isinstance(moment, datetime) else datetime.combine(moment, time())
 
 
-def _moment(line: _Property) -> tuple[date, ZoneInfo | None]:
+def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
     """A date, or a local time, and its zone."""
     value = line.value.upper()
     try:
@@ -141,23 +141,23 @@ def _moment(line: _Property) -> tuple[date, ZoneInfo | None]:
             line.line, f"{line.name} is {line.value!r}; 20261224 or 20261224T180000 is expected"
         ) from None
     if value.endswith("Z"):
-        return moment, zones.zone("UTC")
-    return moment, _zone(line)
+        return moment, zones.load_zone("UTC")
+    return moment, _parse_zone(line)
 
 
-def _zone(line: _Property) -> ZoneInfo | None:
+def _parse_zone(line: _Property) -> ZoneInfo | None:
     match = re.search(r";TZID=\"?([^\";:]*)", line.parameters)
     if match is None:
         return None
-    found = next((name for name in zones.names() if name.upper() == match[1]), None)
-    if found is None:
+    zone_name = next((name for name in zones.zone_names() if name.upper() == match[1]), None)
+    if zone_name is None:
         raise CalendarError(
             line.line, f"TZID {match[1]} is no IANA time zone; export the calendar with names such as Europe/Berlin"
         )
-    return zones.zone(found)
+    return zones.load_zone(zone_name)
 
 
-def _duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
+def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
     """Days of the calendar, and elapsed time (3.3.6). An event with neither end nor duration takes a whole day or no time (3.6.1)."""
     if line is None:
         return timedelta(days=1 if whole_day else 0), timedelta()

@@ -46,7 +46,7 @@ class Requirement:
     operator: Operator
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -63,18 +63,20 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     @classmethod
-    def read(cls, written: Mapping[str, Any]) -> LabelSelector:
+    def from_dict(cls, selector: Mapping[str, Any]) -> LabelSelector:
         """A selector that fits `LABEL_SELECTOR`. Raises ValueError where values and operator do not go together."""
-        found = [
-            Requirement(key, Operator.IN, frozenset({value})) for key, value in written.get("matchLabels", {}).items()
+        requirements = [
+            Requirement(key, Operator.IN, frozenset({value})) for key, value in selector.get("matchLabels", {}).items()
         ]
-        for one in written.get("matchExpressions", ()):
-            requirement = Requirement(one["key"], Operator(one["operator"]), frozenset(one.get("values", ())))
+        for expression in selector.get("matchExpressions", ()):
+            requirement = Requirement(
+                expression["key"], Operator(expression["operator"]), frozenset(expression.get("values", ()))
+            )
             if (requirement.operator in {Operator.IN, Operator.NOT_IN}) != bool(requirement.values):
-                needs = "needs values" if not requirement.values else "takes no values"
-                raise ValueError(f"label {requirement.key}: operator {requirement.operator} {needs}")
-            found.append(requirement)
-        return cls(tuple(found))
+                problem = "needs values" if not requirement.values else "takes no values"
+                raise ValueError(f"label {requirement.key}: operator {requirement.operator} {problem}")
+            requirements.append(requirement)
+        return cls(tuple(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.holds(labels) for requirement in self.requirements)
+        return all(requirement.matches(labels) for requirement in self.requirements)

@@ -12,12 +12,12 @@ from typing import Final
 
 from gitops.windows import zones
 from gitops.windows.occurrences import Repeating, WallClock
-from gitops.windows.verdict import OpenState, next_change, startable
+from gitops.windows.verdict import OpenState, find_next_change, start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 
-AHEAD: Final = timedelta(days=30)
+LOOKAHEAD: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)
 
 
@@ -33,66 +33,70 @@ class WindowWarning:
         return f"{self.origin}: window {self.window} {self.message}"
 
 
-def warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
+def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
     """All warnings about the Allows of one source: those that end, have ended or never open because of a Deny."""
     return tuple(
         WindowWarning(window.name, message, window.origin)
         for window in windows
-        if window.kind is WindowKind.ALLOW and (message := _ending(window, now) or _denied(window, windows, now))
+        if window.kind is WindowKind.ALLOW
+        and (message := _describe_end(window, now) or _describe_denial(window, windows, now))
     )
 
 
-def meeting(windows: Sequence[Window], now: datetime) -> datetime | None:
+def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
     """From when on something may be started in all these windows at once; None if that does not come in ten years."""
-    return _first_open([partial(startable, window) for window in windows], now)
+    return _first_common_opening([partial(start_state, window) for window in windows], now)
 
 
-def clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
+def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
     """The days of the coming year on which a change of the clock moves an opening or closing, and what happens."""
     occurrences = window.timeline.occurrences
     if not isinstance(occurrences, Repeating):
         return
-    today = zones.local(now, window.zone).date()
-    for day in occurrences.days.since(today - timedelta(days=7)):
+    today = zones.to_local(now, window.zone).date()
+    for day in occurrences.days.iter_from(today - timedelta(days=7)):
         if day > today + _YEAR:
             return
         edges = [(opening, "opens", False) for opening in occurrences.openings(day)]
         if isinstance(occurrences.end, WallClock):
-            edges += [(occurrences.end.closing_of(found), "closes", occurrences.end.last) for found, _, _ in edges]
+            edges += [
+                (occurrences.end.closing_of(opening_time), "closes", occurrences.end.last)
+                for opening_time, _, _ in edges
+            ]
         for wall, verb, last in dict.fromkeys(edges):
-            if wall.date() >= today and (message := _moved(window, wall, verb, last=last)):
+            if wall.date() >= today and (message := _describe_shift(window, wall, verb, last=last)):
                 yield wall.date(), message
 
 
-def _moved(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
+def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
     midnight = datetime.combine(wall.date(), time())
     if not zones.changes_between(midnight, midnight + timedelta(days=1), window.zone):
         return ""
-    first, second = (zones.closing(wall, window.zone, last=late) for late in (False, True))
+    first, second = (zones.closing_instant(wall, window.zone, last=takes_last) for takes_last in (False, True))
     if first != second:
         return f"{verb} once, at the {'second' if last else 'first'} {wall:%H:%M} of that day"
-    shown = zones.local(first, window.zone)
-    return f"{verb} at {shown:%H:%M}, as {wall:%H:%M} is skipped" if shown != wall else ""
+    displayed = zones.to_local(first, window.zone)
+    return f"{verb} at {displayed:%H:%M}, as {wall:%H:%M} is skipped" if displayed != wall else ""
 
 
-def _ending(window: Window, now: datetime) -> str:
+def _describe_end(window: Window, now: datetime) -> str:
     if window.timeline.has_ended(now):
         return (
             "has ended; it still governs, so nothing that it governs is ever started: remove it or prolong effective.to"
         )
-    if not (state := startable(window, now)).open and state.until is None:
+    if not (state := start_state(window, now)).is_open and state.until is None:
         return (
             "never opens again; it still governs, so nothing that it governs is ever started: remove it or prolong it"
         )
-    later = startable(window, now + AHEAD)
-    if later.open or later.until:
+    later = start_state(window, now + LOOKAHEAD)
+    if later.is_open or later.until:
         return ""
-    last = window.timeline.span(now + AHEAD).since
-    when = f"after {zones.local(last, window.zone):%Y-%m-%d %H:%M}" if last else "soon"
+    last = window.timeline.span(now + LOOKAHEAD).since
+    when = f"after {zones.to_local(last, window.zone):%Y-%m-%d %H:%M}" if last else "soon"
     return f"does not open again {when}; it will still govern, and nothing that it governs will be started"
 
 
-def _denied(window: Window, windows: Sequence[Window], now: datetime) -> str:
+def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -> str:
     """For an Allow all of whose openings are denied, by Denies that govern at least as much."""
     denies = [
         other
@@ -100,17 +104,19 @@ def _denied(window: Window, windows: Sequence[Window], now: datetime) -> str:
         if other.kind is WindowKind.DENY
         and not other.by_name
         and other.selector in (WindowSelector(), window.selector)
-        and other.verbs >= window.verbs
+        and other.operations >= window.operations
     ]
-    if not denies or _first_open([partial(startable, window), *(partial(_not_denied, deny) for deny in denies)], now):
+    if not denies or _first_common_opening(
+        [partial(start_state, window), *(partial(_state_without_deny, deny) for deny in denies)], now
+    ):
         return ""
     return f"is wholly denied by {', '.join(deny.name for deny in denies)}: it never opens"
 
 
-def _not_denied(deny: Window, now: datetime) -> OpenState:
+def _state_without_deny(deny: Window, now: datetime) -> OpenState:
     span = deny.timeline.span(now)
     return OpenState(not span.active, span.until)
 
 
-def _first_open(gates: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
-    return now if all(gate(now).open for gate in gates) else next_change(gates, now)
+def _first_common_opening(state_functions: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
+    return now if all(state_at(now).is_open for state_at in state_functions) else find_next_change(state_functions, now)

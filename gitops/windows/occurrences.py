@@ -23,7 +23,7 @@ HORIZON: Final = timedelta(days=3653)
 """How far edges are looked for: ten years, since 29 February can be eight years away."""
 
 _DAY: Final = timedelta(days=1)
-_REMEMBERED: Final = 64
+_MAX_CACHE_ENTRIES: Final = 64
 """Days and instants that are kept in memory, as neighbouring questions ask for the same ones."""
 
 
@@ -50,10 +50,10 @@ class MergedOccurrences(NamedTuple):
 class Occurrences(Protocol):
     """Not empty intervals in order, none of them closing before an earlier one."""
 
-    def after(self, moment: datetime) -> Iterator[Interval]:
+    def iter_after(self, moment: datetime) -> Iterator[Interval]:
         """Those that open after the instant, the next first."""
 
-    def until(self, moment: datetime) -> Iterator[Interval]:
+    def iter_until(self, moment: datetime) -> Iterator[Interval]:
         """Those that open at the instant or before, the latest first."""
 
 
@@ -77,9 +77,9 @@ class WallClock:
 
     def closing_of(self, opening: datetime) -> datetime:
         """The local time of the closing, for the local time of an opening."""
-        ahead = 0 if self.weekday is None else (self.weekday - opening.weekday()) % 7
-        found = datetime.combine(opening.date() + timedelta(days=ahead), self.at)
-        return found if found > opening else found + timedelta(days=1 if self.weekday is None else 7)
+        days_ahead = 0 if self.weekday is None else (self.weekday - opening.weekday()) % 7
+        closing = datetime.combine(opening.date() + timedelta(days=days_ahead), self.at)
+        return closing if closing > opening else closing + timedelta(days=1 if self.weekday is None else 7)
 
 
 @dataclass(frozen=True)
@@ -91,30 +91,30 @@ class Repeating:
     end: Elapsed | WallClock
     zone: ZoneInfo
     exdates: frozenset[datetime | date] = frozenset()
-    _known: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _cache: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def after(self, moment: datetime) -> Iterator[Interval]:
+    def iter_after(self, moment: datetime) -> Iterator[Interval]:
         # One day more on either side: a change of the clock at midnight can put an opening on another date.
-        for day in self.days.since(zones.local(moment, self.zone).date() - _DAY):
-            yield from (found for found in self._on(day) if found.opens > moment)
+        for day in self.days.iter_from(zones.to_local(moment, self.zone).date() - _DAY):
+            yield from (interval for interval in self._occurrences_on(day) if interval.opens > moment)
 
-    def until(self, moment: datetime) -> Iterator[Interval]:
-        for day in self.days.before(zones.local(moment, self.zone).date() + 2 * _DAY):
-            yield from (found for found in reversed(self._on(day)) if found.opens <= moment)
+    def iter_until(self, moment: datetime) -> Iterator[Interval]:
+        for day in self.days.iter_before(zones.to_local(moment, self.zone).date() + 2 * _DAY):
+            yield from (interval for interval in reversed(self._occurrences_on(day)) if interval.opens <= moment)
 
-    def _on(self, day: date) -> tuple[Interval, ...]:
+    def _occurrences_on(self, day: date) -> tuple[Interval, ...]:
         """The occurrences that open on one of the days, merged."""
-        if (found := self._known.get(day)) is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[day] = self._found(day)
-        return found
+        if (occurrences := self._cache.get(day)) is None:
+            if len(self._cache) >= _MAX_CACHE_ENTRIES:
+                self._cache.clear()
+            occurrences = self._cache[day] = self._find_occurrences(day)
+        return occurrences
 
-    def _found(self, day: date) -> tuple[Interval, ...]:
+    def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
         midnight = datetime.combine(day, time())
         if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
-            return merged(map(self._occurrence, self.openings(day)))
-        return merged(
+            return merge_intervals(map(self._occurrence, self.openings(day)))
+        return merge_intervals(
             self._run(datetime.combine(day, first), datetime.combine(day, last)) for first, last in self._runs
         )
 
@@ -122,38 +122,38 @@ class Repeating:
         """The local openings on one of the days, exceptions left out."""
         if day in self.exdates:
             return []
-        return [opening for at in self.times if (opening := datetime.combine(day, at)) not in self.exdates]
+        return [opening for start in self.times if (opening := datetime.combine(day, start)) not in self.exdates]
 
     def _occurrence(self, opening: datetime) -> Interval | None:
         return self._run(opening, opening)
 
     def _run(self, first: datetime, last: datetime) -> Interval | None:
         """From the opening of one occurrence to the closing of a later one that touches it, or the same."""
-        opens = zones.opening(first, self.zone)
-        closes = self._close(last)
+        opens = zones.opening_instant(first, self.zone)
+        closes = self._closing_of(last)
         return Interval(opens, closes) if opens and closes and opens < closes else None
 
-    def _close(self, opening: datetime) -> datetime | None:
+    def _closing_of(self, opening: datetime) -> datetime | None:
         match self.end:
             case Elapsed(duration):
-                opens = zones.opening(opening, self.zone)
+                opens = zones.opening_instant(opening, self.zone)
                 return opens + duration if opens else None
             case WallClock(last=last) as wall:
-                return zones.closing(wall.closing_of(opening), self.zone, last=last)
+                return zones.closing_instant(wall.closing_of(opening), self.zone, last=last)
 
     @cached_property
     def _days_with_exceptions(self) -> frozenset[date]:
-        return frozenset(found.date() if isinstance(found, datetime) else found for found in self.exdates)
+        return frozenset(exdate.date() if isinstance(exdate, datetime) else exdate for exdate in self.exdates)
 
     @cached_property
     def _runs(self) -> tuple[tuple[time, time], ...]:
         """First and last opening of what becomes one occurrence on a day without a change of the clock: `* * * * *` is one, not 1,440."""
         runs: list[tuple[time, time]] = []
-        for at in self.times:
-            if runs and self._touches(runs[-1][1], at):
-                runs[-1] = (runs[-1][0], at)
+        for start in self.times:
+            if runs and self._touches(runs[-1][1], start):
+                runs[-1] = (runs[-1][0], start)
             else:
-                runs.append((at, at))
+                runs.append((start, start))
         return tuple(runs)
 
     def _touches(self, earlier: time, later: time) -> bool:
@@ -172,25 +172,25 @@ class Fixed:
 
     intervals: tuple[Interval, ...]
 
-    def after(self, moment: datetime) -> Iterator[Interval]:
-        yield from self.intervals[self._opened(moment) :]
+    def iter_after(self, moment: datetime) -> Iterator[Interval]:
+        yield from self.intervals[self._count_opened(moment) :]
 
-    def until(self, moment: datetime) -> Iterator[Interval]:
-        yield from reversed(self.intervals[: self._opened(moment)])
+    def iter_until(self, moment: datetime) -> Iterator[Interval]:
+        yield from reversed(self.intervals[: self._count_opened(moment)])
 
-    def _opened(self, moment: datetime) -> int:
+    def _count_opened(self, moment: datetime) -> int:
         return bisect_right(self.intervals, moment, key=lambda interval: interval.opens)
 
 
-def merged(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
+def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
     """In order, those that overlap or touch made one."""
-    found: list[Interval] = []
+    result: list[Interval] = []
     for interval in sorted(filter(None, intervals)):
-        if found and interval.opens <= found[-1].closes:
-            found[-1] = Interval(found[-1].opens, max(found[-1].closes, interval.closes))
+        if result and interval.opens <= result[-1].closes:
+            result[-1] = Interval(result[-1].opens, max(result[-1].closes, interval.closes))
         else:
-            found.append(interval)
-    return tuple(found)
+            result.append(interval)
+    return tuple(result)
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ class WindowTimeline:
     occurrences: Occurrences
     begins: datetime | None = None
     ends: datetime | None = None
-    _known: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _span_cache: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
     _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
@@ -215,38 +215,38 @@ class WindowTimeline:
 
     def span(self, moment: datetime) -> ActiveSpan:
         """What holds at an instant."""
-        if (found := self._known.get(moment)) is None:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            found = self._known[moment] = self._found(moment)
-        return found
+        if (active_span := self._span_cache.get(moment)) is None:
+            if len(self._span_cache) >= _MAX_CACHE_ENTRIES:
+                self._span_cache.clear()
+            active_span = self._span_cache[moment] = self._find_span(moment)
+        return active_span
 
-    def _found(self, moment: datetime) -> ActiveSpan:
+    def _find_span(self, moment: datetime) -> ActiveSpan:
         if self.begins and moment < self.begins:
             first = self.span(self.begins)
             return ActiveSpan(False, None, self.begins if first.active else first.until)
         if self.ends and self.ends <= moment:
             last = self.span(self.ends - timedelta.resolution)
             return ActiveSpan(False, self.ends if last.active else last.since, None)
-        active, since, until = self._unlimited(moment)
+        active, since, until = self._unlimited_span(moment)
         if self.begins and (since is None or since < self.begins):
             since = self.begins if active else None
         if self.ends and (until is None or self.ends <= until):
             until = self.ends if active else None
         return ActiveSpan(active, since, until)
 
-    def _unlimited(self, moment: datetime) -> ActiveSpan:
+    def _unlimited_span(self, moment: datetime) -> ActiveSpan:
         """As if the window was always in effect."""
         run = self._run
         if run is None or not run.first.opens <= moment < run.last.closes:
-            latest = next(self.occurrences.until(moment), None)
+            latest = next(self.occurrences.iter_until(moment), None)
             if latest is None or latest.closes <= moment:
-                following = next(self.occurrences.after(moment), None)
+                following = next(self.occurrences.iter_after(moment), None)
                 opens = following.opens if following and following.opens <= moment + HORIZON else None
                 return ActiveSpan(False, latest.closes if latest else None, opens)
             run = MergedOccurrences(latest, latest)
-        first, since = _start(run.first, self.occurrences, moment - HORIZON)
-        last, until = _end(run.last, self.occurrences, moment + HORIZON)
+        first, since = _first_of_run(run.first, self.occurrences, moment - HORIZON)
+        last, until = _last_of_run(run.last, self.occurrences, moment + HORIZON)
         self._run = MergedOccurrences(first, last)
         return ActiveSpan(True, since, until)
 
@@ -261,18 +261,18 @@ class WindowTimeline:
             span = self.span(span.until)
 
 
-def _start(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
     """The first occurrence of a run, from one of them back, and when it opens; None beyond the horizon."""
-    for interval in occurrences.until(first.opens):
+    for interval in occurrences.iter_until(first.opens):
         if first.opens < horizon or interval.closes < first.opens:
             break
         first = interval
     return first, first.opens if first.opens >= horizon else None
 
 
-def _end(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
+def _last_of_run(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
     """The last occurrence of a run, from one of them on, and when it closes; None beyond the horizon."""
-    for interval in occurrences.after(last.opens):
+    for interval in occurrences.iter_after(last.opens):
         if last.closes > horizon or interval.opens > last.closes:
             break
         last = interval

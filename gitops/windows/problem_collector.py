@@ -28,23 +28,23 @@ class FieldProblems:
         self.declared = declared
         self.problems: list[Problem] = []
 
-    def fail(self, path: str, message: str) -> None:
+    def add_problem(self, path: str, message: str) -> None:
         self.problems.append(Problem(self.declared.origin.file, self.declared.line_of(path), path, message))
 
-    def at(self, *paths: str) -> bool:
+    def has_problem_at(self, *paths: str) -> bool:
         """Has one of these places a mistake already?"""
         return any(problem.path in paths for problem in self.problems)
 
-    def tried(self, read: Callable[[], T]) -> T | None:
+    def try_parse(self, parse: Callable[[], T]) -> T | None:
         """What is read; None where it is wrong, which is noted."""
         try:
-            return read()
+            return parse()
         except FieldError as wrong:
-            self.fail(wrong.path, wrong.message)
+            self.add_problem(wrong.path, wrong.message)
             return None
 
 
-def parsed(path: str, parse: Callable[[str], T], text: str) -> T:
+def parse_field(path: str, parse: Callable[[str], T], text: str) -> T:
     """The value of a text. Raises Wrong, with its path."""
     try:
         return parse(text)

@@ -16,16 +16,16 @@ from typing import Any, Final, TypeVar
 from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
 from gitops.windows.labels import LABEL_SELECTOR, LabelSelector
-from gitops.windows.problem_collector import FieldError, FieldProblems, parsed
+from gitops.windows.problem_collector import FieldError, FieldProblems, parse_field
 from gitops.windows.schedule import ScheduleReader
-from gitops.windows.window import GOVERNABLE, Drain, Window, WindowKind, WindowSelector
+from gitops.windows.window import WINDOW_OPERATIONS, Drain, Window, WindowKind, WindowSelector
 from renderer import schema
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
-from renderer.schema.form import fields, one_of
+from renderer.schema.form import enum_form, object_form
 
 T = TypeVar("T")
 
@@ -33,33 +33,33 @@ _TEXT: Final = {"type": "string"}
 _NAMES: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[A-Za-z0-9._:@/*-]+$"}}
 
 
-_SELECTOR: Final = fields(
+_SELECTOR: Final = object_form(
     **dict.fromkeys(("clusters", "namespaces", "rgds", "nodes", "kinds"), _NAMES),
     instances=LABEL_SELECTOR,
 )
-SPEC: Final = fields(
+SPEC: Final = object_form(
     "kind",
     "timeZone",
     "schedule",
-    kind=one_of(WindowKind),
+    kind=enum_form(WindowKind),
     timeZone=_TEXT,
-    schedule=fields(
+    schedule=object_form(
         cron=_TEXT,
         rrule=_TEXT,
         dtstart=_TEXT,
-        once={"type": "array", "minItems": 1, "items": fields("start", "end", start=_TEXT, end=_TEXT)},
+        once={"type": "array", "minItems": 1, "items": object_form("start", "end", start=_TEXT, end=_TEXT)},
         calendar=_TEXT,
     ),
     duration=_TEXT,
     until=_TEXT,
     exdates={"type": "array", "items": _TEXT},
-    effective=fields(**{"from": _TEXT, "to": _TEXT}),
+    effective=object_form(**{"from": _TEXT, "to": _TEXT}),
     selector=_SELECTOR,
-    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": one_of(GOVERNABLE)},
+    verbs={"type": "array", "minItems": 1, "uniqueItems": True, "items": enum_form(WINDOW_OPERATIONS)},
     cutoff=_TEXT,
-    drain=one_of(("Unit", "Level", "Rollout", "None")),
+    drain=enum_form(("Unit", "Level", "Rollout", "None")),
     overrunLimit=_TEXT,
-    breakGlass=one_of(("Allowed", "Forbidden")),
+    breakGlass=enum_form(("Allowed", "Forbidden")),
     byName={"type": "boolean"},
     description=_TEXT,
     ticket=_TEXT,
@@ -76,58 +76,58 @@ class ParsedWindows:
     problems: tuple[Problem, ...] = ()
 
 
-def windows_of(catalog: Catalog) -> ParsedWindows:
+def read_windows(catalog: Catalog) -> ParsedWindows:
     """Read all windows of a catalog; of two with one name the first counts, in the order of files."""
-    found: dict[str, Window] = {}
+    windows: dict[str, Window] = {}
     broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
     for rule in catalog.rules:
         if rule.group_kind.kind != WINDOW:
             continue
-        reader = _Reader(rule, catalog.calendars)
-        window = reader.window()
-        if window and (other := found.setdefault(window.name, window)) is not window:
-            reader.found.fail(
+        reader = _WindowReader(rule, catalog.calendars)
+        window = reader.read_window()
+        if window and (other := windows.setdefault(window.name, window)) is not window:
+            reader.field_problems.add_problem(
                 "metadata.name", f"a window {window.name!r} stands at {other.origin} already; rename one of the two"
             )
         elif window is None:
             broken[rule.manifest["metadata"]["name"]] = rule.origin
-        problems += reader.found.problems
-    return ParsedWindows(tuple(found.values()), broken, tuple(sorted(problems)))
+        problems += reader.field_problems.problems
+    return ParsedWindows(tuple(windows.values()), broken, tuple(sorted(problems)))
 
 
-class _Reader:
+class _WindowReader:
     """Collects the mistakes of one window; the window is only given out when there are none."""
 
     def __init__(self, declared: DeclaredObject, calendars: Mapping[str, bytes]) -> None:
         self.declared = declared
         self.calendars = calendars
-        self.found = FieldProblems(declared)
+        self.field_problems = FieldProblems(declared)
         self.spec: dict[str, Any] = {}
 
-    def window(self) -> Window | None:
+    def read_window(self) -> Window | None:
         self._check_form()
-        where = self._read("timeZone", time_syntax.zone)
-        cutoff = self._read("cutoff", time_syntax.duration) or timedelta()
-        overrun = self._read("overrunLimit", time_syntax.duration)
-        instances = self.found.tried(self._instances)
-        times = ScheduleReader(self.spec, self.found, self.calendars, where or zones.zone("UTC"))
-        timeline = times.timeline(cutoff)
-        if self.found.problems or where is None or timeline is None:
+        time_zone = self._read_field("timeZone", time_syntax.parse_zone)
+        cutoff = self._read_field("cutoff", time_syntax.parse_duration) or timedelta()
+        overrun = self._read_field("overrunLimit", time_syntax.parse_duration)
+        instances = self.field_problems.try_parse(self._read_instance_selector)
+        times = ScheduleReader(self.spec, self.field_problems, self.calendars, time_zone or zones.load_zone("UTC"))
+        timeline = times.read_timeline(cutoff)
+        if self.field_problems.problems or time_zone is None or timeline is None:
             return None
         spec = self.spec
         selector = {name: tuple(names) for name, names in spec.get("selector", {}).items() if name != "instances"}
         return Window(
             name=self.declared.manifest["metadata"]["name"],
             kind=WindowKind(spec["kind"]),
-            zone=where,
+            zone=time_zone,
             timeline=timeline,
             selector=WindowSelector(**selector, instances=instances),
-            verbs=frozenset(map(Operation, spec.get("verbs", ("create", "update", "prune")))),
+            operations=frozenset(map(Operation, spec.get("verbs", ("create", "update", "prune")))),
             cutoff=cutoff,
             drain=Drain[spec.get("drain", "Unit").upper()],
             overrun_limit=timedelta(hours=1) if overrun is None else overrun,
-            final=spec.get("breakGlass") == "Forbidden",
+            forbids_break_glass=spec.get("breakGlass") == "Forbidden",
             by_name=spec.get("byName", False),
             description=spec.get("description", ""),
             ticket=spec.get("ticket", ""),
@@ -138,28 +138,32 @@ class _Reader:
         """Types, words and names of fields. A field that is wrong is left out, so that the others can be looked at."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
-            self.found.fail("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
+            self.field_problems.add_problem(
+                "apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}"
+            )
         for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
-            self.found.fail(name, "no such field; what a window says stands under spec")
-        given = manifest.get("spec")
+            self.field_problems.add_problem(name, "no such field; what a window says stands under spec")
+        written_spec = manifest.get("spec")
         self.spec = (
-            {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else {}
+            {name: value for name, value in written_spec.items() if value is not None}
+            if isinstance(written_spec, dict)
+            else {}
         )
         for mistake in schema.validate(SPEC, self.spec):
-            self.found.fail(f"spec.{mistake.path}", mistake.message)
+            self.field_problems.add_problem(f"spec.{mistake.path}", mistake.message)
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 
-    def _read(self, name: str, parse: Callable[[str], T]) -> T | None:
+    def _read_field(self, name: str, parse: Callable[[str], T]) -> T | None:
         """A field of the spec; None where it is absent or wrong."""
         if name not in self.spec:
             return None
-        return self.found.tried(partial(parsed, f"spec.{name}", parse, self.spec[name]))
+        return self.field_problems.try_parse(partial(parse_field, f"spec.{name}", parse, self.spec[name]))
 
-    def _instances(self) -> LabelSelector | None:
+    def _read_instance_selector(self) -> LabelSelector | None:
         selector = self.spec.get("selector", {}).get("instances")
         if selector is None:
             return None
         try:
-            return LabelSelector.read(selector)
+            return LabelSelector.from_dict(selector)
         except ValueError as error:
             raise FieldError("spec.selector.instances", str(error)) from None

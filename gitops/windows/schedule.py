@@ -19,13 +19,13 @@ from gitops.windows.occurrences import (
     Repeating,
     WallClock,
     WindowTimeline,
-    merged,
+    merge_intervals,
 )
-from gitops.windows.problem_collector import FieldError, FieldProblems, parsed
+from gitops.windows.problem_collector import FieldError, FieldProblems, parse_field
 from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
-_TRIED: Final = 1000
+_MAX_CHECKED_OCCURRENCES: Final = 1000
 """So many occurrences are looked at for one that the cutoff leaves something of."""
 
 
@@ -33,165 +33,190 @@ class ScheduleReader:
     """Reads the times in a spec whose form is valid; `calendars` are the `.ics` files of the commit."""
 
     def __init__(
-        self, spec: Mapping[str, Any], found: FieldProblems, calendars: Mapping[str, bytes], where: ZoneInfo
+        self,
+        spec: Mapping[str, Any],
+        field_problems: FieldProblems,
+        calendars: Mapping[str, bytes],
+        time_zone: ZoneInfo,
     ) -> None:
         self.spec = spec
-        self.found = found
+        self.field_problems = field_problems
         self.calendars = calendars
-        self.where = where
-        self.deny = spec.get("kind") == WindowKind.DENY
+        self.time_zone = time_zone
+        self.is_deny = spec.get("kind") == WindowKind.DENY
 
-    def timeline(self, cutoff: timedelta) -> WindowTimeline | None:
+    def read_timeline(self, cutoff: timedelta) -> WindowTimeline | None:
         """When the window is active; None with at least one problem noted, or none of its own to note."""
-        if self.deny and cutoff:
-            self.found.fail("spec.cutoff", "only an Allow has a last part in which nothing new is started; remove it")
-        exdates = [self.found.tried(partial(self._exdate, index)) for index in range(len(self.spec.get("exdates", ())))]
-        limits = self._effective()
-        end = self.found.tried(self._end)
-        occurrences = self.found.tried(lambda: self._occurrences(end, frozenset(filter(None, exdates))))
-        if self.found.problems or occurrences is None:
+        if self.is_deny and cutoff:
+            self.field_problems.add_problem(
+                "spec.cutoff", "only an Allow has a last part in which nothing new is started; remove it"
+            )
+        exdates = [
+            self.field_problems.try_parse(partial(self._read_exdate, index))
+            for index in range(len(self.spec.get("exdates", ())))
+        ]
+        limits = self._read_effective()
+        end = self.field_problems.try_parse(self._read_end)
+        occurrences = self.field_problems.try_parse(
+            lambda: self._read_occurrences(end, frozenset(filter(None, exdates)))
+        )
+        if self.field_problems.problems or occurrences is None:
             return None
         timeline = WindowTimeline(occurrences, *limits)
         self._check_opens(timeline, cutoff)
         return timeline
 
-    def _exdate(self, index: int) -> date:
+    def _read_exdate(self, index: int) -> date:
         text = self.spec["exdates"][index]
-        return parsed(
-            f"spec.exdates[{index}]", time_syntax.wall if len(text) > len("2026-12-24") else time_syntax.day, text
+        return parse_field(
+            f"spec.exdates[{index}]",
+            time_syntax.parse_local_time if len(text) > len("2026-12-24") else time_syntax.parse_date,
+            text,
         )
 
-    def _effective(self) -> tuple[datetime | None, datetime | None]:
+    def _read_effective(self) -> tuple[datetime | None, datetime | None]:
         """Both dates are inclusive."""
-        given = self.spec.get("effective", {})
+        effective = self.spec.get("effective", {})
         first, last = (
-            self.found.tried(partial(parsed, f"spec.effective.{name}", time_syntax.day, given[name]))
-            if name in given
+            self.field_problems.try_parse(
+                partial(parse_field, f"spec.effective.{name}", time_syntax.parse_date, effective[name])
+            )
+            if name in effective
             else None
             for name in ("from", "to")
         )
         if first and last and last < first:
-            self.found.fail("spec.effective.to", f"{last} is before {first}, so the window can never open")
-        begins = zones.closing(datetime.combine(first, time()), self.where, last=False) if first else None
+            self.field_problems.add_problem(
+                "spec.effective.to", f"{last} is before {first}, so the window can never open"
+            )
+        begins = zones.closing_instant(datetime.combine(first, time()), self.time_zone, last=False) if first else None
         ends = (
-            zones.closing(datetime.combine(last + timedelta(days=1), time()), self.where, last=self.deny)
+            zones.closing_instant(datetime.combine(last + timedelta(days=1), time()), self.time_zone, last=self.is_deny)
             if last
             else None
         )
         if first and last and first <= last and begins and ends and ends <= begins:
-            self.found.fail("spec.effective", f"{self.where.key} skipped {first}, so the window can never open")
+            self.field_problems.add_problem(
+                "spec.effective", f"{self.time_zone.key} skipped {first}, so the window can never open"
+            )
         return begins, ends
 
-    def _end(self) -> Elapsed | WallClock | None:
+    def _read_end(self) -> Elapsed | WallClock | None:
         """How a repeating window closes; None for one whose occurrences have an end of their own."""
-        given = [name for name in ("duration", "until") if name in self.spec]
+        end_fields = [name for name in ("duration", "until") if name in self.spec]
         schedule = self.spec.get("schedule", {})
         if "once" in schedule or "calendar" in schedule:
-            if given:
+            if end_fields:
                 raise FieldError(
-                    f"spec.{given[0]}", "each entry of once or of a calendar has an end already; remove it"
+                    f"spec.{end_fields[0]}", "each entry of once or of a calendar has an end already; remove it"
                 )
             return None
-        if len(given) == 2:
+        if len(end_fields) == 2:
             raise FieldError(
                 "spec.until",
                 "duration and until exclude one another; duration is elapsed time, until the clock on the wall",
             )
-        if not given and self.found.at("spec.duration", "spec.until"):
+        if not end_fields and self.field_problems.has_problem_at("spec.duration", "spec.until"):
             return None
-        if not given:
+        if not end_fields:
             raise FieldError(
                 "spec", "neither duration nor until: say when the window closes, such as until: '17:00' or duration: 8h"
             )
-        if given == ["until"]:
-            weekday, at = parsed("spec.until", time_syntax.until, self.spec["until"])
-            return WallClock(at, weekday, last=self.deny)
-        duration = parsed("spec.duration", time_syntax.duration, self.spec["duration"])
+        if end_fields == ["until"]:
+            weekday, closing_time = parse_field("spec.until", time_syntax.parse_until, self.spec["until"])
+            return WallClock(closing_time, weekday, last=self.is_deny)
+        duration = parse_field("spec.duration", time_syntax.parse_duration, self.spec["duration"])
         if not duration:
             raise FieldError("spec.duration", "a window that takes no time can never open")
         return Elapsed(duration)
 
-    def _occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
+    def _read_occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
         schedule = self.spec.get("schedule")
         if schedule is None:
             return None
-        given = [name for name in _SOURCES if name in schedule]
-        if len(given) != 1:
+        sources = [name for name in _SOURCES if name in schedule]
+        if len(sources) != 1:
             raise FieldError(
-                "spec.schedule", f"has {' and '.join(given) or 'nothing'}; give exactly one of {', '.join(_SOURCES)}"
+                "spec.schedule", f"has {' and '.join(sources) or 'nothing'}; give exactly one of {', '.join(_SOURCES)}"
             )
         if "dtstart" in schedule and "rrule" not in schedule:
             raise FieldError("spec.schedule.dtstart", "belongs to rrule; remove it, or see effective.from")
-        match given[0]:
+        match sources[0]:
             case "cron":
-                days, times = parsed("spec.schedule.cron", recurrence.cron, schedule["cron"])
-                return Repeating(days, times, end, self.where, exdates) if end else None
+                days, times = parse_field("spec.schedule.cron", recurrence.parse_cron, schedule["cron"])
+                return Repeating(days, times, end, self.time_zone, exdates) if end else None
             case "rrule":
-                start, rule = self._rule(schedule)
-                return Repeating(rule, (start.time(),), end, self.where, exdates) if end else None
+                start, rule = self._read_rule(schedule)
+                return Repeating(rule, (start.time(),), end, self.time_zone, exdates) if end else None
             case "once":
-                return Fixed(merged(self._entry(index, exdates) for index in range(len(schedule["once"]))))
-        return Fixed(merged(self._events(schedule["calendar"], exdates)))
+                return Fixed(
+                    merge_intervals(self._read_entry(index, exdates) for index in range(len(schedule["once"])))
+                )
+        return Fixed(merge_intervals(self._read_events(schedule["calendar"], exdates)))
 
-    def _rule(self, schedule: Mapping[str, Any]) -> tuple[datetime, recurrence.RuleDays]:
+    def _read_rule(self, schedule: Mapping[str, Any]) -> tuple[datetime, recurrence.RuleDays]:
         if "dtstart" not in schedule:
             raise FieldError(
                 "spec.schedule", "rrule needs dtstart, the first day and the time of day, such as 2026-01-13T20:00"
             )
-        start = parsed("spec.schedule.dtstart", time_syntax.wall, schedule["dtstart"])
-        return start, parsed("spec.schedule.rrule", lambda text: recurrence.rule(text, start.date()), schedule["rrule"])
+        start = parse_field("spec.schedule.dtstart", time_syntax.parse_local_time, schedule["dtstart"])
+        return start, parse_field(
+            "spec.schedule.rrule", lambda text: recurrence.parse_rule(text, start.date()), schedule["rrule"]
+        )
 
-    def _entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
+    def _read_entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
         path = f"spec.schedule.once[{index}]"
-        given = self.spec["schedule"]["once"][index]
-        start, end = (parsed(f"{path}.{name}", time_syntax.wall, given[name]) for name in ("start", "end"))
+        entry = self.spec["schedule"]["once"][index]
+        start, end = (
+            parse_field(f"{path}.{name}", time_syntax.parse_local_time, entry[name]) for name in ("start", "end")
+        )
         if end <= start:
             raise FieldError(
-                f"{path}.end", f"{given['end']} is not after {given['start']}, so the window can never open"
+                f"{path}.end", f"{entry['end']} is not after {entry['start']}, so the window can never open"
             )
         return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
-    def _events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
+    def _read_events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
         path = "spec.schedule.calendar"
-        file = normpath(join(dirname(self.found.declared.origin.file), name))
+        file = normpath(join(dirname(self.field_problems.declared.origin.file), name))
         if file not in self.calendars:
-            known = ", ".join(sorted(self.calendars)) or "none"
+            known_files = ", ".join(sorted(self.calendars)) or "none"
             raise FieldError(
                 path,
-                f"no calendar {file!r} in this commit; names are relative to the window's file; there are: {known}",
+                f"no calendar {file!r} in this commit; names are relative to the window's file; there are: {known_files}",
             )
         try:
-            found = ical.events(self.calendars[file])
+            events = ical.parse_events(self.calendars[file])
         except ical.CalendarError as error:
             raise FieldError(path, f"{file}:{error.line}: {error.message}") from None
-        for event in found:
+        for event in events:
             yield self._interval(event, exdates)
 
     def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
         """When an event takes place; None where it is left out or takes no time."""
         if event.start in exdates or event.start.date() in exdates:
             return None
-        opens = zones.opening(event.start, event.start_zone or self.where)
-        closes = zones.closing(event.end, event.end_zone or self.where, last=self.deny) + event.extra
+        opens = zones.opening_instant(event.start, event.start_zone or self.time_zone)
+        closes = zones.closing_instant(event.end, event.end_zone or self.time_zone, last=self.is_deny) + event.extra
         return Interval(opens, closes) if opens and opens < closes else None
 
     def _check_opens(self, timeline: WindowTimeline, cutoff: timedelta) -> None:
         """Refuse what can never open, whatever the date."""
-        for opens, closes in islice(timeline.intervals(_beginning(timeline.occurrences)), _TRIED):
+        for opens, closes in islice(timeline.intervals(_search_start(timeline.occurrences)), _MAX_CHECKED_OCCURRENCES):
             if opens is None or closes is None or closes - opens > cutoff:
                 return
         if cutoff:
-            self.found.fail(
+            self.field_problems.add_problem(
                 "spec.cutoff",
                 "the cutoff takes the whole window, so nothing can ever be started in it; make it shorter",
             )
         else:
-            self.found.fail(
+            self.field_problems.add_problem(
                 "spec.schedule", "the window can never open: no opening is left by schedule, exdates and effective"
             )
 
 
-def _beginning(occurrences: Occurrences) -> datetime:
+def _search_start(occurrences: Occurrences) -> datetime:
     """An instant before which no occurrence has to be looked for."""
     match occurrences:
         case Repeating(days=recurrence.RuleDays(start=start)):

@@ -11,20 +11,22 @@ from renderer.kinds import CRD
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering, id_in_definition
 
 
-def targets(bundle: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str) -> Iterator[WindowTarget]:
+def list_targets(
+    rendering: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str
+) -> Iterator[WindowTarget]:
     """Return all targets, in the cluster of this name; what has no place yet, because it waits for data, is left out."""
     crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
-    for rendered in bundle.sets:
+    for rendered in rendering.sets:
         for node in rendered.nodes:
             if node.key and not node.external:
                 yield (
-                    _declared(node, definitions, crds, cluster)
+                    _declared_target(node, definitions, crds, cluster)
                     if rendered.is_source
-                    else _member(node, rendered, definitions, cluster)
+                    else _member_target(node, rendered, definitions, cluster)
                 )
 
 
-def _declared(
+def _declared_target(
     node: RenderedNode, definitions: Mapping[GroupKind, Definition], crds: Mapping[str, str], cluster: str
 ) -> WindowTarget:
     """An object of the source itself: an instance, the CRD of a definition, or a plain object."""
@@ -36,7 +38,7 @@ def _declared(
     return WindowTarget(node.group_kind, node.key.namespace, cluster, rgd=rgd)
 
 
-def _member(
+def _member_target(
     node: RenderedNode, rendered: RenderedApplySet, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> WindowTarget:
     assert node.key

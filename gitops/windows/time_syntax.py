@@ -12,34 +12,32 @@ from gitops import durations
 from gitops.windows import zones
 from gitops.windows.recurrence import ScheduleError
 
-LONGEST: Final = timedelta(days=366)
+MAX_DURATION: Final = timedelta(days=366)
 _YEARS: Final = range(1970, 2500)
 _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
-def zone(name: str) -> ZoneInfo:
+def parse_zone(name: str) -> ZoneInfo:
     try:
-        return zones.zone(name)
+        return zones.load_zone(name)
     except KeyError:
-        close = get_close_matches(name, zones.names(), n=1)
-        meant = (
-            f"; did you mean {close[0]!r}?" if close else "; write a name of the IANA database such as Europe/Berlin"
-        )
-        raise ScheduleError(f"{name!r} is no time zone{meant}") from None
+        close = get_close_matches(name, zones.zone_names(), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "; write a name of the IANA database such as Europe/Berlin"
+        raise ScheduleError(f"{name!r} is no time zone{hint}") from None
 
 
-def duration(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """At most a year."""
     try:
-        found = durations.duration(text)
+        parsed = durations.parse_duration(text)
     except ValueError as error:
         raise ScheduleError(str(error)) from None
-    if found > LONGEST:
-        raise ScheduleError(f"{text!r} is longer than {LONGEST.days} days")
-    return found
+    if parsed > MAX_DURATION:
+        raise ScheduleError(f"{text!r} is longer than {MAX_DURATION.days} days")
+    return parsed
 
 
-def until(text: str) -> tuple[int | None, time]:
+def parse_until(text: str) -> tuple[int | None, time]:
     """`17:00`, or `Mon 06:00`: the weekday from Monday, 0, and the time."""
     match = re.fullmatch(r"(?:([A-Za-z]{3}) )?([01][0-9]|2[0-3]):([0-5][0-9])", text)
     if match is None or (match[1] and match[1].upper() not in _WEEKDAYS):
@@ -47,34 +45,34 @@ def until(text: str) -> tuple[int | None, time]:
     return _WEEKDAYS.index(match[1].upper()) if match[1] else None, time(int(match[2]), int(match[3]))
 
 
-def wall(text: str) -> datetime:
+def parse_local_time(text: str) -> datetime:
     """`2026-12-18T12:00`, on the clock of the window's zone."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)", text)
     try:
         if match is None:
             raise ValueError
-        found = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+        parsed = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         raise ScheduleError(
             f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset"
         ) from None
-    check_year(found)
-    return found
+    check_year(parsed)
+    return parsed
 
 
-def day(text: str) -> date:
+def parse_date(text: str) -> date:
     """`2026-12-18`."""
     try:
         if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             raise ValueError
-        found = date.fromisoformat(text)
+        parsed = date.fromisoformat(text)
     except ValueError:
         raise ScheduleError(f"{text!r} is not a date; write for example 2026-12-18") from None
-    check_year(found)
-    return found
+    check_year(parsed)
+    return parsed
 
 
-def check_year(found: date) -> None:
+def check_year(value: date) -> None:
     """Far from where the arithmetic of dates ends."""
-    if found.year not in _YEARS:
-        raise ScheduleError(f"the year {found.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")
+    if value.year not in _YEARS:
+        raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")

@@ -20,13 +20,13 @@ from gitops.windows.window import Drain, Openness, Window, WindowKind, WindowTar
 from renderer.frozen import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
-MAX_APART: Final = timedelta(seconds=30)
+MAX_SERVER_SKEW: Final = timedelta(seconds=30)
 """By so much the clock may go back, and be apart from the server's."""
 
-_STEPS: Final = 10_000
+_MAX_EDGES: Final = 10_000
 """So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
 
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_MAX_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class WindowSet:
     source: str = ""
     no_window: Openness = Openness.OPEN
     expired_allow: Openness = Openness.CLOSED
-    break_glass: datetime | None = None
+    break_glass_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class WindowVerdict:
     `next_edge` is when to look again, as any window that governs changes then.
     """
 
-    open: bool
+    is_open: bool
     next_edge: datetime
     until: datetime | None = None
     reason: Reason | None = None
-    closings: tuple[ClosedWindow, ...] = ()
+    closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
     drain: Drain | None = None
     drain_until: datetime | None = None
@@ -73,57 +73,67 @@ class WindowVerdict:
     @property
     def since(self) -> datetime | None:
         """Since when the windows that close now have closed."""
-        return min((closing.since for closing in self.closings if closing.since), default=None)
+        return min((closed_window.since for closed_window in self.closed_windows if closed_window.since), default=None)
 
 
 class TrustedTime(NamedTuple):
     """A time to judge by. `skewed`: the clock went back so far, or is so far from the server's, that no Allow may be trusted."""
 
     now: datetime
-    skewed: bool = False
+    is_skewed: bool = False
 
 
-def steady(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
+def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
     """Time that never goes back: the `last` reading stands until the clock has caught up with it. `server`: what the API server's clock says."""
-    is_apart = server is not None and abs(now - server) > MAX_APART
+    differs_from_server = server is not None and abs(now - server) > MAX_SERVER_SKEW
     if last is None or now >= last:
-        return TrustedTime(now, skewed=is_apart)
-    return TrustedTime(last, skewed=is_apart or last - now > MAX_SKEW)
+        return TrustedTime(now, is_skewed=differs_from_server)
+    return TrustedTime(last, is_skewed=differs_from_server or last - now > MAX_SKEW)
 
 
-def judge(sources: Iterable[WindowSet], target: WindowTarget, verb: Operation, reading: TrustedTime) -> WindowVerdict:
+def judge(
+    sources: Iterable[WindowSet], target: WindowTarget, operation: Operation, trusted_time: TrustedTime
+) -> WindowVerdict:
     """May `verb` be started on the target at the time of the reading?"""
-    gates = [_Gate.of(rules, target, verb) for rules in sources]
-    now = reading.now
-    closings = tuple(found for gate in gates for found in gate.closings(now))
-    edge = _next_edge(gates, now)
-    if reading.skewed and any(gate.allows_at(now) for gate in gates):
-        return WindowVerdict(False, edge, None, Reason.CLOCK_SKEW, closings, drain=Drain.UNIT)
-    overridden = tuple(found for gate in gates for found in gate.overridden(now))
-    until = _look_of(tuple(gate.calendar for gate in gates)).next_change([gate.state for gate in gates], now)
-    if all(gate.state(now).open for gate in gates):
+    governing = [_SourceWindows.select(rules, target, operation) for rules in sources]
+    now = trusted_time.now
+    closed_windows = tuple(
+        closed_window for source_windows in governing for closed_window in source_windows.closed_windows(now)
+    )
+    edge = _next_edge(governing, now)
+    if trusted_time.is_skewed and any(source_windows.current_allows(now) for source_windows in governing):
+        return WindowVerdict(False, edge, None, Reason.CLOCK_SKEW, closed_windows, drain=Drain.UNIT)
+    overridden = tuple(
+        overridden_window
+        for source_windows in governing
+        for overridden_window in source_windows.overridden_windows(now)
+    )
+    until = _change_cache_for(tuple(source_windows.state_inputs for source_windows in governing)).find_next_change(
+        [source_windows.state for source_windows in governing], now
+    )
+    if all(source_windows.state(now).is_open for source_windows in governing):
         return WindowVerdict(True, edge, until, overridden=overridden)
-    closed = [gate for gate in gates if not gate.state(now).open]
-    drains = [found for gate in closed if (found := gate.drain(now))]
-    drain, drain_until = min(drains, key=lambda found: found[0], default=(None, None))
-    closed_at = _earliest(gate.closed_at(now) for gate in closed)
+    closed_sources = [source_windows for source_windows in governing if not source_windows.state(now).is_open]
+    drain_rules = [drain_rule for source_windows in closed_sources if (drain_rule := source_windows.drain_rule(now))]
+    drain, drain_until = min(drain_rules, key=lambda candidate: candidate[0], default=(None, None))
+    closed_at = _earliest(source_windows.closed_since(now) for source_windows in closed_sources)
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
-    return WindowVerdict(False, edge, until, reason, closings, overridden, drain, drain_until, closed_at)
+    return WindowVerdict(False, edge, until, reason, closed_windows, overridden, drain, drain_until, closed_at)
 
 
-def in_window(window: Window, now: datetime) -> bool:
+def is_in_window(window: Window, now: datetime) -> bool:
     """Has the window an active occurrence, with more time left than its cutoff? True inside a Deny as well; the selector does not count."""
-    return startable(window, now).open
+    return start_state(window, now).is_open
 
 
 class OpenState(NamedTuple):
     """Open or not, and an instant before which that certainly does not change; None is never."""
 
-    open: bool
+    is_open: bool
     until: datetime | None
 
 
-def startable(window: Window, now: datetime) -> OpenState:
+def start_state(window: Window, now: datetime) -> OpenState:
     """Whether something may be started in an occurrence of the window, its cutoff counted."""
     moment = now
     while moment <= now + HORIZON:
@@ -141,54 +151,60 @@ def startable(window: Window, now: datetime) -> OpenState:
     return OpenState(False, None)
 
 
-def not_startable(window: Window, now: datetime, source: str = "") -> ClosedWindow:
+def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
     """Since when nothing may be started in the window, and until when that stays so. Of one that is open: since when it is, and how long."""
-    span, state = window.timeline.span(now), startable(window, now)
-    in_cutoff = span.active and span.until and not state.open
+    span, state = window.timeline.span(now), start_state(window, now)
+    in_cutoff = span.active and span.until and not state.is_open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
     return ClosedWindow(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
 
 
 @dataclass(frozen=True, slots=True)
-class _Gate:
+class _SourceWindows:
     """What the windows of one source say about one target and verb."""
 
     rules: WindowSet
     allows: tuple[Window, ...] = ()
     denies: tuple[Window, ...] = ()
-    by_break_glass: bool = field(default=True)
+    allows_break_glass: bool = field(default=True)
 
     @classmethod
-    def of(cls, rules: WindowSet, target: WindowTarget, verb: Operation) -> _Gate:
-        found = [window for window in rules.windows if window.governs(target, verb)]
+    def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:
+        governing = [window for window in rules.windows if window.governs(target, operation)]
         return cls(
             rules,
-            tuple(window for window in found if window.kind is WindowKind.ALLOW),
-            tuple(window for window in found if window.kind is WindowKind.DENY),
-            not any(window.final for window in found),
+            tuple(window for window in governing if window.kind is WindowKind.ALLOW),
+            tuple(window for window in governing if window.kind is WindowKind.DENY),
+            not any(window.forbids_break_glass for window in governing),
         )
 
     @property
-    def calendar(self) -> _Calendar:
+    def state_inputs(self) -> _StateInputs:
         """All that `state` depends on but the time."""
-        rules, glass = self.rules, self.rules.break_glass if self.by_break_glass else None
-        return _Calendar(_hours(self.allows), _hours(self.denies), rules.no_window, rules.expired_allow, glass)
+        rules, break_glass_until = self.rules, self.rules.break_glass_until if self.allows_break_glass else None
+        return _StateInputs(
+            _start_times_of(self.allows),
+            _start_times_of(self.denies),
+            rules.no_window,
+            rules.expired_allow,
+            break_glass_until,
+        )
 
     def state(self, now: datetime) -> OpenState:
         """Open or not, with a break-glass."""
-        state = self._by_windows(now)
-        glass = self.rules.break_glass
-        if glass is None or now >= glass or not self.by_break_glass or state.open:
+        state = self._state_by_windows(now)
+        break_glass_until = self.rules.break_glass_until
+        if break_glass_until is None or now >= break_glass_until or not self.allows_break_glass or state.is_open:
             return state
-        return OpenState(True, glass)
+        return OpenState(True, break_glass_until)
 
-    def overridden(self, now: datetime) -> tuple[ClosedWindow, ...]:
-        return self._closed_by(now) if self.state(now).open and not self._by_windows(now).open else ()
+    def overridden_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+        return self._closing_windows(now) if self.state(now).is_open and not self._state_by_windows(now).is_open else ()
 
-    def closings(self, now: datetime) -> tuple[ClosedWindow, ...]:
-        return () if self.state(now).open else self._closed_by(now)
+    def closed_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+        return () if self.state(now).is_open else self._closing_windows(now)
 
-    def allows_at(self, now: datetime) -> list[Window]:
+    def current_allows(self, now: datetime) -> list[Window]:
         """The Allows that govern at this time: those that have begun, also those that have ended unless the policy says otherwise."""
         return [
             window
@@ -200,61 +216,61 @@ class _Gate:
     def active_denies(self, now: datetime) -> list[Window]:
         return [window for window in self.denies if window.timeline.span(now).active]
 
-    def _by_windows(self, now: datetime) -> OpenState:
+    def _state_by_windows(self, now: datetime) -> OpenState:
         if denies := self.active_denies(now):
             return OpenState(False, _latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
         begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
-        if not (allows := self.allows_at(now)):
+        if not (allows := self.current_allows(now)):
             is_open = self.rules.no_window is Openness.OPEN
             return OpenState(is_open, _earliest([*next_deny, *begins] if is_open else begins))
-        states = [startable(window, now) for window in allows]
-        if any(state.open for state in states):
-            return OpenState(True, _earliest([*next_deny, _latest([state.until for state in states if state.open])]))
-        ends = self._no_allow_left(allows)
+        states = [start_state(window, now) for window in allows]
+        if any(state.is_open for state in states):
+            return OpenState(True, _earliest([*next_deny, _latest([state.until for state in states if state.is_open])]))
+        ends = self._ends_of_allows(allows)
         return OpenState(False, _earliest([*(state.until for state in states), *ends, *begins]))
 
-    def _no_allow_left(self, allows: Sequence[Window]) -> list[datetime | None]:
+    def _ends_of_allows(self, allows: Sequence[Window]) -> list[datetime | None]:
         """When all these Allows have ended and govern no more, where the policy says so."""
         if self.rules.expired_allow is Openness.CLOSED:
             return []
         return [_latest([window.timeline.ends for window in allows])]
 
-    def _closed_by(self, now: datetime) -> tuple[ClosedWindow, ...]:
+    def _closing_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
         if denies := self.active_denies(now):
-            return tuple(self._denied(window, now) for window in denies)
-        return tuple(not_startable(window, now, self.rules.source) for window in self.allows_at(now))
+            return tuple(self._closed_by_deny(window, now) for window in denies)
+        return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
 
-    def drain(self, now: datetime) -> tuple[Drain, datetime | None] | None:
+    def drain_rule(self, now: datetime) -> tuple[Drain, datetime | None] | None:
         """What may be finished, and until when, while it is closed: as the strictest of the active Denies says, else of the Allows that closed
         last. None where an Allow has only come into its last part.
         """
-        closed = self.active_denies(now)
-        if not closed:
-            allows = self.allows_at(now)
+        closed_windows = self.active_denies(now)
+        if not closed_windows:
+            allows = self.current_allows(now)
             if any(window.timeline.span(now).active for window in allows):
                 return None
-            last = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
-            closed = [window for window in allows if window.timeline.span(now).since == last]
-        if not closed:
+            last_opened = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
+            closed_windows = [window for window in allows if window.timeline.span(now).since == last_opened]
+        if not closed_windows:
             return Drain.UNIT, None
-        strictest = min(closed, key=lambda window: window.drain)
+        strictest = min(closed_windows, key=lambda window: window.drain)
         since = strictest.timeline.span(now).since
-        limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
-        return strictest.drain, since + strictest.overrun_limit if since and limited else None
+        is_limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
+        return strictest.drain, since + strictest.overrun_limit if since and is_limited else None
 
-    def closed_at(self, now: datetime) -> datetime | None:
+    def closed_since(self, now: datetime) -> datetime | None:
         """Since when nothing may be started: since the first of the active Denies, or the end of the last Allow."""
-        found = [closing.since for closing in self._closed_by(now) if closing.since]
-        return (min if self.active_denies(now) else max)(found, default=None)
+        times = [closed_window.since for closed_window in self._closing_windows(now) if closed_window.since]
+        return (min if self.active_denies(now) else max)(times, default=None)
 
-    def _denied(self, window: Window, now: datetime) -> ClosedWindow:
+    def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
-class _Hours(NamedTuple):
+class _StartTimes(NamedTuple):
     """When something may be started in a window, whatever its name, and whomever it governs."""
 
     occurrences: Occurrences
@@ -263,76 +279,84 @@ class _Hours(NamedTuple):
     cutoff: timedelta
 
 
-class _Calendar(NamedTuple):
+class _StateInputs(NamedTuple):
     """What decides when a gate is open."""
 
-    allows: tuple[_Hours, ...]
-    denies: tuple[_Hours, ...]
+    allows: tuple[_StartTimes, ...]
+    denies: tuple[_StartTimes, ...]
     no_window: Openness
     expired_allow: Openness
-    glass: datetime | None
+    break_glass_until: datetime | None
 
 
-def _hours(windows: Iterable[Window]) -> tuple[_Hours, ...]:
+def _start_times_of(windows: Iterable[Window]) -> tuple[_StartTimes, ...]:
     timelines = ((window.timeline, window.cutoff) for window in windows)
-    return tuple(_Hours(one.occurrences, one.begins, one.ends, cutoff) for one, cutoff in timelines)
+    return tuple(
+        _StartTimes(timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines
+    )
 
 
 @dataclass(slots=True)
-class _Look:
+class _ChangeCache:
     """What the last look ahead of gates found: from `since` to `reached` they answer the same, and otherwise from `change` on, if that is known.
 
     What never opens has thousands of edges in ten years, and each pass asks for it, of each target.
     """
 
-    since: datetime = _NEVER
-    reached: datetime = _NEVER
+    since: datetime = _MAX_TIME
+    reached: datetime = _MAX_TIME
     change: datetime | None = None
 
-    def next_change(self, gates: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
+    def find_next_change(
+        self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime
+    ) -> datetime | None:
         """As the function; goes on from where the last look has come to."""
         if not self.since <= now < (self.change or self.reached):
             self.since = self.reached = now
         elif self.change:
             return self.change
-        self.reached, self.change = _ahead(gates, self.reached, now + HORIZON)
+        self.reached, self.change = _find_change(state_functions, self.reached, now + HORIZON)
         if self.change == self.reached:  # Given up after too many edges: who asks later looks as far again.
-            self.since = _NEVER
+            self.since = _MAX_TIME
         return self.change
 
 
 @lru_cache(maxsize=256)
-def _look_of(_calendars: tuple[_Calendar, ...]) -> _Look:
+def _change_cache_for(_calendars: tuple[_StateInputs, ...]) -> _ChangeCache:
     """One for all gates that are alike: each commit reads its windows anew, and each target has gates of its own."""
-    return _Look()
+    return _ChangeCache()
 
 
-def next_change(gates: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
+def find_next_change(state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
     """The first instant at which all gates together answer otherwise than now; None where that does not come in ten years."""
-    return _ahead(gates, now, now + HORIZON)[1]
+    return _find_change(state_functions, now, now + HORIZON)[1]
 
 
-def _ahead(
-    gates: Sequence[Callable[[datetime], OpenState]], moment: datetime, horizon: datetime
+def _find_change(
+    state_functions: Sequence[Callable[[datetime], OpenState]], moment: datetime, horizon: datetime
 ) -> tuple[datetime, datetime | None]:
     """The last instant found to be answered as the first, and that of the change; goes from edge to edge, never by the clock."""
-    states = [gate(moment) for gate in gates]
-    first = all(state.open for state in states)
-    for _ in range(_STEPS):
-        following = _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.open])
+    states = [state_at(moment) for state_at in state_functions]
+    first = all(state.is_open for state in states)
+    for _ in range(_MAX_EDGES):
+        following = (
+            _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.is_open])
+        )
         if following is None or following > horizon:
             return moment, None
-        states = [gate(following) for gate in gates]
-        if all(state.open for state in states) is not first:
+        states = [state_at(following) for state_at in state_functions]
+        if all(state.is_open for state in states) is not first:
             return moment, following
         moment = following
     return moment, moment
 
 
-def _next_edge(gates: Sequence[_Gate], now: datetime) -> datetime:
+def _next_edge(governing: Sequence[_SourceWindows], now: datetime) -> datetime:
     """When the first of the windows changes, or comes into its cutoff; at the latest in a year."""
-    edges = [gate.rules.break_glass for gate in gates]
-    for window in (window for gate in gates for window in (*gate.allows, *gate.denies)):
+    edges = [source_windows.rules.break_glass_until for source_windows in governing]
+    for window in (
+        window for source_windows in governing for window in (*source_windows.allows, *source_windows.denies)
+    ):
         closes = window.timeline.span(now).until
         edges += [closes, closes - window.cutoff if closes else None, window.timeline.begins, window.timeline.ends]
     return _earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)

@@ -23,7 +23,7 @@ class WindowKind(StrEnum):
     DENY = "Deny"
 
 
-GOVERNABLE: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE, Operation.HEAL)
+WINDOW_OPERATIONS: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE, Operation.HEAL)
 """What `verbs` may name."""
 
 
@@ -73,16 +73,16 @@ class WindowSelector:
 
     def matches(self, target: WindowTarget) -> bool:
         return (
-            _named(self.clusters, target.cluster)
-            and _named(self.namespaces, target.namespace)
-            and _named(self.rgds, target.rgd)
-            and _named(self.nodes, target.node)
-            and (_named(self.kinds, target.kind.kind) or _named(self.kinds, str(target.kind)))
+            _matches_any(self.clusters, target.cluster)
+            and _matches_any(self.namespaces, target.namespace)
+            and _matches_any(self.rgds, target.rgd)
+            and _matches_any(self.nodes, target.node)
+            and (_matches_any(self.kinds, target.kind.kind) or _matches_any(self.kinds, str(target.kind)))
             and (self.instances is None or (target.labels is not None and self.instances.matches(target.labels)))
         )
 
 
-def _named(patterns: tuple[str, ...] | None, name: str) -> bool:
+def _matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
     """What a target does not have (a namespace, a node) no pattern names, not even `*`."""
     return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
 
@@ -98,15 +98,15 @@ class Window:
     zone: ZoneInfo
     timeline: WindowTimeline
     selector: WindowSelector = WindowSelector()
-    verbs: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
+    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
     cutoff: timedelta = timedelta()
     drain: Drain = Drain.UNIT
     overrun_limit: timedelta = timedelta(hours=1)
-    final: bool = False
+    forbids_break_glass: bool = False
     by_name: bool = False
     description: str = ""
     ticket: str = ""
     origin: SourceLocation = field(default_factory=SourceLocation)
 
-    def governs(self, target: WindowTarget, verb: Operation) -> bool:
-        return not self.by_name and verb in self.verbs and self.selector.matches(target)
+    def governs(self, target: WindowTarget, operation: Operation) -> bool:
+        return not self.by_name and operation in self.operations and self.selector.matches(target)

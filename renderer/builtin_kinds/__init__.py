@@ -17,8 +17,8 @@ import orjson
 
 from renderer.frozen import dataclass
 
-FILE: Final = "kinds.json.gz"
-STRUCTURES: Final = "structures.json.gz"
+KINDS_FILE: Final = "kinds.json.gz"
+STRUCTURES_FILE: Final = "structures.json.gz"
 
 Schema = Mapping[str, Any]
 
@@ -38,18 +38,18 @@ class BuiltinSchemas:
 
     def schema(self, group: str, version: str, kind: str) -> Schema | None:
         """A kind's schema, its references unresolved; None if it is not built in."""
-        name = self.kinds.get(key(group, version, kind))
-        return self.definitions[name] if name else None
+        definition_name = self.kinds.get(kind_key(group, version, kind))
+        return self.definitions[definition_name] if definition_name else None
 
 
-def key(group: str, version: str, kind: str) -> str:
+def kind_key(group: str, version: str, kind: str) -> str:
     return f"{group}/{version}/{kind}"
 
 
 @cache
-def bundle() -> BuiltinSchemas:
+def load_builtin_schemas() -> BuiltinSchemas:
     """The built-in kinds. Takes some 15 ms the first time."""
-    return BuiltinSchemas(**_read(FILE))
+    return BuiltinSchemas(**_read_json(KINDS_FILE))
 
 
 Structures = Mapping[str, Sequence[Sequence[Any]]]
@@ -63,11 +63,11 @@ Presence: `omitempty` is written unless it is empty, `pointer` if it was given, 
 
 
 @cache
-def structures() -> Structures:
+def load_structures() -> Structures:
     """How the API server holds the built-in kinds. Takes some 3 ms the first time."""
-    content: Structures = _read(STRUCTURES)
+    content: Structures = _read_json(STRUCTURES_FILE)
     return content
 
 
-def _read(file: str) -> Any:
+def _read_json(file: str) -> Any:
     return orjson.loads(gzip.decompress(resources.files(__name__).joinpath(file).read_bytes()))

@@ -27,9 +27,9 @@ from renderer.kinds import CRD
 class CatalogChange:
     """From the contents `before` only these `files` differ, each in what it says of as many objects; those of a file stand `at` this place."""
 
-    before: Mapping[str, FileContent]
-    files: tuple[str, ...]
-    at: Mapping[str, int]
+    base_contents: Mapping[str, FileContent]
+    changed_files: tuple[str, ...]
+    object_offsets: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Catalog:
     """
 
     source: str = ""
-    revision: str = ""
+    commit: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
     objects: tuple[DeclaredObject, ...] = ()
@@ -47,14 +47,18 @@ class Catalog:
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
     types: KindSchemas = field(default_factory=KindSchemas)
-    step: CatalogChange | None = field(default=None, compare=False, repr=False)
+    change: CatalogChange | None = field(default=None, compare=False, repr=False)
 
-    def objects_since(self, before: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
+    def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
-        if self.step is None or self.step.before is not before.contents:
+        if self.change is None or self.change.base_contents is not earlier.contents:
             return None
-        files = ((before.contents[file], self.contents[file]) for file in self.step.files)
-        return ((old, new) for one, other in files for old, new in zip(one.objects, other.objects, strict=True))
+        files = ((earlier.contents[file], self.contents[file]) for file in self.change.changed_files)
+        return (
+            (old, new)
+            for old_content, new_content in files
+            for old, new in zip(old_content.objects, new_content.objects, strict=True)
+        )
 
     @cached_property
     def kinds(self) -> frozenset[GroupKind]:
@@ -64,58 +68,65 @@ class Catalog:
     @property
     def kinds_used(self) -> frozenset[GroupKind]:
         """Those of its objects, of what its definitions make and refer to, and those that it defines."""
-        nodes = (node.group_kind for one in self.definitions.values() for node in one.nodes)
+        nodes = (node.group_kind for definition in self.definitions.values() for node in definition.nodes)
         return self.kinds.union(nodes, self.definitions, self.broken)
 
     @cached_property
     def versions(self) -> Mapping[GroupKind, frozenset[str]]:
         """Those in which it writes each kind: in its objects, and in what its definitions make and refer to."""
-        nodes = ((node.group_kind, node.version) for one in self.definitions.values() for node in one.nodes)
-        objects = ((one.group_kind, version_of(one.manifest)) for one in self.objects)
-        found: dict[GroupKind, set[str]] = {}
+        nodes = (
+            (node.group_kind, node.version) for definition in self.definitions.values() for node in definition.nodes
+        )
+        objects = ((declared.group_kind, version_of(declared.manifest)) for declared in self.objects)
+        versions_by_kind: dict[GroupKind, set[str]] = {}
         for kind, version in chain(nodes, objects):
-            found.setdefault(kind, set()).add(version)
-        return {kind: frozenset(versions) for kind, versions in found.items()}
+            versions_by_kind.setdefault(kind, set()).add(version)
+        return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
-    def definition_at(self, problem: Problem) -> GroupKind | None:
+    def find_definition_kind(self, problem: Problem) -> GroupKind | None:
         """Whose definition the document is in which this problem is, also where that does not build."""
-        found = self.contents.get(problem.file, FileContent())
-        begins: list[tuple[int, GroupKind | None]] = [(one.origin.line, None) for one in (*found.objects, *found.rules)]
-        begins += ((one.origin.line, one.group_kind) for one in found.definitions)
-        begins += ((origin.line, kind) for kind, origin in found.broken)
-        before = (one for one in begins if one[0] <= problem.line)
-        return max(before, key=itemgetter(0), default=(0, None))[1]
+        content = self.contents.get(problem.file, FileContent())
+        document_starts: list[tuple[int, GroupKind | None]] = [
+            (declared.origin.line, None) for declared in (*content.objects, *content.rules)
+        ]
+        document_starts += ((definition.origin.line, definition.group_kind) for definition in content.definitions)
+        document_starts += ((origin.line, kind) for kind, origin in content.broken)
+        earlier_starts = (start for start in document_starts if start[0] <= problem.line)
+        return max(earlier_starts, key=itemgetter(0), default=(0, None))[1]
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
         """The files that windows take occurrences from, unread."""
         return {
-            file: found.data for file, found in self.contents.items() if file.endswith(file_content.CALENDAR_SUFFIX)
+            file: content.data for file, content in self.contents.items() if file.endswith(file_content.CALENDAR_SUFFIX)
         }
 
     @property
-    def unreadable(self) -> frozenset[str]:
+    def unreadable_files(self) -> frozenset[str]:
         """Files that may hold more than we know."""
-        return frozenset(file for file, found in self.contents.items() if found.unreadable)
+        return frozenset(file for file, content in self.contents.items() if content.unreadable)
 
     @property
     def protection(self) -> UnreadableFiles:
-        return UnreadableFiles(self.contents.keys(), self.unreadable)
+        return UnreadableFiles(self.contents.keys(), self.unreadable_files)
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
     """The version in which Git writes each kind; without those that it writes in several."""
     kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
-    written = {kind: frozenset().union(*(one.versions.get(kind, ()) for one in catalogs)) for kind in kinds}
-    return {kind: version for kind, (version, *others) in written.items() if not others}
+    versions_by_kind = {
+        kind: frozenset().union(*(source_catalog.versions.get(kind, ()) for source_catalog in catalogs))
+        for kind in kinds
+    }
+    return {kind: version for kind, (version, *others) in versions_by_kind.items() if not others}
 
 
 def load(
     files: Mapping[str, bytes],
     *,
     source: str = "",
-    revision: str = "",
-    refused: Mapping[str, str] | None = None,
+    commit: str = "",
+    refused_files: Mapping[str, str] | None = None,
     previous: Catalog | None = None,
 ) -> Catalog:
     """Read all documents of a commit; `files` maps paths relative to the source's path to their bytes.
@@ -123,88 +134,98 @@ def load(
     `refused` are files that Git holds and that must not be read (links, too large), each with the reason. Files that are in `previous` with the
     same bytes are taken from there.
     """
-    if previous and previous.source == source and not refused and files.keys() == previous.contents.keys():
-        old = previous.contents
-        changed = {file: data for file, data in files.items() if old[file].data is not data and old[file].data != data}
-        if later := follow(previous, changed, revision):
+    if previous and previous.source == source and not refused_files and files.keys() == previous.contents.keys():
+        old_contents = previous.contents
+        changed = {
+            file: data
+            for file, data in files.items()
+            if old_contents[file].data is not data and old_contents[file].data != data
+        }
+        if later := with_changed_files(previous, changed, commit):
             return later
-    known = previous.contents if previous else {}
+    previous_contents = previous.contents if previous else {}
     contents = {
-        file: found if (found := known.get(file)) and found.data == data else file_content.read(file, data)
+        file: content
+        if (content := previous_contents.get(file)) and content.data == data
+        else file_content.parse_file(file, data)
         for file, data in sorted(files.items())
     }
-    for file, message in (refused or {}).items():
+    for file, message in (refused_files or {}).items():
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
-    definitions, duplicates = _definitions(contents.values())
-    types = kind_schemas.of_crds(
+    definitions, duplicates = _unique_definitions(contents.values())
+    types = kind_schemas.from_crds(
         _crds(contents.values(), definitions.values()), previous.types if previous else KindSchemas()
     )
-    checked = {kind: type_check.checked(one, types) for kind, one in definitions.items()}
-    circles = gate_cycles.circles(definitions)
-    broken = {kind: origin for found in contents.values() for kind, origin in found.broken}
-    broken |= {kind: definitions[kind].origin for kind in circles}
-    broken |= {kind: one.definition.origin for kind, one in checked.items() if one.problems}
-    problems = [problem for found in contents.values() for problem in found.problems]
-    problems += [problem for found in circles.values() for problem in found]
-    problems += [problem for one in checked.values() for problem in one.problems]
+    check_results = {kind: type_check.check_definition(definition, types) for kind, definition in definitions.items()}
+    cycles = gate_cycles.find_gate_cycles(definitions)
+    broken = {kind: origin for content in contents.values() for kind, origin in content.broken}
+    broken |= {kind: definitions[kind].origin for kind in cycles}
+    broken |= {kind: result.definition.origin for kind, result in check_results.items() if result.problems}
+    problems = [problem for content in contents.values() for problem in content.problems]
+    problems += [problem for cycle_problems in cycles.values() for problem in cycle_problems]
+    problems += [problem for result in check_results.values() for problem in result.problems]
     return Catalog(
         source=source,
-        revision=revision,
-        definitions={kind: one.definition for kind, one in checked.items() if kind not in broken},
+        commit=commit,
+        definitions={kind: result.definition for kind, result in check_results.items() if kind not in broken},
         broken=broken,
-        objects=tuple(declared for found in contents.values() for declared in found.objects),
-        rules=tuple(rule for found in contents.values() for rule in found.rules),
+        objects=tuple(declared for content in contents.values() for declared in content.objects),
+        rules=tuple(rule for content in contents.values() for rule in content.rules),
         problems=tuple(sorted([*problems, *duplicates])),
         contents=contents,
         types=types,
     )
 
 
-def follow(previous: Catalog, changed: Mapping[str, bytes], revision: str) -> Catalog | None:
+def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], commit: str) -> Catalog | None:
     """The next commit after `previous`, in which these files have other bytes and no file is new or gone. None where it has to be loaded, because
     these say more than objects which say nothing about others. Costs as much as what has changed, but for copies of references.
     """
-    known = previous.contents
-    contents = {file: file_content.read(file, data) for file, data in changed.items()}
-    if not all(_has_objects_alone(one) for file, new in contents.items() for one in (known[file], new)):
+    previous_contents = previous.contents
+    contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
+    if not all(
+        _has_only_objects(content) for file, new in contents.items() for content in (previous_contents[file], new)
+    ):
         return None
-    if any(len(known[file].objects) != len(new.objects) for file, new in contents.items()):
-        contents = {**known, **contents}
-        found = tuple(chain.from_iterable(map(attrgetter("objects"), contents.values())))
-        return replace(previous, revision=revision, objects=found, contents=contents, step=None)
-    at = previous.step.at if previous.step else _places(known)
+    if any(len(previous_contents[file].objects) != len(new.objects) for file, new in contents.items()):
+        contents = {**previous_contents, **contents}
+        all_objects = tuple(chain.from_iterable(map(attrgetter("objects"), contents.values())))
+        return replace(previous, commit=commit, objects=all_objects, contents=contents, change=None)
+    object_offsets = previous.change.object_offsets if previous.change else _object_offsets(previous_contents)
     objects = list(previous.objects)
     for file, new in contents.items():
-        objects[at[file] : at[file] + len(new.objects)] = new.objects
-    step = CatalogChange(known, tuple(contents), at)
-    return replace(previous, revision=revision, objects=tuple(objects), contents={**known, **contents}, step=step)
+        objects[object_offsets[file] : object_offsets[file] + len(new.objects)] = new.objects
+    change = CatalogChange(previous_contents, tuple(contents), object_offsets)
+    return replace(
+        previous, commit=commit, objects=tuple(objects), contents={**previous_contents, **contents}, change=change
+    )
 
 
-def _places(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
+def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
     """Where the objects of each file begin among those of all."""
-    starts = accumulate((len(one.objects) for one in contents.values()), initial=0)
+    starts = accumulate((len(content.objects) for content in contents.values()), initial=0)
     return dict(zip(contents, starts, strict=False))
 
 
-def _has_objects_alone(one: FileContent) -> bool:
-    others = one.definitions or one.broken or one.rules or one.problems or one.unreadable
-    return not others and all(declared.group_kind != CRD for declared in one.objects)
+def _has_only_objects(content: FileContent) -> bool:
+    other_content = content.definitions or content.broken or content.rules or content.problems or content.unreadable
+    return not other_content and all(declared.group_kind != CRD for declared in content.objects)
 
 
 def _crds(contents: Iterable[FileContent], definitions: Iterable[Definition]) -> Iterator[Manifest]:
     """All CRDs of a commit: as files, as resources of definitions, and of the definitions themselves."""
-    yield from (declared.manifest for found in contents for declared in found.objects if declared.group_kind == CRD)
+    yield from (declared.manifest for content in contents for declared in content.objects if declared.group_kind == CRD)
     for definition in definitions:
         yield from definition.declared_crds
         yield definition.crd
 
 
-def _definitions(contents: Iterable[FileContent]) -> tuple[dict[GroupKind, Definition], list[Problem]]:
-    found: dict[GroupKind, Definition] = {}
+def _unique_definitions(contents: Iterable[FileContent]) -> tuple[dict[GroupKind, Definition], list[Problem]]:
+    definitions_by_kind: dict[GroupKind, Definition] = {}
     duplicates: list[Problem] = []
-    for definition in (definition for one in contents for definition in one.definitions):
-        other = found.setdefault(definition.group_kind, definition)
+    for definition in (definition for content in contents for definition in content.definitions):
+        other = definitions_by_kind.setdefault(definition.group_kind, definition)
         if other is not definition:
             message = f"{definition.group_kind} is defined at {other.origin} already; keep one of the two"
             duplicates.append(Problem(definition.origin.file, definition.origin.line, "spec.schema.kind", message))
-    return found, duplicates
+    return definitions_by_kind, duplicates

@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Any
 
 from renderer import documents, well_known
-from renderer.catalog.protected import why_protected
-from renderer.definition.compile import Definition, DefinitionErrors, build
+from renderer.catalog.protected import find_protection_mistake
+from renderer.definition.compile import Definition, DefinitionErrors, compile_definition
 from renderer.documents import Document
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
-from renderer.kinds import OWN_GROUP, RGD, RULES
-from renderer.manifest_hash import without_servers_own
+from renderer.kinds import OWN_GROUP, RGD, RULE_KINDS
+from renderer.manifest_hash import without_server_fields
 from renderer.schema import manifest_rules
 
 CALENDAR_SUFFIX = ".ics"
@@ -34,7 +34,7 @@ class DeclaredObject:
     manifest: Manifest
     origin: SourceLocation
     line_of: Callable[[str], int]
-    refused: str = ""
+    refused_reason: str = ""
 
     @cached_property
     def group_kind(self) -> GroupKind:
@@ -54,27 +54,27 @@ class FileContent:
     unreadable: bool = False
 
 
-def read(file: str, data: bytes) -> FileContent:
+def parse_file(file: str, data: bytes) -> FileContent:
     """Everything that one file says, with its mistakes; a calendar is only kept, for the windows that name it."""
     if file.endswith(CALENDAR_SUFFIX):
         return FileContent(data)
-    found, problems = documents.load(file, data)
-    reading = _Reading(problems=problems, unreadable=bool(problems))
-    for document in found:
-        reading.add(document)
+    loaded_documents, problems = documents.load(file, data)
+    builder = _FileContentBuilder(problems=problems, unreadable=bool(problems))
+    for document in loaded_documents:
+        builder.add(document)
     return FileContent(
         data,
-        tuple(reading.definitions),
-        tuple(reading.broken),
-        tuple(reading.objects),
-        tuple(reading.rules),
-        tuple(reading.problems),
-        reading.unreadable,
+        tuple(builder.definitions),
+        tuple(builder.broken),
+        tuple(builder.objects),
+        tuple(builder.rules),
+        tuple(builder.problems),
+        builder.unreadable,
     )
 
 
 @dataclass
-class _Reading:
+class _FileContentBuilder:
     definitions: list[Definition] = field(default_factory=list)
     broken: list[tuple[GroupKind, SourceLocation]] = field(default_factory=list)
     objects: list[DeclaredObject] = field(default_factory=list)
@@ -83,21 +83,21 @@ class _Reading:
     unreadable: bool = False
 
     def add(self, document: Document) -> None:
-        if mistake := _shape(document):
-            self._problem(document, *mistake)
+        if mistake := _find_shape_mistake(document):
+            self._add_problem(document, *mistake)
             self.unreadable = True
             return
         kind = group_kind(document.value)
         if kind == RGD:
-            self._definition(document)
+            self._add_definition(document)
         elif kind.group == OWN_GROUP:
-            self._rule(document, kind)
+            self._add_rule(document, kind)
         else:
-            self._object(document)
+            self._add_object(document)
 
-    def _definition(self, document: Document) -> None:
+    def _add_definition(self, document: Document) -> None:
         try:
-            definition = build(document)
+            definition = compile_definition(document)
         except DefinitionErrors as errors:
             self.problems += errors.problems
             if errors.group_kind is None:
@@ -107,30 +107,30 @@ class _Reading:
             return
         self.definitions.append(definition)
 
-    def _rule(self, document: Document, kind: GroupKind) -> None:
-        if kind.kind not in RULES:
-            self._problem(
-                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(RULES))}"
+    def _add_rule(self, document: Document, kind: GroupKind) -> None:
+        if kind.kind not in RULE_KINDS:
+            self._add_problem(
+                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(RULE_KINDS))}"
             )
         else:
             self.rules.append(
                 DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
             )
 
-    def _object(self, document: Document) -> None:
-        mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.mistakes(document.value)]
-        mistakes = mistakes or well_known.refused(document.value) or _protected(document.value)
+    def _add_object(self, document: Document) -> None:
+        mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(document.value)]
+        mistakes = mistakes or well_known.find_refused_keys(document.value) or _find_protection_mistakes(document.value)
         for path, message in mistakes:
-            self._problem(document, path, message)
+            self._add_problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
         origin = SourceLocation(document.file, document.line)
-        self.objects.append(DeclaredObject(without_servers_own(document.value), origin, document.line_of, reason))
+        self.objects.append(DeclaredObject(without_server_fields(document.value), origin, document.line_of, reason))
 
-    def _problem(self, document: Document, path: str, message: str) -> None:
+    def _add_problem(self, document: Document, path: str, message: str) -> None:
         self.problems.append(Problem(document.file, document.line_of(path), path, message))
 
 
-def _shape(document: Document) -> tuple[str, str] | None:
+def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
     """What keeps this document from being a Kubernetes object at all, as (path, message)."""
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
@@ -153,13 +153,13 @@ def _shape(document: Document) -> tuple[str, str] | None:
     return None
 
 
-def _protected(manifest: Manifest) -> list[tuple[str, str]]:
+def _find_protection_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
     metadata = manifest["metadata"]
-    found = why_protected(manifest, metadata.get("namespace") or "", metadata["name"])
-    return [found] if found else []
+    mistake = find_protection_mistake(manifest, metadata.get("namespace") or "", metadata["name"])
+    return [mistake] if mistake else []
 
 
-def located(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
+def declared_key(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
     """The key of a declared object; without a namespace a namespaced object goes to `default`, as kubectl does."""
     metadata = declared.manifest["metadata"]
     return ObjectKey(

@@ -11,67 +11,77 @@ from typing import Any, Final, NamedTuple
 
 from renderer.identity import GroupKind, Manifest
 
-KINDS: Final = frozenset(
+WEBHOOK_CONFIGURATION_KINDS: Final = frozenset(
     GroupKind("admissionregistration.k8s.io", f"{kind}WebhookConfiguration") for kind in ("Mutating", "Validating")
 )
 _OWN_KEYS: Final = ("levelgate.dev", "applyset.kubernetes.io")
-_NAME: Final = "kubernetes.io/metadata.name"
-_WRITES: Final = frozenset({"*", "CREATE", "UPDATE", "DELETE"})
+_NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_WRITE_OPERATIONS: Final = frozenset({"*", "CREATE", "UPDATE", "DELETE"})
 
 
-class _Needed(NamedTuple):
+class _RequiredResource(NamedTuple):
     group: str
     resource: str
 
 
-_RECORDS: Final = (
-    _Needed("", "configmaps"),
-    _Needed("apps", "controllerrevisions"),
-    _Needed("coordination.k8s.io", "leases"),
+_RECORD_RESOURCES: Final = (
+    _RequiredResource("", "configmaps"),
+    _RequiredResource("apps", "controllerrevisions"),
+    _RequiredResource("coordination.k8s.io", "leases"),
 )
-_LEASES: Final = (_Needed("coordination.k8s.io", "leases"),)
+_LEASE_RESOURCES: Final = (_RequiredResource("coordination.k8s.io", "leases"),)
 
 
-def why_refused(manifest: Manifest, own: str, system: frozenset[str]) -> tuple[str, str] | None:
+def find_webhook_mistake(
+    manifest: Manifest, own_namespace: str, system_namespaces: frozenset[str]
+) -> tuple[str, str] | None:
     """Why this webhook configuration may not come from Git, as (path, message); None where it may.
 
     It may not be asked about records in the namespace `own`, nor about leases in those of the `system`.
     """
-    places = (own, *sorted(system))
-    for index, webhook in _numbered(manifest.get("webhooks")):
-        for place in places:
-            needed = next((one for one in _needed(place, own) if _is_asked(webhook, one, place)), None)
-            if needed:
-                who = "Levelgate" if place == own else "the control plane"
-                advice = f"matchExpressions: [{{key: {_NAME}, operator: NotIn, values: [{', '.join(places)}]}}]"
+    namespaces = (own_namespace, *sorted(system_namespaces))
+    for index, webhook in _enumerate_mappings(manifest.get("webhooks")):
+        for namespace in namespaces:
+            blocked_resource = next(
+                (
+                    required
+                    for required in _required_resources(namespace, own_namespace)
+                    if _is_called_for(webhook, required, namespace)
+                ),
+                None,
+            )
+            if blocked_resource:
+                writer = "Levelgate" if namespace == own_namespace else "the control plane"
+                advice = f"matchExpressions: [{{key: {_NAMESPACE_NAME_LABEL}, operator: NotIn, values: [{', '.join(namespaces)}]}}]"
                 return (
                     f"webhooks[{index}]",
-                    f"would be asked about {needed.resource} in {place}, which {who} has to be able to write whatever the webhook does; "
+                    f"would be asked about {blocked_resource.resource} in {namespace}, "
+                    f"which {writer} has to be able to write whatever the webhook does; "
                     f"name fewer resources in rules, or write namespaceSelector: {{{advice}}}",
                 )
     return None
 
 
-def _needed(namespace: str, own: str) -> tuple[_Needed, ...]:
-    return _RECORDS if namespace == own else _LEASES
+def _required_resources(namespace: str, own_namespace: str) -> tuple[_RequiredResource, ...]:
+    return _RECORD_RESOURCES if namespace == own_namespace else _LEASE_RESOURCES
 
 
-def _is_asked(webhook: Mapping[str, Any], needed: _Needed, namespace: str) -> bool:
+def _is_called_for(webhook: Mapping[str, Any], required: _RequiredResource, namespace: str) -> bool:
     """What cannot be understood is for the API server to refuse."""
-    rules = [rule for _, rule in _numbered(webhook.get("rules"))]
+    rules = [rule for _, rule in _enumerate_mappings(webhook.get("rules"))]
     return (
-        any(_covers(rule, needed) for rule in rules)
-        and _selects(webhook.get("namespaceSelector"), {_NAME: namespace})
+        any(_covers(rule, required) for rule in rules)
+        and _selects(webhook.get("namespaceSelector"), {_NAMESPACE_NAME_LABEL: namespace})
         and _selects(webhook.get("objectSelector"), {})
     )
 
 
-def _covers(rule: Mapping[str, Any], needed: _Needed) -> bool:
-    groups, resources, operations = (_texts(rule.get(name)) for name in ("apiGroups", "resources", "operations"))
+def _covers(rule: Mapping[str, Any], required: _RequiredResource) -> bool:
+    groups, resources, operations = (_text_items(rule.get(name)) for name in ("apiGroups", "resources", "operations"))
     return bool(
-        groups & {"*", needed.group}
-        and resources & {"*", "*/*", needed.resource}
-        and operations & _WRITES
+        groups & {"*", required.group}
+        and resources & {"*", "*/*", required.resource}
+        and operations & _WRITE_OPERATIONS
         and rule.get("scope") in {None, "*", "Namespaced"}
     )
 
@@ -80,15 +90,15 @@ def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
     """Does a label selector choose an object with these labels? Of our own keys nobody but the program knows, so what they ask for counts as met."""
     if not isinstance(selector, Mapping):
         return True
-    exact = selector.get("matchLabels")
-    wanted = exact.items() if isinstance(exact, Mapping) else ()
-    return all(_is_own(key) or labels.get(key) == value for key, value in wanted) and all(
-        _is_met(one, labels) for _, one in _numbered(selector.get("matchExpressions"))
+    match_labels = selector.get("matchLabels")
+    required_labels = match_labels.items() if isinstance(match_labels, Mapping) else ()
+    return all(_is_own(key) or labels.get(key) == value for key, value in required_labels) and all(
+        _is_met(requirement, labels) for _, requirement in _enumerate_mappings(selector.get("matchExpressions"))
     )
 
 
 def _is_met(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = str(requirement.get("key")), _texts(requirement.get("values"))
+    key, values = str(requirement.get("key")), _text_items(requirement.get("values"))
     match requirement.get("operator"):
         case _ if _is_own(key):
             return True
@@ -107,12 +117,12 @@ def _is_own(key: str) -> bool:
     return key.partition("/")[0].endswith(_OWN_KEYS)
 
 
-def _texts(value: Any) -> frozenset[str]:
+def _text_items(value: Any) -> frozenset[str]:
     return (
         frozenset(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else frozenset()
     )
 
 
-def _numbered(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _enumerate_mappings(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     items = value if isinstance(value, list | tuple) else ()
     return ((index, item) for index, item in enumerate(items) if isinstance(item, Mapping))

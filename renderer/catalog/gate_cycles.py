@@ -19,23 +19,25 @@ _Vertex = tuple[GroupKind, str]
 """A resource of a definition by its id; the empty id is an instance of it."""
 
 
-def circles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
+def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
     """The gates that never open, by the definition they stand in, each with the shortest circle that shows it."""
-    waits = {
-        vertex: list(found) for definition in definitions.values() for vertex, found in _waits(definition, definitions)
+    wait_edges = {
+        vertex: list(successors)
+        for definition in definitions.values()
+        for vertex, successors in _wait_edges(definition, definitions)
     }
     problems: dict[GroupKind, list[Problem]] = {}
     for kind, definition in definitions.items():
-        for vertex, gate in _gates(definition):
-            ways = [levels.path(waits, asked, vertex) for asked in _asked(vertex, gate)]
-            if way := min(filter(None, ways), key=len, default=None):
-                way = way if way[0] == vertex else [vertex, *way]
-                message = f"${{{gate.text}}}: waits for what waits for it: {' -> '.join(map(_shown, way))}; it would never open"
+        for vertex, gate in _gates_by_vertex(definition):
+            paths = [levels.find_path(wait_edges, awaited, vertex) for awaited in _awaited_vertices(vertex, gate)]
+            if cycle := min(filter(None, paths), key=len, default=None):
+                cycle = cycle if cycle[0] == vertex else [vertex, *cycle]
+                message = f"${{{gate.text}}}: waits for what waits for it: {' -> '.join(map(_format_vertex, cycle))}; it would never open"
                 problems.setdefault(kind, []).append(Problem(gate.origin.file, gate.origin.line, gate.path, message))
     return problems
 
 
-def _waits(
+def _wait_edges(
     definition: Definition, definitions: Mapping[GroupKind, Definition]
 ) -> Iterator[tuple[_Vertex, list[_Vertex]]]:
     kind = definition.group_kind
@@ -45,7 +47,7 @@ def _waits(
         yield (kind, node.id), [*((kind, other) for other in node.depends_on), *instance]
 
 
-def _gates(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
+def _gates_by_vertex(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
     for gate in definition.propagate_when or ():
         yield (definition.group_kind, ""), gate
     for node in definition.nodes:
@@ -53,7 +55,7 @@ def _gates(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
             yield (definition.group_kind, node.id), gate
 
 
-def _asked(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
+def _awaited_vertices(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
     """What a gate waits for; the items of its own collection stand for themselves."""
     kind, _ = vertex
     yield from ((kind, name) for name in sorted(gate.waits_for & gate.scope.ancestors.keys()))
@@ -61,6 +63,6 @@ def _asked(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
         yield vertex
 
 
-def _shown(vertex: _Vertex) -> str:
+def _format_vertex(vertex: _Vertex) -> str:
     kind, node = vertex
     return f"{kind}/{node}" if node else str(kind)

@@ -13,17 +13,20 @@ _SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"}
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def why_protected(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
+def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
     """Why an object may not come from Git, as (path, message); None where it may. `namespace` is empty outside of namespaces."""
     kind = group_kind(manifest)
-    path, place = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
-    if place == OWN_NAMESPACE:
+    path, target_namespace = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
+    if target_namespace == OWN_NAMESPACE:
         return (
             path,
-            f"{place} holds what Levelgate itself knows, and is written by the program alone; use another namespace",
+            f"{target_namespace} holds what Levelgate itself knows, and is written by the program alone; use another namespace",
         )
-    if place in _SYSTEM_NAMESPACES:
-        return path, f"{place} belongs to the cluster itself and is not changed from Git; use another namespace"
+    if target_namespace in _SYSTEM_NAMESPACES:
+        return (
+            path,
+            f"{target_namespace} belongs to the cluster itself and is not changed from Git; use another namespace",
+        )
     if kind == CRD and name.endswith(f".{OWN_GROUP}"):
         return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove it from Git"
     if kind.group == _RBAC and name.startswith("system:"):
@@ -35,7 +38,7 @@ def why_protected(manifest: Manifest, namespace: str, name: str) -> tuple[str, s
     ):
         return "metadata.name", "cluster roles called levelgate are the program's own rights; use another name"
     return (
-        forbidden_objects.why_refused(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
-        if kind in forbidden_objects.KINDS
+        forbidden_objects.find_webhook_mistake(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
+        if kind in forbidden_objects.WEBHOOK_CONFIGURATION_KINDS
         else None
     )

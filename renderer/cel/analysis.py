@@ -49,34 +49,40 @@ def analyse(tree: SyntaxNode) -> ExpressionFacts:
         reads=tuple(sorted({path for path, _ in reads})),
         optional_reads=frozenset(path for path, _ in reads) - certain,
         calls=frozenset(call.function for call in calls),
-        mistake=next(filter(None, map(call_mistake, calls)), None),
+        mistake=next(filter(None, map(find_call_mistake, calls)), None),
     )
 
 
-def call_mistake(call: FunctionCall) -> EvaluationError | None:
+def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
     """What is wrong with a call, whatever the types of its operands."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
         return EvaluationError(
-            f"unknown {'method' if method else 'function'} {call.function}(){_suggestion(call.function, method)}",
-            at=call.at,
+            f"unknown {'method' if method else 'function'} {call.function}(){_suggest(call.function, method)}",
+            offset=call.at,
         )
     if len(call.operands) not in function.arities:
-        given = len(call.arguments)
+        given_count = len(call.arguments)
         expected = " or ".join(str(count - method) for count in sorted(function.arities))
-        return EvaluationError(f"{call.function}() takes {expected} arguments, not {given}", at=call.at)
+        return EvaluationError(f"{call.function}() takes {expected} arguments, not {given_count}", offset=call.at)
     return None
 
 
-def _suggestion(name: str, method: bool) -> str:
+def _suggest(name: str, method: bool) -> str:
     if find_function(name, method=not method):
         return f"; it is written {name}(x)" if method else f"; it is written x.{name}(...)"
     if name in NAMES:
-        wanted = sorted(count for macro, count in METHODS if macro == name)
-        return f"; the macro takes {' or '.join(map(str, wanted))} arguments, on a list or map" if wanted else ""
-    known = {known for known, is_method in FUNCTIONS if is_method is method} | {macro for macro, _ in METHODS if method}
-    return suggestion(name, known)
+        argument_counts = sorted(count for macro, count in METHODS if macro == name)
+        return (
+            f"; the macro takes {' or '.join(map(str, argument_counts))} arguments, on a list or map"
+            if argument_counts
+            else ""
+        )
+    candidates = {function_name for function_name, is_method in FUNCTIONS if is_method is method} | {
+        macro for macro, _ in METHODS if method
+    }
+    return suggestion(name, candidates)
 
 
 def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
@@ -109,19 +115,19 @@ def _chain(node: SyntaxNode) -> tuple[Path, bool, list[SyntaxNode]]:
         case Variable(name=name):
             return (name,), False, []
         case Select(operand=operand, field=field):
-            return _longer(operand, field, node.optional, None)
+            return _extend_chain(operand, field, node.optional, None)
         case Has(operand=operand, field=field):
-            return _longer(operand, field, True, None)
+            return _extend_chain(operand, field, True, None)
         case Index(operand=operand, key=Literal(value=str() as key)):
-            return _longer(operand, key, node.optional, None)
+            return _extend_chain(operand, key, node.optional, None)
         case Index(operand=operand, key=Literal(value=int() as key)):
-            return _longer(operand, f"[{key}]", node.optional, None)
+            return _extend_chain(operand, f"[{key}]", node.optional, None)
         case Index(operand=operand, key=key):
-            return _longer(operand, None, node.optional, key)
+            return _extend_chain(operand, None, node.optional, key)
     return (), False, []
 
 
-def _longer(
+def _extend_chain(
     operand: SyntaxNode, step: str | None, optional: bool, dynamic: SyntaxNode | None
 ) -> tuple[Path, bool, list[SyntaxNode]]:
     path, was_optional, keys = _chain(operand)

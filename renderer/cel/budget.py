@@ -16,11 +16,11 @@ from renderer.cel.errors import BudgetError
 EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000
 INSTANCE_UNITS: Final = 50_000_000
-LARGEST_TEXT: Final = 1 << 20
+MAX_TEXT_CHARACTERS: Final = 1 << 20
 """Characters of a string (or bytes) that an expression may produce."""
 
 _CHARACTERS_PER_UNIT: Final = 10
-_LONG: Final = 100
+_FREE_TEXT_CHARACTERS: Final = 100
 
 
 class Meter:
@@ -45,34 +45,36 @@ class Meter:
 
     def of_object(self) -> Meter:
         """A meter for one object of the instance that this is the meter of; what it counts is charged by `charge`."""
-        rest = self.renew().rest
-        return Meter(OBJECT_UNITS) if rest >= OBJECT_UNITS else Meter(rest, limit=INSTANCE_UNITS)
+        remaining = self.renew().rest
+        return Meter(OBJECT_UNITS) if remaining >= OBJECT_UNITS else Meter(remaining, limit=INSTANCE_UNITS)
 
-    def charge(self, part: Meter) -> None:
+    def charge(self, object_meter: Meter) -> None:
         """Take from the instance what the meter of an object, the last that was given out, has counted."""
-        self.rest -= min(OBJECT_UNITS, self.rest) - part.renew().rest
+        self.rest -= min(OBJECT_UNITS, self.rest) - object_meter.renew().rest
 
     def spend(self, units: int) -> None:
         self.left -= units
         if self.left < 0:
-            alone = self.granted == EXPRESSION_UNITS
-            whose = "object" if self.limit == OBJECT_UNITS else "instance"
-            needs = f"the expressions of this {whose} together need more than {self.limit:,}"
-            needs = f"the expression needs more than {EXPRESSION_UNITS:,}" if alone else needs
-            raise BudgetError(f"stopped: {needs} units of work")
+            has_full_budget = self.granted == EXPRESSION_UNITS
+            scope_name = "object" if self.limit == OBJECT_UNITS else "instance"
+            excess = f"the expressions of this {scope_name} together need more than {self.limit:,}"
+            excess = f"the expression needs more than {EXPRESSION_UNITS:,}" if has_full_budget else excess
+            raise BudgetError(f"stopped: {excess} units of work")
 
     def read(self, text: str | bytes) -> None:
         """Pay for going through a text once; nothing where it is short."""
-        if len(text) > _LONG:
+        if len(text) > _FREE_TEXT_CHARACTERS:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str | bytes, right: str | bytes) -> None:
         """Pay for comparing two texts; nothing where they are short."""
-        if len(left) > _LONG and len(right) > _LONG:
+        if len(left) > _FREE_TEXT_CHARACTERS and len(right) > _FREE_TEXT_CHARACTERS:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
 
     def produce(self, length: int) -> None:
         """Pay for a text of this length, before it is built."""
-        if length > LARGEST_TEXT:
-            raise BudgetError(f"stopped: the expression produces a text of more than {LARGEST_TEXT:,} characters")
+        if length > MAX_TEXT_CHARACTERS:
+            raise BudgetError(
+                f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters"
+            )
         self.spend(length // _CHARACTERS_PER_UNIT)

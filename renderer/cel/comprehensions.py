@@ -35,30 +35,30 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
     raise EvaluationError(f"expected map, got {type_name(value)}")
 
 
-def exactly_one(outcomes: Iterable[bool]) -> bool:
+def is_exactly_one(outcomes: Iterable[bool]) -> bool:
     """Goes through all outcomes, so that an error in any of them is seen."""
     return sum(outcomes) == 1
 
 
 def optional_map(value: Any, body: Callable[[Any], Any]) -> Optional:
-    held = expect_optional(value)
-    return Optional(body(held.value)) if held.present else NONE
+    optional = expect_optional(value)
+    return Optional(body(optional.value)) if optional.present else NONE
 
 
 def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
-    held = expect_optional(value)
-    return expect_optional(body(held.value)) if held.present else NONE
+    optional = expect_optional(value)
+    return expect_optional(body(optional.value)) if optional.present else NONE
 
 
 def value_or(value: Any, other: Callable[[], Any]) -> Any:
     """`value.orValue(other)`: the other is computed only when it is needed (cel-go)."""
-    held = expect_optional(value)
-    return held.value if held.present else other()
+    optional = expect_optional(value)
+    return optional.value if optional.present else other()
 
 
 def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
-    held = expect_optional(value)
-    return held if held.present else expect_optional(other())
+    optional = expect_optional(value)
+    return optional if optional.present else expect_optional(other())
 
 
 def expect_optional(value: Any) -> Optional:
@@ -67,7 +67,7 @@ def expect_optional(value: Any) -> Optional:
     raise EvaluationError(f"expected optional, got {type_name(value)}")
 
 
-def sorted_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
+def sort_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
     """`list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
     if type(container) not in LISTS:
         raise EvaluationError(f"expected list, got {type_name(container)}")

@@ -31,8 +31,8 @@ def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
     if key not in container:
         return NONE
     if type(key) is not str and key in (0, 1):
-        stored = next(known for known in container if known == key)
-        if (type(stored) is bool) is not (type(key) is bool):
+        stored_key = next(existing_key for existing_key in container if existing_key == key)
+        if (type(stored_key) is bool) is not (type(key) is bool):
             return NONE
     return Optional(container[key])
 
@@ -43,39 +43,39 @@ def _lookup_index(container: list[Any], key: Any) -> Optional:
     return Optional(container[int(key)]) if 0 <= key < len(container) else NONE
 
 
-def at(container: Any, key: Any) -> Any:
+def get_item(container: Any, key: Any) -> Any:
     """`container[key]`."""
     if type(container) is Optional:
-        return optional_at(container, key)
-    found = lookup(container, key)
-    if found.present:
-        return found.value
+        return get_optional_item(container, key)
+    item = lookup(container, key)
+    if item.present:
+        return item.value
     raise MissingKeyError(missing_message(container, key))
 
 
-def optional_at(container: Any, key: Any) -> Optional:
+def get_optional_item(container: Any, key: Any) -> Optional:
     """`container[?key]`: none when it is not there, or cannot be, and for null."""
     if type(container) is Optional:
-        return optional_at(container.value, key) if container.present else NONE
-    unknown = container is None or (type(container) in MAPS and type(key) not in KEYS and type(key) is not float)
-    return NONE if unknown else lookup(container, key)
+        return get_optional_item(container.value, key) if container.present else NONE
+    is_absent = container is None or (type(container) in MAPS and type(key) not in KEYS and type(key) is not float)
+    return NONE if is_absent else lookup(container, key)
 
 
-def field(operand: Any, name: str) -> Any:
+def get_field(operand: Any, name: str) -> Any:
     """`operand.name`."""
     if type(operand) in MAPS and name in operand:
         return operand[name]
     if type(operand) is Optional:
-        return optional_field(operand, name)
+        return get_optional_field(operand, name)
     if operand is None or type(operand) in MAPS:
         raise MissingKeyError(missing_message(operand, name))
     raise NoOverloadError(f"{type_name(operand)}.{name}", (operand,))
 
 
-def optional_field(operand: Any, name: str) -> Optional:
+def get_optional_field(operand: Any, name: str) -> Optional:
     """`operand.?name`."""
     if type(operand) is Optional:
-        return optional_field(operand.value, name) if operand.present else NONE
+        return get_optional_field(operand.value, name) if operand.present else NONE
     if type(operand) in MAPS:
         return Optional(operand[name]) if name in operand else NONE
     if operand is None:
@@ -83,11 +83,11 @@ def optional_field(operand: Any, name: str) -> Optional:
     raise NoOverloadError(f"{type_name(operand)}.?{name}", (operand,))
 
 
-def has(operand: Any, name: str) -> bool:
+def has_field(operand: Any, name: str) -> bool:
     """`has(operand.name)`: the operand itself must exist."""
     if type(operand) in MAPS:
         return name in operand
-    return optional_field(operand, name).present
+    return get_optional_field(operand, name).present
 
 
 def missing_message(container: Any, key: Any) -> str:
@@ -100,17 +100,17 @@ def missing_message(container: Any, key: Any) -> str:
 
 def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """A map literal. Keys must be bool, int, uint or string, each once; numbers that are equal are the same key."""
-    made: dict[Any, Any] = {}
+    result: dict[Any, Any] = {}
     for key, value in entries:
         if type(key) not in KEYS:
             raise EvaluationError(f"{type_name(key)} cannot be the key of a map")
-        if key in made:
+        if key in result:
             raise EvaluationError(f"the map literal has the key {key!r} twice")
-        made[key] = value
-    return made if all(type(key) is str for key in made) else MixedMap(made)
+        result[key] = value
+    return result if all(type(key) is str for key in result) else MixedMap(result)
 
 
-def present(value: Any) -> tuple[Any, ...]:
+def present_values(value: Any) -> tuple[Any, ...]:
     """The elements that `[?value]` stands for."""
     if type(value) is not Optional:
         raise EvaluationError(f"expected optional after ?, got {type_name(value)}")

@@ -36,15 +36,15 @@ class BudgetExceeded(ExpressionError):
 class EvaluationError(Exception):
     """An evaluation failed. `at` is the offset in the expression, once known."""
 
-    def __init__(self, message: str, *, at: int | None = None) -> None:
+    def __init__(self, message: str, *, offset: int | None = None) -> None:
         self.message = message
-        self.at = at
+        self.offset = offset
         super().__init__(message)
 
-    def located(self, at: int) -> EvaluationError:
+    def with_offset(self, offset: int) -> EvaluationError:
         """This fault with its place, unless it knows a more precise one."""
-        if self.at is None:
-            self.at = at
+        if self.offset is None:
+            self.offset = offset
         return self
 
     def as_error(self, expression: str) -> ExpressionError:
@@ -52,15 +52,15 @@ class EvaluationError(Exception):
 
     @property
     def column(self) -> int | None:
-        return None if self.at is None else self.at + 1
+        return None if self.offset is None else self.offset + 1
 
 
 class MissingKeyError(EvaluationError):
     """A map key, a list element or a variable is missing. `path` is empty unless the data came from a variable."""
 
-    def __init__(self, message: str, *, path: Path = (), at: int | None = None) -> None:
+    def __init__(self, message: str, *, path: Path = (), offset: int | None = None) -> None:
         self.path = path
-        super().__init__(message, at=at)
+        super().__init__(message, offset=offset)
 
     def as_error(self, expression: str) -> ExpressionError:
         if not self.path:
@@ -85,5 +85,5 @@ class BudgetError(EvaluationError):
         return BudgetExceeded(expression, self.message, column=self.column)
 
 
-def no_operator(operator: str, left: Any, right: Any) -> NoOverloadError:
+def no_operator_error(operator: str, left: Any, right: Any) -> NoOverloadError:
     return NoOverloadError(f"{type_name(left)} {operator} {type_name(right)}", (left, right))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
-from renderer.cel.nanoseconds import coarse
+from renderer.cel.nanoseconds import to_python_time
 from renderer.cel.program import parse_program
 from renderer.cel.values import LISTS, MAPS, Optional
 from renderer.errors import ExpressionError
@@ -32,43 +32,43 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     program = parse_program(expression)
     try:
         if "." in "".join(bindings):
-            bindings = _nested(bindings)
+            bindings = _nest_qualified_names(bindings)
     except TypeError:
         raise ExpressionError(expression, "the names of the bindings must be strings") from None
     value = program.evaluate(bindings)
     if type(value) in _SCALARS:
         return value
     try:
-        return _native(value, Meter())
+        return _to_native(value, Meter())
     except EvaluationError as fault:
         raise fault.as_error(expression) from None
     except RecursionError:
         raise ExpressionError(expression, "the result is nested too deeply") from None
 
 
-def _nested(bindings: Mapping[str, Any]) -> dict[str, Any]:
+def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:
     """Qualified names as maps in maps, laid over the values of shorter names."""
-    made: dict[str, Any] = {}
+    root: dict[str, Any] = {}
     for name in sorted(bindings, key=len):
-        *above, last = name.split(".")
-        level = made
-        for step in above:
-            held = level.get(step)
-            level[step] = dict(held) if isinstance(held, dict) else {}
+        *parents, last = name.split(".")
+        level = root
+        for step in parents:
+            existing = level.get(step)
+            level[step] = dict(existing) if isinstance(existing, dict) else {}
             level = level[step]
         level[last] = bindings[name]
-    return made
+    return root
 
 
-def _native(value: Any, meter: Meter) -> Any:
+def _to_native(value: Any, meter: Meter) -> Any:
     """A fresh copy without our own kinds of maps and times; its size is paid for."""
     kind = type(value)
     if kind in LISTS:
         meter.spend(2 * len(value))
-        return [item if type(item) in _SCALARS else _native(item, meter) for item in value]
+        return [item if type(item) in _SCALARS else _to_native(item, meter) for item in value]
     if kind in MAPS:
         meter.spend(2 * len(value))
-        return {key: item if type(item) in _SCALARS else _native(item, meter) for key, item in value.items()}
+        return {key: item if type(item) in _SCALARS else _to_native(item, meter) for key, item in value.items()}
     if kind is Optional:
-        return Optional(_native(value.value, meter)) if value.present else value
-    return coarse(value)
+        return Optional(_to_native(value.value, meter)) if value.present else value
+    return to_python_time(value)

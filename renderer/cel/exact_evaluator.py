@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from renderer.cel import comprehensions, containers, operators
-from renderer.cel.analysis import call_mistake
+from renderer.cel.analysis import find_call_mistake
 from renderer.cel.budget import Meter
 from renderer.cel.codegen import weight
 from renderer.cel.errors import BudgetError, EvaluationError, MissingKeyError, NoOverloadError, Path
@@ -38,7 +38,7 @@ from renderer.cel.syntax_tree import (
 from renderer.cel.values import LISTS, type_name
 from renderer.phrasing import suggestion
 
-_LONGEST_QUOTE: Final = 60
+_MAX_QUOTE_CHARACTERS: Final = 60
 
 
 class ValueOrigin(NamedTuple):
@@ -47,13 +47,13 @@ class ValueOrigin(NamedTuple):
     path: Path
     exact: bool
 
-    def step(self, key: Any) -> ValueOrigin:
+    def with_step(self, key: Any) -> ValueOrigin:
         if not self.path or not self.exact:
             return self
         return ValueOrigin((*self.path, key if isinstance(key, str) else f"[{key}]"), True)
 
 
-_NOWHERE: Final = ValueOrigin((), False)
+_UNKNOWN_ORIGIN: Final = ValueOrigin((), False)
 
 
 class MacroBinding(NamedTuple):
@@ -68,10 +68,10 @@ Scope = Mapping[str, MacroBinding]
 
 def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
     """The value of an expression. Raises Fault."""
-    return _Evaluation(text, variables, meter).value(tree, {})
+    return _Evaluation(text, variables, meter).evaluate(tree, {})
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path as it is written in an expression."""
     text = path[0] if path else ""
     for step in path[1:]:
@@ -88,19 +88,19 @@ class _Evaluation:
         self._variables = variables
         self._meter = meter
 
-    def value(self, node: SyntaxNode, scope: Scope) -> Any:
+    def evaluate(self, node: SyntaxNode, scope: Scope) -> Any:
         self._meter.spend(1)
         return _RULES[type(node)](self, node, scope)
 
-    def source(self, node: SyntaxNode) -> str:
+    def quote_source(self, node: SyntaxNode) -> str:
         text = " ".join(self._text[node.at : node.end].split())
-        return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
+        return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
 
-    def condition(self, node: SyntaxNode, scope: Scope) -> bool:
-        value = self.value(node, scope)
+    def evaluate_condition(self, node: SyntaxNode, scope: Scope) -> bool:
+        value = self.evaluate(node, scope)
         if type(value) is bool:
             return value
-        raise EvaluationError(f"expected bool, got {type_name(value)}: {self.source(node)}", at=node.at)
+        raise EvaluationError(f"expected bool, got {type_name(value)}: {self.quote_source(node)}", offset=node.at)
 
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
@@ -109,19 +109,25 @@ class _Evaluation:
         try:
             return operator(*values)
         except NoOverloadError as fault:
-            raise EvaluationError(fault.message + self._types(node, operands, fault), at=node.at) from None
+            raise EvaluationError(
+                fault.message + self._describe_operands(node, operands, fault), offset=node.at
+            ) from None
         except EvaluationError as fault:
-            raise fault.located(node.at) from None
+            raise fault.with_offset(node.at) from None
 
-    def _types(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
+    def _describe_operands(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
         """What the operands are, or what to do about it where that is clear."""
         kinds = [type_name(value) for value in fault.operands]
-        named = list(zip(operands, kinds, strict=False))
+        typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
-            other = next(operand for operand, kind in named if kind != "string")
-            return f" (use string({self.source(other)}))"
-        told = [f"{self.source(operand)} is {kind}" for operand, kind in named if not isinstance(operand, Literal)]
-        return f" ({', '.join(told)})" if told else ""
+            other = next(operand for operand, kind in typed_operands if kind != "string")
+            return f" (use string({self.quote_source(other)}))"
+        descriptions = [
+            f"{self.quote_source(operand)} is {kind}"
+            for operand, kind in typed_operands
+            if not isinstance(operand, Literal)
+        ]
+        return f" ({', '.join(descriptions)})" if descriptions else ""
 
     # ---- values by node
 
@@ -137,53 +143,53 @@ class _Evaluation:
         if node.name in self._variables:
             return self._variables[node.name]
         hint = suggestion(node.name, {*self._variables, *scope})
-        raise MissingKeyError(f"unknown name {node.name!r}{hint}", path=(node.name,), at=node.at)
+        raise MissingKeyError(f"unknown name {node.name!r}{hint}", path=(node.name,), offset=node.at)
 
     def select(self, node: Select, scope: Scope) -> Any:
-        operand = self.value(node.operand, scope)
-        operator = containers.optional_field if node.optional else containers.field
+        operand = self.evaluate(node.operand, scope)
+        operator = containers.get_optional_field if node.optional else containers.get_field
         try:
             return self.apply(node, (node.operand,), operator, operand, node.field)
         except MissingKeyError:
-            raise self._missing(node, node.operand, operand, node.field, scope) from None
+            raise self._missing_key_error(node, node.operand, operand, node.field, scope) from None
 
     def has(self, node: Has, scope: Scope) -> bool:
-        operand = self.value(node.operand, scope)
-        found: bool = self.apply(node, (node.operand,), containers.has, operand, node.field)
-        return found
+        operand = self.evaluate(node.operand, scope)
+        result: bool = self.apply(node, (node.operand,), containers.has_field, operand, node.field)
+        return result
 
     def index(self, node: Index, scope: Scope) -> Any:
-        operand, key = self.value(node.operand, scope), self.value(node.key, scope)
-        operator = containers.optional_at if node.optional else containers.at
+        operand, key = self.evaluate(node.operand, scope), self.evaluate(node.key, scope)
+        operator = containers.get_optional_item if node.optional else containers.get_item
         try:
             return self.apply(node, (node.operand, node.key), operator, operand, key)
         except MissingKeyError:
-            raise self._missing(node, node.operand, operand, key, scope) from None
+            raise self._missing_key_error(node, node.operand, operand, key, scope) from None
 
-    def _missing(
+    def _missing_key_error(
         self, node: SyntaxNode, operand_node: SyntaxNode, operand: Any, key: Any, scope: Scope
     ) -> MissingKeyError:
-        origin = self.origin(operand_node, scope)
-        place = path_text(origin.path) if origin.exact else self.source(operand_node)
-        path = origin.step(key).path
+        origin = self.find_origin(operand_node, scope)
+        place = format_path(origin.path) if origin.exact else self.quote_source(operand_node)
+        path = origin.with_step(key).path
         if operand is None:
             message = f"no such key {key!r}: {place} is null"
         elif type(operand) in LISTS:
             message = f"index {key} out of range in {place} ({len(operand)} items)"
         else:
-            texts = (known for known in operand if type(known) is str)
-            hint = suggestion(key, texts) if type(key) is str else ""
+            text_keys = (text_key for text_key in operand if type(text_key) is str)
+            hint = suggestion(key, text_keys) if type(key) is str else ""
             message = f"no such key {key!r} in {place}{hint}"
-        return MissingKeyError(message, path=path, at=node.at)
+        return MissingKeyError(message, path=path, offset=node.at)
 
     def unary(self, node: Unary, scope: Scope) -> Any:
-        operand = self.value(node.operand, scope)
+        operand = self.evaluate(node.operand, scope)
         return self.apply(
             node, (node.operand,), operators.negate if node.operator == "-" else operators.invert, operand
         )
 
     def binary(self, node: Binary, scope: Scope) -> Any:
-        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        left, right = self.evaluate(node.left, scope), self.evaluate(node.right, scope)
         operator, metered = operators.BINARY["==" if node.operator == "!=" else node.operator]
         values = (left, right, self._meter) if metered else (left, right)
         result = self.apply(node, (node.left, node.right), operator, *values)
@@ -195,46 +201,46 @@ class _Evaluation:
 
     def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
         """The decisive value if any condition has it; else the first error; else the other value."""
-        first: EvaluationError | None = None
+        first_error: EvaluationError | None = None
         for node, scope in conditions:
             try:
-                if self.condition(node, scope) is decisive:
+                if self.evaluate_condition(node, scope) is decisive:
                     return decisive
             except BudgetError:
                 raise
             except EvaluationError as fault:
-                first = first or fault
-        if first is not None:
-            raise first
+                first_error = first_error or fault
+        if first_error is not None:
+            raise first_error
         return not decisive
 
     def conditional(self, node: Conditional, scope: Scope) -> Any:
-        return self.value(node.then if self.condition(node.condition, scope) else node.otherwise, scope)
+        return self.evaluate(node.then if self.evaluate_condition(node.condition, scope) else node.otherwise, scope)
 
     def list_literal(self, node: ListLiteral, scope: Scope) -> list[Any]:
         values: list[Any] = []
         for element, optional in node.elements:
-            value = self.value(element, scope)
-            values += self.apply(element, (element,), containers.present, value) if optional else (value,)
+            value = self.evaluate(element, scope)
+            values += self.apply(element, (element,), containers.present_values, value) if optional else (value,)
         return values
 
     def map_literal(self, node: MapLiteral, scope: Scope) -> dict[Any, Any]:
         entries: list[tuple[Any, Any]] = []
         for key_node, value_node, optional in node.entries:
-            key, value = self.value(key_node, scope), self.value(value_node, scope)
-            held = self.apply(value_node, (value_node,), containers.present, value) if optional else (value,)
-            entries += ((key, item) for item in held)
-        made: dict[Any, Any] = self.apply(node, (), containers.make_map, entries)
-        return made
+            key, value = self.evaluate(key_node, scope), self.evaluate(value_node, scope)
+            items = self.apply(value_node, (value_node,), containers.present_values, value) if optional else (value,)
+            entries += ((key, item) for item in items)
+        result: dict[Any, Any] = self.apply(node, (), containers.make_map, entries)
+        return result
 
     def call(self, node: FunctionCall, scope: Scope) -> Any:
         if node.target is not None and node.function in LAZY:
             operator = comprehensions.value_or if node.function == "orValue" else comprehensions.optional_or
-            target = self.value(node.target, scope)
-            return self.apply(node, (), operator, target, lambda: self.value(node.arguments[0], scope))
-        if mistake := call_mistake(node):
+            target = self.evaluate(node.target, scope)
+            return self.apply(node, (), operator, target, lambda: self.evaluate(node.arguments[0], scope))
+        if mistake := find_call_mistake(node):
             raise mistake
-        values = [self.value(operand, scope) for operand in node.operands]
+        values = [self.evaluate(operand, scope) for operand in node.operands]
         function = FUNCTIONS[node.function, node.target is not None]
         return self.apply(node, node.operands, function, self._meter, *values)
 
@@ -242,33 +248,37 @@ class _Evaluation:
 
     def macro(self, node: Macro, scope: Scope) -> Any:
         if node.name == "cel.bind":
-            return self.value(node.bodies[0], self._bind(node, scope, [self._bound(node.target, scope)]))
-        target = self.value(node.target, scope)
+            return self.evaluate(node.bodies[0], self._bind(node, scope, [self._bind_value(node.target, scope)]))
+        target = self.evaluate(node.target, scope)
         match node.name.removesuffix("2"):
             case ("optMap" | "optFlatMap") as name:
                 operator = comprehensions.optional_map if name == "optMap" else comprehensions.optional_flat_map
-                origin = self.origin(node.target, scope)
+                origin = self.find_origin(node.target, scope)
                 body = node.bodies[0]
                 return self.apply(
-                    node, (), operator, target, lambda held: self.value(body, self._bind(node, scope, [(held, origin)]))
+                    node,
+                    (),
+                    operator,
+                    target,
+                    lambda held: self.evaluate(body, self._bind(node, scope, [(held, origin)])),
                 )
             case "sortBy":
                 key = node.bodies[0]
                 rounds = iter(self._rounds(node, target, scope))
                 return self.apply(
-                    node, (), comprehensions.sorted_by, target, self._meter, 0, lambda _: self.value(key, next(rounds))
+                    node, (), comprehensions.sort_by, target, self._meter, 0, lambda _: self.evaluate(key, next(rounds))
                 )
             case name:
                 return self._loop(name, node, target, scope)
 
-    def _bound(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
+    def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
         """What `cel.bind` binds; a fault counts only where the variable is read (cel-go and cel-cpp)."""
         try:
-            return MacroBinding(self.value(node, scope), self.origin(node, scope))
+            return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))
         except BudgetError:
             raise
         except EvaluationError as fault:
-            return MacroBinding(fault, _NOWHERE)
+            return MacroBinding(fault, _UNKNOWN_ORIGIN)
 
     def _loop(self, name: str, node: Macro, target: Any, scope: Scope) -> Any:
         rounds = self._rounds(node, target, scope)
@@ -276,56 +286,58 @@ class _Evaluation:
         if name in ("all", "exists"):
             return self._decide(name == "exists", ((first, inner) for inner in rounds))
         if name == "exists_one":
-            return sum([self.condition(first, inner) for inner in rounds]) == 1
+            return sum([self.evaluate_condition(first, inner) for inner in rounds]) == 1
         variable = node.variables[0]
         if name == "filter":
-            return [inner[variable].value for inner in rounds if self.condition(first, inner)]
-        chosen = (inner for inner in rounds if len(node.bodies) == 1 or self.condition(first, inner))
+            return [inner[variable].value for inner in rounds if self.evaluate_condition(first, inner)]
+        selected_scopes = (inner for inner in rounds if len(node.bodies) == 1 or self.evaluate_condition(first, inner))
         if name in ("map", "transformList"):
-            return [self.value(last, inner) for inner in chosen]
+            return [self.evaluate(last, inner) for inner in selected_scopes]
         if name == "transformMap":
-            made: Iterable[tuple[Any, Any]] = [(inner[variable].value, self.value(last, inner)) for inner in chosen]
+            map_entries: Iterable[tuple[Any, Any]] = [
+                (inner[variable].value, self.evaluate(last, inner)) for inner in selected_scopes
+            ]
         else:
-            values = [self.value(last, inner) for inner in chosen]
-            made = [entry for value in values for entry in self.apply(last, (), comprehensions.entries, value)]
-        return self.apply(node, (), containers.make_map, made)
+            values = [self.evaluate(last, inner) for inner in selected_scopes]
+            map_entries = [entry for value in values for entry in self.apply(last, (), comprehensions.entries, value)]
+        return self.apply(node, (), containers.make_map, map_entries)
 
     def _rounds(self, node: Macro, target: Any, scope: Scope) -> Iterable[Scope]:
         """The scope of each round."""
         self.apply(node.target, (), comprehensions.items, target, self._meter, weight(node))
-        origin = self.origin(node.target, scope)
+        origin = self.find_origin(node.target, scope)
         for position, item in enumerate(target):
             derived = ValueOrigin(origin.path, False)
             if type(target) in LISTS:
-                held = [(position, derived), (item, origin.step(position))]
+                bound_values = [(position, derived), (item, origin.with_step(position))]
             else:
-                held = [(item, derived), (target[item], origin.step(item))]
+                bound_values = [(item, derived), (target[item], origin.with_step(item))]
             if len(node.variables) == 1:
-                held = held[1:] if type(target) in LISTS else held[:1]
-            yield self._bind(node, scope, held)
+                bound_values = bound_values[1:] if type(target) in LISTS else bound_values[:1]
+            yield self._bind(node, scope, bound_values)
 
-    def _bind(self, node: Macro, scope: Scope, held: Iterable[tuple[Any, ValueOrigin]]) -> Scope:
-        return {**scope, **{name: MacroBinding(*item) for name, item in zip(node.variables, held, strict=True)}}
+    def _bind(self, node: Macro, scope: Scope, bound_values: Iterable[tuple[Any, ValueOrigin]]) -> Scope:
+        return {**scope, **{name: MacroBinding(*item) for name, item in zip(node.variables, bound_values, strict=True)}}
 
     # ---- origins
 
-    def origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
+    def find_origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
         """Where the value of a node comes from. Called for nodes that have been evaluated without a fault."""
         match node:
             case Variable(name=name, rooted=rooted):
                 return scope[name].origin if name in scope and not rooted else ValueOrigin((name,), True)
             case Select(operand=operand, field=field):
-                return self.origin(operand, scope).step(field)
+                return self.find_origin(operand, scope).with_step(field)
             case Index(operand=operand, key=key):
-                return self.origin(operand, scope).step(self.value(key, scope))
+                return self.find_origin(operand, scope).with_step(self.evaluate(key, scope))
             case Conditional(condition=condition, then=then, otherwise=otherwise):
-                return self.origin(then if self.condition(condition, scope) else otherwise, scope)
+                return self.find_origin(then if self.evaluate_condition(condition, scope) else otherwise, scope)
             case FunctionCall() | Binary():
-                found = (self.origin(child, scope) for child in children(node))
-                return ValueOrigin(next((origin.path for origin in found if origin.path), ()), False)
+                origins = (self.find_origin(child, scope) for child in children(node))
+                return ValueOrigin(next((origin.path for origin in origins if origin.path), ()), False)
             case Macro(target=target):
-                return ValueOrigin(self.origin(target, scope).path, False)
-        return _NOWHERE
+                return ValueOrigin(self.find_origin(target, scope).path, False)
+        return _UNKNOWN_ORIGIN
 
 
 _RULES: Final[dict[type[SyntaxNode], Callable[[_Evaluation, Any, Scope], Any]]] = {

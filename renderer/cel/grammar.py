@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from renderer.identity import digest
 
-TABLES: Final = "tables.json.gz"
+TABLES_FILE: Final = "tables.json.gz"
 
 GRAMMAR: Final = r"""
 %import cel (expr, conditionalor, conditionaland, relation, addition, multiplication, unary)
@@ -82,28 +82,28 @@ BYTES.6: /[bB]/ RAW | /[bB]/ COOKED | /[rR][bB]/ COOKED
 
 
 @cache
-def grammar_folder() -> str:
+def find_grammar_folder() -> str:
     """The folder of celpy's `cel.lark`, found without importing celpy."""
-    found = find_spec("celpy")
-    if found is None or not found.submodule_search_locations:
+    package_spec = find_spec("celpy")
+    if package_spec is None or not package_spec.submodule_search_locations:
         raise ImportError("the package cel-python is not installed; it holds the grammar of CEL")
-    return str(found.submodule_search_locations[0])
+    return str(package_spec.submodule_search_locations[0])
 
 
 def make_parser(callbacks: Any) -> Any:
     """A Lark parser that calls `callbacks` for each rule while it parses."""
     from lark import Lark
 
-    stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES).read_bytes()))
-    if stored["made_from"] != made_from():
-        return built(callbacks)
-    data, memo = stored["data"], _numbered(stored["memo"])
+    stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES_FILE).read_bytes()))
+    if stored["made_from"] != grammar_digest():
+        return build_parser(callbacks)
+    data, memo = stored["data"], _with_integer_keys(stored["memo"])
     table = data["parser"]["parser"]
-    table["states"] = _numbered(table["states"])
+    table["states"] = _with_integer_keys(table["states"])
     return Lark._load_from_dict(data, memo, transformer=callbacks)
 
 
-def built(callbacks: Any) -> Any:
+def build_parser(callbacks: Any) -> Any:
     """As `make_parser`, from the grammar."""
     from lark import Lark
 
@@ -111,32 +111,32 @@ def built(callbacks: Any) -> Any:
         GRAMMAR,
         parser="lalr",
         start="expr",
-        import_paths=[grammar_folder()],
+        import_paths=[find_grammar_folder()],
         transformer=callbacks,
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
 
 
-def made_from() -> str:
+def grammar_digest() -> str:
     """Stands for all that the tables depend on: the two grammars, the version of Lark."""
     import lark
 
-    theirs = (Path(grammar_folder()) / "cel.lark").read_text(encoding="utf-8")
-    return digest([GRAMMAR, theirs, lark.__version__])
+    celpy_grammar = (Path(find_grammar_folder()) / "cel.lark").read_text(encoding="utf-8")
+    return digest([GRAMMAR, celpy_grammar, lark.__version__])
 
 
-def tables() -> bytes:
+def serialize_tables() -> bytes:
     """The content of the file of tables, for the grammar as it is now."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
-    data, memo = built(None).memo_serialize([TerminalDef, Rule])
+    data, memo = build_parser(None).memo_serialize([TerminalDef, Rule])
     del data["options"]["import_paths"]
-    stored = {"made_from": made_from(), "data": data, "memo": memo}
+    stored = {"made_from": grammar_digest(), "data": data, "memo": memo}
     return gzip.compress(json.dumps(stored).encode(), mtime=0)
 
 
-def _numbered(table: dict[str, Any]) -> dict[int, Any]:
+def _with_integer_keys(table: dict[str, Any]) -> dict[int, Any]:
     """With the keys that JSON cannot have."""
     return {int(number): item for number, item in table.items()}

@@ -16,39 +16,39 @@ _ESCAPE: Final = re.compile(
 _PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
-def integer(text: str) -> int:
-    value = _number(text)
+def parse_integer(text: str) -> int:
+    value = _parse_number(text)
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(f"{text} does not fit into an int (64 bits)")
     return value
 
 
-def unsigned(text: str) -> UInt:
-    value = _number(text[:-1])
+def parse_unsigned(text: str) -> UInt:
+    value = _parse_number(text[:-1])
     if value > UINT_MAX:
         raise EvaluationError(f"{text} does not fit into a uint (64 bits)")
     return UInt(value)
 
 
-def string(text: str) -> str:
+def parse_string(text: str) -> str:
     raw, body = _unquote(text)
-    return body if raw else _ESCAPE.sub(_character, body)
+    return body if raw else _ESCAPE.sub(_decode_character, body)
 
 
-def octets(text: str) -> bytes:
+def parse_bytes(text: str) -> bytes:
     """Bytes: `\\x` and octal escapes are single bytes, everything else is UTF-8."""
     raw, body = _unquote(text)
     if raw:
         return body.encode()
-    done, parts = 0, []
-    for found in _ESCAPE.finditer(body):
-        parts.append(body[done : found.start()].encode())
-        parts.append(_octet(found))
-        done = found.end()
-    return b"".join((*parts, body[done:].encode()))
+    position, parts = 0, []
+    for escape in _ESCAPE.finditer(body):
+        parts.append(body[position : escape.start()].encode())
+        parts.append(_decode_octet(escape))
+        position = escape.end()
+    return b"".join((*parts, body[position:].encode()))
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if len(text) > 40:
         raise EvaluationError("the number does not fit into 64 bits")
     return int(text, 16 if "0x" in text else 10)
@@ -62,28 +62,28 @@ def _unquote(text: str) -> tuple[bool, str]:
     return "r" in text[:start].lower(), body
 
 
-def _character(found: re.Match[str]) -> str:
-    if plain := found["plain"]:
+def _decode_character(escape: re.Match[str]) -> str:
+    if plain := escape["plain"]:
         return _PLAIN[plain]
-    return _code_point(found)
+    return _decode_code_point(escape)
 
 
-def _code_point(found: re.Match[str]) -> str:
-    if found["octal"]:
-        return chr(int(found["octal"], 8))
-    if found["bad"] is not None:
+def _decode_code_point(escape: re.Match[str]) -> str:
+    if escape["octal"]:
+        return chr(int(escape["octal"], 8))
+    if escape["bad"] is not None:
         raise EvaluationError(
-            f"invalid escape sequence {found[0]} in a string; write a backslash as \\\\, or use a raw string r'...'"
+            f"invalid escape sequence {escape[0]} in a string; write a backslash as \\\\, or use a raw string r'...'"
         )
-    point = int(found["byte"] or found["short"] or found["long"], 16)
+    point = int(escape["byte"] or escape["short"] or escape["long"], 16)
     if point > 0x10FFFF or 0xD800 <= point < 0xE000:
-        raise EvaluationError(f"{found[0]} is not a Unicode character")
+        raise EvaluationError(f"{escape[0]} is not a Unicode character")
     return chr(point)
 
 
-def _octet(found: re.Match[str]) -> bytes:
-    if found["short"] or found["long"]:
-        raise EvaluationError(f"{found[0]} is not allowed in bytes; write the UTF-8 bytes as \\x..")
-    if found["octal"] or found["byte"]:
-        return bytes([int(found["octal"], 8) if found["octal"] else int(found["byte"], 16)])
-    return _character(found).encode()
+def _decode_octet(escape: re.Match[str]) -> bytes:
+    if escape["short"] or escape["long"]:
+        raise EvaluationError(f"{escape[0]} is not allowed in bytes; write the UTF-8 bytes as \\x..")
+    if escape["octal"] or escape["byte"]:
+        return bytes([int(escape["octal"], 8) if escape["octal"] else int(escape["byte"], 16)])
+    return _decode_character(escape).encode()

@@ -13,18 +13,18 @@ from renderer.cel.functions import CONDITION_FIELDS
 from renderer.cel.syntax_tree import Has, ListLiteral, Literal, Macro, MapLiteral, Select, SyntaxNode, Variable
 from renderer.cel.values import TypeValue
 
-DEEPEST_TREE: Final = 250
+MAX_TREE_DEPTH: Final = 250
 
 
-def nest(at: int, end: int, *below: SyntaxNode) -> tuple[int, int, int]:
+def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
     """Place and depth of a node above these. Raises Fault where it would be too deep."""
-    depth = 1 + max((node.depth for node in below), default=0)
-    if depth > DEEPEST_TREE:
-        raise EvaluationError(f"the expression is nested deeper than {DEEPEST_TREE} levels", at=at)
-    return at, end, depth
+    depth = 1 + max((node.depth for node in children), default=0)
+    if depth > MAX_TREE_DEPTH:
+        raise EvaluationError(f"the expression is nested deeper than {MAX_TREE_DEPTH} levels", offset=start)
+    return start, end, depth
 
 
-def qualified(node: SyntaxNode | None) -> str | None:
+def qualified_name(node: SyntaxNode | None) -> str | None:
     """`a.b` of a chain of plain selections."""
     parts = []
     while isinstance(node, Select) and not node.optional:
@@ -35,54 +35,56 @@ def qualified(node: SyntaxNode | None) -> str | None:
     return ".".join((node.name, *reversed(parts)))
 
 
-def namespaced_macro(name: str, at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
+def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
     """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
     match name, arguments:
         case "bind", _:
-            return bind(at, end, arguments)
+            return expand_bind(start, end, arguments)
         case "block", [ListLiteral(elements=slots), body]:
             for index, (slot, _) in reversed(list(enumerate(slots))):
-                body = Macro(*nest(at, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
+                body = Macro(*nest(start, end, slot, body), "cel.bind", slot, (f"@index{index}",), (body,))
             return body
         case "index", [Literal(value=int() as index)]:
-            return Variable(*nest(at, end), f"@index{index}")
+            return Variable(*nest(start, end), f"@index{index}")
         case (("iterVar" | "accuVar"), [Literal(value=int() as depth), Literal(value=int() as index)]):
-            return Variable(*nest(at, end), f"@{name}:{depth}:{index}")
+            return Variable(*nest(start, end), f"@{name}:{depth}:{index}")
     return None
 
 
-def bind(at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
+def expand_bind(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
     if len(arguments) != 3:
-        raise EvaluationError("cel.bind() takes a variable, its value, and an expression", at=at)
+        raise EvaluationError("cel.bind() takes a variable, its value, and an expression", offset=start)
     name, value, body = arguments
-    return Macro(*nest(at, end, value, body), "cel.bind", value, (variable("cel.bind", name),), (body,))
+    return Macro(*nest(start, end, value, body), "cel.bind", value, (variable_name("cel.bind", name),), (body,))
 
 
-def has(at: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
+def expand_has(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
     match arguments:
         case [Select(operand=operand, field=field, optional=False)]:
-            return Has(*nest(at, end, operand), operand, field)
-    raise EvaluationError("has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", at=at)
+            return Has(*nest(start, end, operand), operand, field)
+    raise EvaluationError(
+        "has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a", offset=start
+    )
 
 
-def variable(macro: str, node: SyntaxNode) -> str:
+def variable_name(macro: str, node: SyntaxNode) -> str:
     if isinstance(node, Variable):
         return node.name
-    raise EvaluationError(f"the first argument of {macro}() must be a variable name", at=node.at)
+    raise EvaluationError(f"the first argument of {macro}() must be a variable name", offset=node.at)
 
 
-def condition(node: SyntaxNode) -> SyntaxNode:
+def expand_condition(node: SyntaxNode) -> SyntaxNode:
     """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
     if not isinstance(node, MapLiteral):
         raise EvaluationError(
-            "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", at=node.at
+            "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", offset=node.at
         )
     entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
     names = [key.value for key, _, _ in entries]
     if missing := [name for name in ("type", "status") if name not in names]:
-        raise EvaluationError(f"runtime.newCondition(): {' and '.join(missing)} must be given", at=node.at)
+        raise EvaluationError(f"runtime.newCondition(): {' and '.join(missing)} must be given", offset=node.at)
     if len(set(names)) < len(names):
-        raise EvaluationError("runtime.newCondition(): a key is written twice", at=node.at)
+        raise EvaluationError("runtime.newCondition(): a key is written twice", offset=node.at)
     return replace(node, entries=entries)
 
 
@@ -91,11 +93,11 @@ def _condition_key(node: SyntaxNode) -> Literal:
     name = node.name if isinstance(node, Variable) else name
     if name not in CONDITION_FIELDS:
         raise EvaluationError(
-            f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", at=node.at
+            f"runtime.newCondition(): the keys are {', '.join(CONDITION_FIELDS)}, without quotes", offset=node.at
         )
     return Literal(node.at, node.end, node.depth, name)
 
 
 def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
-    place = nest(arguments[0].at, arguments[-1].end, *arguments)
-    return (ListLiteral(*place, tuple((node, False) for node in arguments)),)
+    position = nest(arguments[0].at, arguments[-1].end, *arguments)
+    return (ListLiteral(*position, tuple((node, False) for node in arguments)),)

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _compared(compare: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]:
+def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]:
     def method(self: Any, other: Any) -> bool:
         if isinstance(other, datetime if isinstance(self, datetime) else timedelta):
             return compare(nanoseconds(self), nanoseconds(other))
@@ -23,65 +23,65 @@ def _compared(compare: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]
     return method
 
 
-class _Finer:
+class _NanosecondValue:
     nanos = 0
 
-    __eq__ = _compared(operator.eq)
-    __lt__ = _compared(operator.lt)
-    __le__ = _compared(operator.le)
-    __gt__ = _compared(operator.gt)
-    __ge__ = _compared(operator.ge)
+    __eq__ = _comparison_method(operator.eq)
+    __lt__ = _comparison_method(operator.lt)
+    __le__ = _comparison_method(operator.le)
+    __gt__ = _comparison_method(operator.gt)
+    __ge__ = _comparison_method(operator.ge)
 
     def __hash__(self) -> int:
         return hash(nanoseconds(self))
 
 
 @final
-class PreciseTimestamp(_Finer, datetime):
+class PreciseTimestamp(_NanosecondValue, datetime):
     """A timestamp with `nanos` on top."""
 
-    __hash__ = _Finer.__hash__
+    __hash__ = _NanosecondValue.__hash__
 
 
 @final
-class PreciseDuration(_Finer, timedelta):
+class PreciseDuration(_NanosecondValue, timedelta):
     """A duration with `nanos` on top."""
 
-    __hash__ = _Finer.__hash__
+    __hash__ = _NanosecondValue.__hash__
 
 
-INSTANTS: Final = frozenset((datetime, PreciseTimestamp))
-SPANS: Final = frozenset((timedelta, PreciseDuration))
+TIMESTAMP_TYPES: Final = frozenset((datetime, PreciseTimestamp))
+DURATION_TYPES: Final = frozenset((timedelta, PreciseDuration))
 
 
 def nanoseconds(value: Any) -> int:
     """Of a duration; of a timestamp, since 1970."""
     length: timedelta = value - EPOCH if isinstance(value, datetime) else value
     micros = (length.days * 86_400 + length.seconds) * 1_000_000 + length.microseconds
-    return micros * 1000 + (value.nanos if isinstance(value, _Finer) else 0)
+    return micros * 1000 + (value.nanos if isinstance(value, _NanosecondValue) else 0)
 
 
-def instant(nanos: int) -> datetime:
+def timestamp_from_nanoseconds(nanos: int) -> datetime:
     """The timestamp so many nanoseconds after 1970. Raises OverflowError outside of the years 1 to 9999."""
     moment = EPOCH + timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return moment
-    finer = PreciseTimestamp.combine(moment.date(), moment.timetz())
-    finer.nanos = nanos % 1000
-    return finer
+    precise = PreciseTimestamp.combine(moment.date(), moment.timetz())
+    precise.nanos = nanos % 1000
+    return precise
 
 
-def span(nanos: int) -> timedelta:
+def duration_from_nanoseconds(nanos: int) -> timedelta:
     """The duration of so many nanoseconds. Raises OverflowError where Python has none."""
     length = timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return length
-    finer = PreciseDuration(length.days, length.seconds, length.microseconds)
-    finer.nanos = nanos % 1000
-    return finer
+    precise = PreciseDuration(length.days, length.seconds, length.microseconds)
+    precise.nanos = nanos % 1000
+    return precise
 
 
-def coarse(value: Any) -> Any:
+def to_python_time(value: Any) -> Any:
     """A time as Python's own: the digits below a microsecond are cut off."""
     if type(value) is PreciseTimestamp:
         return datetime.combine(value.date(), value.timetz())

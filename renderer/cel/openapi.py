@@ -42,9 +42,9 @@ class SchemaTypeReader:
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
-        self._named: dict[str, Type] = {}
+        self._types_by_name: dict[str, Type] = {}
 
-    def type(self, schema: Any) -> Type:
+    def read_type(self, schema: Any) -> Type:
         """The type that a schema declares; `DYN` where it leaves that open.
 
         Texts of some formats are other values in CEL (Kubernetes documentation, "Common Expression Language", type
@@ -52,13 +52,13 @@ class SchemaTypeReader:
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
-                return self._referred(reference.rpartition("/")[2])
+                return self._resolve_reference(reference.rpartition("/")[2])
             case {"x-kubernetes-int-or-string": True} | {"format": "int-or-string"}:
                 return Dyn(frozenset(("integer", "string")))
             case {"type": "object"}:
-                return self._object(schema)
+                return self._read_object(schema)
             case {"type": "array"}:
-                return StaticList(self.type(schema.get("items")))
+                return StaticList(self.read_type(schema.get("items")))
             case {"type": "string"}:
                 return _FORMATS.get(str(schema.get("format")), STRING)
             case {"type": ("boolean" | "integer" | "number") as name}:
@@ -68,17 +68,21 @@ class SchemaTypeReader:
                 return DYN if None in names else Dyn(frozenset(map(str, names)))
         return DYN
 
-    def _referred(self, name: str) -> Type:
-        if name not in self._named:
-            self._named[name] = self.type(self._definitions.get(name))
-        return self._named[name]
+    def _resolve_reference(self, name: str) -> Type:
+        if name not in self._types_by_name:
+            self._types_by_name[name] = self.read_type(self._definitions.get(name))
+        return self._types_by_name[name]
 
-    def _object(self, schema: Schema) -> Type:
-        more = schema.get("additionalProperties")
+    def _read_object(self, schema: Schema) -> Type:
+        additional = schema.get("additionalProperties")
         properties = schema.get("properties")
-        if isinstance(properties, Mapping) and (properties or not (more or schema.get(_OPEN))):
-            return Record(LazyProperties(properties, self), open=bool(schema.get(_OPEN)) or bool(more))
-        return StaticMap(STRING, self.type(more)) if isinstance(more, Mapping) else Dyn(frozenset(("object",)))
+        if isinstance(properties, Mapping) and (properties or not (additional or schema.get(_OPEN))):
+            return Record(LazyProperties(properties, self), open=bool(schema.get(_OPEN)) or bool(additional))
+        return (
+            StaticMap(STRING, self.read_type(additional))
+            if isinstance(additional, Mapping)
+            else Dyn(frozenset(("object",)))
+        )
 
 
 class LazyProperties(Mapping[str, Type]):
@@ -87,12 +91,12 @@ class LazyProperties(Mapping[str, Type]):
     def __init__(self, properties: Mapping[str, Any], reader: SchemaTypeReader) -> None:
         self._properties = properties
         self._reader = reader
-        self._read: dict[str, Type] = {}
+        self._types: dict[str, Type] = {}
 
     def __getitem__(self, name: str) -> Type:
-        if name not in self._read:
-            self._read[name] = self._reader.type(self._properties[name])
-        return self._read[name]
+        if name not in self._types:
+            self._types[name] = self._reader.read_type(self._properties[name])
+        return self._types[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._properties)
@@ -103,26 +107,26 @@ class LazyProperties(Mapping[str, Type]):
 
 def from_openapi(schema: Any) -> Type:
     """The type that a schema without references declares, as `Reader.type`."""
-    return SchemaTypeReader({}).type(schema)
+    return SchemaTypeReader({}).read_type(schema)
 
 
-def to_openapi(kind: Type, above: tuple[Record, ...] = ()) -> dict[str, Any]:
+def to_openapi(kind: Type, enclosing: tuple[Record, ...] = ()) -> dict[str, Any]:
     """A structural schema for values of this type as JSON; what is not known is open, and so is a record inside itself.
 
     An optional counts as what it holds (kro, "Type checking"). `above` are the records that the type is part of.
     """
     match kind:
         case StaticOptional(value=value):
-            return to_openapi(value, above)
+            return to_openapi(value, enclosing)
         case Scalar(name=name) if name in _NAMES:
             return {"type": _NAMES[name]}
         case StaticList(element=element):
-            return {"type": "array", "items": to_openapi(element, above)}
+            return {"type": "array", "items": to_openapi(element, enclosing)}
         case StaticMap(key=key, value=value) if key in (STRING, DYN) and value != DYN:
-            return {"type": "object", "additionalProperties": to_openapi(value, above)}
-        case Record(fields=fields, open=is_open) if fields and not any(kind is one for one in above):
-            described = {name: to_openapi(field, (*above, kind)) for name, field in fields.items()}
-            return {"type": "object", "properties": described, **({_OPEN: True} if is_open else {})}
+            return {"type": "object", "additionalProperties": to_openapi(value, enclosing)}
+        case Record(fields=fields, open=is_open) if fields and not any(kind is outer for outer in enclosing):
+            properties = {name: to_openapi(field, (*enclosing, kind)) for name, field in fields.items()}
+            return {"type": "object", "properties": properties, **({_OPEN: True} if is_open else {})}
         case StaticMap() | Record():
             return {"type": "object", _OPEN: True}
         case Dyn(only=only) if len(only) == 1:

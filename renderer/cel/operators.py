@@ -14,24 +14,32 @@ from typing import Any, Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.containers import KEYS, NUMBERS, lookup
-from renderer.cel.errors import EvaluationError, NoOverloadError, no_operator
-from renderer.cel.nanoseconds import INSTANTS, SPANS, PreciseDuration, PreciseTimestamp, instant, nanoseconds, span
+from renderer.cel.errors import EvaluationError, NoOverloadError, no_operator_error
+from renderer.cel.nanoseconds import (
+    DURATION_TYPES,
+    TIMESTAMP_TYPES,
+    PreciseDuration,
+    PreciseTimestamp,
+    duration_from_nanoseconds,
+    nanoseconds,
+    timestamp_from_nanoseconds,
+)
 from renderer.cel.values import INT_MAX, INT_MIN, LISTS, MAPS, UINT_MAX, Associative, Omit, Optional, UInt, type_name
 
 _ORDERED: Final = frozenset(
     (str, int, UInt, float, bool, bytes, datetime, timedelta, PreciseTimestamp, PreciseDuration)
 )
 _CONTAINERS: Final = frozenset((*LISTS, *MAPS, Optional))
-_TIMES: Final = INSTANTS | SPANS
+_TIMES: Final = TIMESTAMP_TYPES | DURATION_TYPES
 _TEXTS: Final = frozenset((str, bytes))
 _CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
-LONGEST_DURATION: Final = timedelta(microseconds=2**63 // 1000)
+MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
 """Go's: 64 bits of nanoseconds, some 292 years."""
 
 
-def truth(value: Any) -> bool:
+def require_bool(value: Any) -> bool:
     """A condition: bool and nothing else."""
     if value is True:
         return True
@@ -54,7 +62,7 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
         if kind is not Omit:
             return left == right  # type: ignore[no-any-return]
     if kind in NUMBERS:
-        return type(right) in NUMBERS and _across(operator.eq, left, right)
+        return type(right) in NUMBERS and _compare_numbers(operator.eq, left, right)
     if kind is Omit or type(right) is Omit:
         raise EvaluationError("omit() stands for a whole field and cannot be compared")
     alike = any(kind in kinds and type(right) in kinds for kinds in (MAPS, LISTS))
@@ -63,8 +71,8 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
 
 def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
     if type(left) is Optional:
-        both = left.present and right.present
-        return equal(left.value, right.value, meter) if both else left.present is right.present
+        are_present = left.present and right.present
+        return equal(left.value, right.value, meter) if are_present else left.present is right.present
     if len(left) != len(right):
         return False
     meter.spend(_UNITS_PER_COMPARISON * len(left))
@@ -73,10 +81,12 @@ def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
         return all((key := left.key(item)) in items and equal(items[key], item, meter) for item in right)
     if type(left) is list:
         return all(equal(a, b, meter) for a, b in zip(left, right, strict=True))
-    return all((found := lookup(right, key)).present and equal(left[key], found.value, meter) for key in left)
+    return all(
+        (counterpart := lookup(right, key)).present and equal(left[key], counterpart.value, meter) for key in left
+    )
 
 
-def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Meter], bool]:
+def _ordering_operator(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Meter], bool]:
     def ordered(left: Any, right: Any, meter: Meter) -> bool:
         kind = type(left)
         if kind is type(right) and kind in _ORDERED:
@@ -84,55 +94,55 @@ def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any
                 meter.compare(left, right)
             return compare(left, right)
         if kind in NUMBERS and type(right) in NUMBERS:
-            return _across(compare, left, right)
-        if any(kind in times and type(right) in times for times in (INSTANTS, SPANS)):
+            return _compare_numbers(compare, left, right)
+        if any(kind in times and type(right) in times for times in (TIMESTAMP_TYPES, DURATION_TYPES)):
             return compare(left, right)
-        raise no_operator(symbol, left, right)
+        raise no_operator_error(symbol, left, right)
 
     return ordered
 
 
-def _across(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+def _compare_numbers(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
     """Compare numbers of different types: as doubles if one is, as cel-go does, although large integers lose digits."""
     if type(left) is float or type(right) is float:
         return compare(float(left), float(right))
     return compare(int(left), int(right))
 
 
-less = _ordering("<", operator.lt)
-less_equal = _ordering("<=", operator.le)
-greater = _ordering(">", operator.gt)
-greater_equal = _ordering(">=", operator.ge)
+less = _ordering_operator("<", operator.lt)
+less_equal = _ordering_operator("<=", operator.le)
+greater = _ordering_operator(">", operator.gt)
+greater_equal = _ordering_operator(">=", operator.ge)
 
 
 # ---- arithmetic
 
 
-def bounded(value: int) -> int:
+def check_int_range(value: int) -> int:
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow (int is 64 bits)")
 
 
-def bounded_unsigned(value: int) -> UInt:
+def check_uint_range(value: int) -> UInt:
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise EvaluationError("unsigned integer overflow (uint is 64 bits and not negative)")
 
 
-def bounded_time(compute: Callable[[], datetime]) -> datetime:
+def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
     try:
         return compute()
     except OverflowError:
         raise EvaluationError("timestamp out of range (years 1 to 9999)") from None
 
 
-def bounded_duration(compute: Callable[[], timedelta]) -> timedelta:
+def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
     try:
         value = compute()
     except OverflowError:
         raise EvaluationError("duration out of range") from None
-    if abs(value) > LONGEST_DURATION:
+    if abs(value) > MAX_DURATION:
         raise EvaluationError("duration out of range")
     return value
 
@@ -142,19 +152,19 @@ def add(left: Any, right: Any, meter: Meter) -> Any:
     if kind in _TIMES:
         return _add_times(left, right)
     if kind is not type(right) and not (kind in LISTS and type(right) in LISTS):
-        raise no_operator("+", left, right)
+        raise no_operator_error("+", left, right)
     if kind is str or kind is bytes:
         meter.produce(len(left) + len(right))
         return left + right
     if kind is int:
-        return bounded(left + right)
+        return check_int_range(left + right)
     if kind in LISTS:
         return _add_lists(left, right, meter)
     if kind is float:
         return left + right
     if kind is UInt:
-        return bounded_unsigned(int(left) + int(right))
-    raise no_operator("+", left, right)
+        return check_uint_range(int(left) + int(right))
+    raise no_operator_error("+", left, right)
 
 
 def _add_lists(left: list[Any], right: list[Any], meter: Meter) -> list[Any]:
@@ -165,11 +175,11 @@ def _add_lists(left: list[Any], right: list[Any], meter: Meter) -> list[Any]:
 
 
 def _add_times(left: Any, right: Any) -> Any:
-    if type(left) in SPANS and type(right) in SPANS:
-        return bounded_duration(lambda: span(nanoseconds(left) + nanoseconds(right)))
-    if {type(left) in SPANS, type(right) in SPANS} == {True, False} and type(right) in _TIMES:
-        return bounded_time(lambda: instant(nanoseconds(left) + nanoseconds(right)))
-    raise no_operator("+", left, right)
+    if type(left) in DURATION_TYPES and type(right) in DURATION_TYPES:
+        return compute_duration(lambda: duration_from_nanoseconds(nanoseconds(left) + nanoseconds(right)))
+    if {type(left) in DURATION_TYPES, type(right) in DURATION_TYPES} == {True, False} and type(right) in _TIMES:
+        return compute_timestamp(lambda: timestamp_from_nanoseconds(nanoseconds(left) + nanoseconds(right)))
+    raise no_operator_error("+", left, right)
 
 
 def concatenate(meter: Meter, *parts: str) -> str:
@@ -183,47 +193,47 @@ def subtract(left: Any, right: Any) -> Any:
     if kind in _TIMES:
         return _subtract_times(left, right)
     if kind is not type(right):
-        raise no_operator("-", left, right)
+        raise no_operator_error("-", left, right)
     if kind is int:
-        return bounded(left - right)
+        return check_int_range(left - right)
     if kind is float:
         return left - right
     if kind is UInt:
-        return bounded_unsigned(int(left) - int(right))
-    raise no_operator("-", left, right)
+        return check_uint_range(int(left) - int(right))
+    raise no_operator_error("-", left, right)
 
 
 def _subtract_times(left: Any, right: Any) -> Any:
-    if type(right) not in _TIMES or (type(left) in SPANS and type(right) in INSTANTS):
-        raise no_operator("-", left, right)
-    if type(left) in INSTANTS and type(right) in SPANS:
-        return bounded_time(lambda: instant(nanoseconds(left) - nanoseconds(right)))
-    return bounded_duration(lambda: span(nanoseconds(left) - nanoseconds(right)))
+    if type(right) not in _TIMES or (type(left) in DURATION_TYPES and type(right) in TIMESTAMP_TYPES):
+        raise no_operator_error("-", left, right)
+    if type(left) in TIMESTAMP_TYPES and type(right) in DURATION_TYPES:
+        return compute_timestamp(lambda: timestamp_from_nanoseconds(nanoseconds(left) - nanoseconds(right)))
+    return compute_duration(lambda: duration_from_nanoseconds(nanoseconds(left) - nanoseconds(right)))
 
 
 def multiply(left: Any, right: Any) -> Any:
     kind = type(left)
     if kind is type(right):
         if kind is int:
-            return bounded(left * right)
+            return check_int_range(left * right)
         if kind is float:
             return left * right
         if kind is UInt:
-            return bounded_unsigned(int(left) * int(right))
-    raise no_operator("*", left, right)
+            return check_uint_range(int(left) * int(right))
+    raise no_operator_error("*", left, right)
 
 
 def divide(left: Any, right: Any) -> Any:
     """Integers truncate towards zero; doubles follow IEEE 754."""
     kind = type(left)
     if kind is not type(right) or kind not in NUMBERS:
-        raise no_operator("/", left, right)
+        raise no_operator_error("/", left, right)
     if kind is float:
         return _divide_doubles(left, right)
     if right == 0:
         raise EvaluationError("division by zero")
     quotient = abs(int(left)) // abs(int(right))
-    return UInt(quotient) if kind is UInt else bounded(quotient if (left < 0) is (right < 0) else -quotient)
+    return UInt(quotient) if kind is UInt else check_int_range(quotient if (left < 0) is (right < 0) else -quotient)
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -238,7 +248,7 @@ def modulo(left: Any, right: Any) -> Any:
     """The remainder has the sign of the dividend. There is none for doubles."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, UInt):
-        raise no_operator("%", left, right)
+        raise no_operator_error("%", left, right)
     if right == 0:
         raise EvaluationError("modulus by zero")
     if left == INT_MIN and right == -1:
@@ -250,7 +260,7 @@ def modulo(left: Any, right: Any) -> Any:
 def negate(value: Any) -> Any:
     kind = type(value)
     if kind is int:
-        return bounded(-value)
+        return check_int_range(-value)
     if kind is float:
         return -value
     raise NoOverloadError(f"-{type_name(value)}", (value,))
@@ -262,10 +272,10 @@ def invert(value: Any) -> bool:
     raise NoOverloadError(f"!{type_name(value)}", (value,))
 
 
-_ALIKE: Final = (INSTANTS, SPANS)
+_COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 
 
-def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _ALIKE) -> None:
+def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
     """Pay for sorting, and refuse what has no order: keys must be of one type, or of types that are alike.
 
     Long texts are compared from their beginning again and again.
@@ -288,7 +298,7 @@ def contains(value: Any, container: Any, meter: Meter) -> bool:
         return any(equal(value, item, meter) for item in container)
     if type(container) in MAPS:
         return lookup(container, value).present if type(value) in KEYS or type(value) is float else False
-    raise no_operator("in", value, container)
+    raise no_operator_error("in", value, container)
 
 
 BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {

@@ -14,7 +14,15 @@ from renderer.cel import literals
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
-from renderer.cel.macro_expansion import as_list, condition, has, namespaced_macro, nest, qualified, variable
+from renderer.cel.macro_expansion import (
+    as_list,
+    expand_condition,
+    expand_has,
+    expand_namespaced_macro,
+    nest,
+    qualified_name,
+    variable_name,
+)
 from renderer.cel.macros import METHODS
 from renderer.cel.syntax_tree import (
     Binary,
@@ -33,10 +41,10 @@ from renderer.cel.syntax_tree import (
 )
 from renderer.cel.values import TYPES, TypeValue
 
-LONGEST_SOURCE: Final = 32_768
+MAX_SOURCE_CHARACTERS: Final = 32_768
 
 
-RESERVED: Final = frozenset(
+RESERVED_WORDS: Final = frozenset(
     [
         "as",
         "break",
@@ -86,8 +94,8 @@ _HINTS: Final = {
 
 def parse(text: str) -> SyntaxNode:
     """The tree of an expression. Raises Fault with the place of the first mistake."""
-    if len(text) > LONGEST_SOURCE:
-        raise EvaluationError(f"the expression is longer than {LONGEST_SOURCE:,} characters")
+    if len(text) > MAX_SOURCE_CHARACTERS:
+        raise EvaluationError(f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters")
     if not text.strip():
         raise EvaluationError("the expression is empty")
     from lark.exceptions import UnexpectedInput
@@ -95,7 +103,7 @@ def parse(text: str) -> SyntaxNode:
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
-        raise _syntax_fault(text, error) from None
+        raise _syntax_error(text, error) from None
     assert isinstance(tree, SyntaxNode)
     return tree
 
@@ -105,16 +113,16 @@ def _parser() -> Any:
     return make_parser(_Builder())
 
 
-def _syntax_fault(text: str, error: Any) -> EvaluationError:
+def _syntax_error(text: str, error: Any) -> EvaluationError:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
-        return EvaluationError("syntax error: the expression ends too early", at=len(text))
-    at = error.pos_in_stream if token is None else token.start_pos
-    found = text[at] if token is None else str(token)
-    if found in "\"'" or (found[-1:] in "\"'" and found[:-1].lower() in ("r", "b", "br", "rb")):
-        return EvaluationError("syntax error: the string is not closed", at=at)
-    hint = _HINTS.get(found) or _HINTS.get(_last_word(text[:at]))
-    return EvaluationError(f"syntax error: unexpected {found}" + (f"; {hint}" if hint else ""), at=at)
+        return EvaluationError("syntax error: the expression ends too early", offset=len(text))
+    offset = error.pos_in_stream if token is None else token.start_pos
+    token_text = text[offset] if token is None else str(token)
+    if token_text in "\"'" or (token_text[-1:] in "\"'" and token_text[:-1].lower() in ("r", "b", "br", "rb")):
+        return EvaluationError("syntax error: the string is not closed", offset=offset)
+    hint = _HINTS.get(token_text) or _HINTS.get(_last_word(text[:offset]))
+    return EvaluationError(f"syntax error: unexpected {token_text}" + (f"; {hint}" if hint else ""), offset=offset)
 
 
 def _last_word(text: str) -> str:
@@ -176,19 +184,19 @@ class _Builder:
         operand, field = _as_variable(parts[0]), parts[-1]
         name = str(field).strip("`")
         if name in _KEYWORDS and field[0] != "`":
-            raise EvaluationError(f"syntax error: {name} is a keyword; write [{name!r}]", at=field.start_pos)
-        place = nest(operand.at, field.end_pos, operand)
-        select = Select(*place, operand, name, len(parts) == 4)
-        full = qualified(select)
-        if full in TYPES:
-            return Literal(*place, TYPES[full])
-        return Literal(*place, CONSTANTS[full]) if full in CONSTANTS else select
+            raise EvaluationError(f"syntax error: {name} is a keyword; write [{name!r}]", offset=field.start_pos)
+        position = nest(operand.at, field.end_pos, operand)
+        select = Select(*position, operand, name, len(parts) == 4)
+        full_name = qualified_name(select)
+        if full_name in TYPES:
+            return Literal(*position, TYPES[full_name])
+        return Literal(*position, CONSTANTS[full_name]) if full_name in CONSTANTS else select
 
     member_optional_dot = member_dot
 
     def member_index(self, parts: list[Any]) -> SyntaxNode:
-        operand, key, close = _as_variable(parts[0]), parts[-2], parts[-1]
-        return Index(*nest(operand.at, close.end_pos, operand, key), operand, key, len(parts) == 5)
+        operand, key, closing = _as_variable(parts[0]), parts[-2], parts[-1]
+        return Index(*nest(operand.at, closing.end_pos, operand, key), operand, key, len(parts) == 5)
 
     member_optional_index = member_index
 
@@ -196,44 +204,44 @@ class _Builder:
         return parts[::2]
 
     def member_dot_arg(self, parts: list[Any]) -> SyntaxNode:
-        target, _, token, *rest = parts
-        name, end = str(token), rest[-1].end_pos
-        arguments: list[SyntaxNode] = rest[1] if len(rest) == 3 else []
-        qualifier = qualified(target)
+        target, _, token, *argument_parts = parts
+        name, end = str(token), argument_parts[-1].end_pos
+        arguments: list[SyntaxNode] = argument_parts[1] if len(argument_parts) == 3 else []
+        qualifier = qualified_name(target)
         if qualifier == "runtime" and name == "newCondition":
-            arguments = [condition(argument) for argument in arguments]
-        if qualifier is not None and is_function(full := f"{qualifier}.{name}"):
-            operands = as_list(arguments) if full in VARIADIC and len(arguments) > 1 else tuple(arguments)
-            return FunctionCall(*nest(target.at, end, *operands), full, None, operands)
-        if qualifier == "cel" and (made := namespaced_macro(name, target.at, end, arguments)):
-            return made
+            arguments = [expand_condition(argument) for argument in arguments]
+        if qualifier is not None and is_function(full_name := f"{qualifier}.{name}"):
+            operands = as_list(arguments) if full_name in VARIADIC and len(arguments) > 1 else tuple(arguments)
+            return FunctionCall(*nest(target.at, end, *operands), full_name, None, operands)
+        if qualifier == "cel" and (expanded := expand_namespaced_macro(name, target.at, end, arguments)):
+            return expanded
         target = _as_variable(target)
         form = METHODS.get((name, len(arguments)))
         if form is None:
             return FunctionCall(*nest(target.at, end, target, *arguments), name, target, tuple(arguments))
-        variables = tuple(variable(name, node) for node in arguments[: form.variables])
+        variables = tuple(variable_name(name, node) for node in arguments[: form.variables])
         if len(set(variables)) < len(variables):
-            raise EvaluationError(f"{name}() needs two different variables", at=token.start_pos)
+            raise EvaluationError(f"{name}() needs two different variables", offset=token.start_pos)
         bodies = tuple(arguments[form.variables :])
         return Macro(*nest(target.at, end, target, *bodies), form.name, target, variables, bodies)
 
     def ident_arg(self, parts: list[Any]) -> SyntaxNode:
-        callee, *rest = parts
+        callee, *argument_parts = parts
         name = callee.value.name if isinstance(callee, Literal) else callee.name
-        at, end = callee.at, rest[-1].end_pos
-        arguments: list[SyntaxNode] = rest[1] if len(rest) == 3 else []
+        start, end = callee.at, argument_parts[-1].end_pos
+        arguments: list[SyntaxNode] = argument_parts[1] if len(argument_parts) == 3 else []
         if name == "has":
-            return has(at, end, arguments)
-        return FunctionCall(*nest(at, end, *arguments), name, None, tuple(arguments))
+            return expand_has(start, end, arguments)
+        return FunctionCall(*nest(start, end, *arguments), name, None, tuple(arguments))
 
     def ident(self, parts: list[Any]) -> SyntaxNode:
         token = parts[-1]
-        name, place = str(token), nest(token.start_pos, token.end_pos)
-        if name in RESERVED:
-            raise EvaluationError(f"{name} is a reserved word and cannot be a variable", at=token.start_pos)
+        name, position = str(token), nest(token.start_pos, token.end_pos)
+        if name in RESERVED_WORDS:
+            raise EvaluationError(f"{name} is a reserved word and cannot be a variable", offset=token.start_pos)
         if name in TYPES:
-            return Literal(*place, TYPES[name])
-        return Variable(*place, name, len(parts) == 2)
+            return Literal(*position, TYPES[name])
+        return Variable(*position, name, len(parts) == 2)
 
     def paren_expr(self, parts: list[Any]) -> SyntaxNode:
         return parts[1]  # type: ignore[no-any-return]
@@ -249,11 +257,11 @@ class _Builder:
         return Literal(*nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
 
     def member_object(self, parts: list[Any]) -> SyntaxNode:
-        name = qualified(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
+        name = qualified_name(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
         function = f"{name}{{}}"
         if not is_function(function):
-            what = f"there is no message type {name}" if name else "syntax error: unexpected {"
-            raise EvaluationError(f"{what}; a map is {{'key': value}}", at=parts[1].start_pos)
+            complaint = f"there is no message type {name}" if name else "syntax error: unexpected {"
+            raise EvaluationError(f"{complaint}; a map is {{'key': value}}", offset=parts[1].start_pos)
         fields = self.map_lit(parts[1:])
         return FunctionCall(*nest(parts[0].at, fields.end, fields), function, None, (fields,))
 
@@ -265,29 +273,29 @@ class _Builder:
 
     def list_lit(self, parts: list[Any]) -> SyntaxNode:
         elements = tuple(parts[1]) if len(parts) > 2 else ()
-        place = nest(parts[0].start_pos, parts[-1].end_pos, *(node for node, _ in elements))
-        return ListLiteral(*place, elements)
+        position = nest(parts[0].start_pos, parts[-1].end_pos, *(node for node, _ in elements))
+        return ListLiteral(*position, elements)
 
     def map_lit(self, parts: list[Any]) -> SyntaxNode:
         entries = tuple(parts[1]) if len(parts) > 2 else ()
-        below = (node for key, value, _ in entries for node in (key, value))
-        return MapLiteral(*nest(parts[0].start_pos, parts[-1].end_pos, *below), entries)
+        children = (node for key, value, _ in entries for node in (key, value))
+        return MapLiteral(*nest(parts[0].start_pos, parts[-1].end_pos, *children), entries)
 
     def literal(self, parts: list[Any]) -> SyntaxNode:
         token = parts[0]
         try:
             value = _LITERALS[token.type](str(token))
         except EvaluationError as fault:
-            raise EvaluationError(fault.message, at=token.start_pos) from None
+            raise EvaluationError(fault.message, offset=token.start_pos) from None
         return Literal(*nest(token.start_pos, token.end_pos), value)
 
 
 _LITERALS: Final[dict[str, Any]] = {
-    "INT": literals.integer,
-    "UINT": literals.unsigned,
+    "INT": literals.parse_integer,
+    "UINT": literals.parse_unsigned,
     "FLOAT": float,
-    "STRING": literals.string,
-    "BYTES": literals.octets,
+    "STRING": literals.parse_string,
+    "BYTES": literals.parse_bytes,
     "NULL_LIT": lambda _: None,
     "TRUE": lambda _: True,
     "FALSE": lambda _: False,

@@ -94,22 +94,22 @@ class Program:
         from renderer.cel.codegen import CodeBuilder
 
         source = CodeBuilder()
-        self._fast = source.function(f" return {source_of(self, source)}")
+        self._fast = source.compile_function(f" return {emit_source(self, source)}")
         return self._fast
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"
 
 
-def source_of(program: Program, source: CodeBuilder) -> str:
+def emit_source(program: Program, source: CodeBuilder) -> str:
     """Python source for a program's value, as part of a function that `source` compiles."""
-    from renderer.cel.codegen import DEEPEST
+    from renderer.cel.codegen import MAX_DEPTH
     from renderer.cel.exact_evaluator import evaluate_exactly
 
-    if program.tree.depth <= DEEPEST and program.mistake is None:
-        return source.expression(program.tree)
+    if program.tree.depth <= MAX_DEPTH and program.mistake is None:
+        return source.emit_expression(program.tree)
     text, tree = program.text, program.tree
-    return f"{source.constant(lambda variables, meter: evaluate_exactly(text, tree, variables, meter))}(v, m)"
+    return f"{source.add_constant(lambda variables, meter: evaluate_exactly(text, tree, variables, meter))}(v, m)"
 
 
 def compile_expression(text: str) -> Program:
@@ -124,14 +124,14 @@ def compile_expression(text: str) -> Program:
 
 def parse_program(text: str) -> Program:
     """Like `compile_expression`, but a call of a function that does not exist is an error only when it is evaluated."""
-    found = _parsed(text)
-    if isinstance(found, Program):
-        return found
-    raise found.as_error(text)
+    result = _parse_cached(text)
+    if isinstance(result, Program):
+        return result
+    raise result.as_error(text)
 
 
 @lru_cache(maxsize=16_384)
-def _parsed(text: str) -> Program | EvaluationError:
+def _parse_cached(text: str) -> Program | EvaluationError:
     from renderer.cel.analysis import analyse
     from renderer.cel.parser import parse
 

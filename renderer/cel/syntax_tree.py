@@ -167,16 +167,16 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
     """The node with each node directly below it changed; the node itself where that changes nothing."""
-    made = {field.name: _changed(getattr(node, field.name), change) for field in fields(node)}
-    same = all(made[field.name] is getattr(node, field.name) for field in fields(node))
-    return node if same else replace(node, **made)
+    changed_fields = {field.name: _change_part(getattr(node, field.name), change) for field in fields(node)}
+    is_unchanged = all(changed_fields[field.name] is getattr(node, field.name) for field in fields(node))
+    return node if is_unchanged else replace(node, **changed_fields)
 
 
-def _changed(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
+def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
     """Nodes stand in fields, or in tuples, or in tuples of tuples."""
     if isinstance(part, SyntaxNode):
         return change(part)
     if not isinstance(part, tuple):
         return part
-    made = tuple(_changed(one, change) for one in part)
-    return part if all(new is old for new, old in zip(made, part, strict=True)) else made
+    changed_items = tuple(_change_part(item, change) for item in part)
+    return part if all(new is old for new, old in zip(changed_items, part, strict=True)) else changed_items

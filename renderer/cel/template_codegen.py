@@ -19,8 +19,8 @@ from typing import Any
 from renderer.cel.budget import Meter
 from renderer.cel.codegen import CodeBuilder
 from renderer.cel.errors import EvaluationError
-from renderer.cel.program import Program, source_of
-from renderer.cel.to_json import encoded, plain
+from renderer.cel.program import Program, emit_source
+from renderer.cel.to_json import encode_bytes, to_plain
 from renderer.cel.values import OMIT
 
 
@@ -30,48 +30,48 @@ class Composer:
     def __init__(self) -> None:
         self._source = CodeBuilder()
         self._statements: list[str] = []
-        self._plain = self._source.constant(_plain_or_omit)
-        self._encoded = self._source.constant(encoded)
-        self._text = self._source.constant(_text)
-        self._omit = self._source.constant(OMIT)
+        self._plain = self._source.add_constant(_plain_or_omit)
+        self._encoded = self._source.add_constant(encode_bytes)
+        self._join_text = self._source.add_constant(_join_text)
+        self._omit = self._source.add_constant(OMIT)
 
-    def constant(self, value: Any) -> str:
-        return self._source.constant(value)
+    def add_constant(self, value: Any) -> str:
+        return self._source.add_constant(value)
 
-    def hole(self, parts: Sequence[str | Program], *, binary: bool = False) -> str:
+    def add_hole(self, parts: Sequence[str | Program], *, binary: bool = False) -> str:
         """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text. `binary`: see
         `conversion.encoded`.
         """
-        sources = [repr(part) if isinstance(part, str) else source_of(part, self._source) for part in parts]
+        sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:
             case [Program()]:
-                written = f"{self._encoded}({sources[0]})" if binary else sources[0]
-                value = f"{self._plain}(m, {written})"
+                operand = f"{self._encoded}({sources[0]})" if binary else sources[0]
+                value = f"{self._plain}(m, {operand})"
             case _:
-                value = f"{self._text}(m, {', '.join(sources)})"
-        name = self._source.fresh("e")
+                value = f"{self._join_text}(m, {', '.join(sources)})"
+        name = self._source.new_name("e")
         self._statements.append(f" m.renew(); {name} = {value}")
         return name
 
-    def entry(self, key: Any, source: str, *, may_omit: bool) -> str:
+    def emit_entry(self, key: Any, source: str, *, may_omit: bool) -> str:
         """A map entry; `source` must be a hole's if it may be omitted."""
         entry = f"{key!r}: {source}"
         return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
 
-    def element(self, source: str, *, may_omit: bool) -> str:
+    def emit_element(self, source: str, *, may_omit: bool) -> str:
         """A list element."""
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
-    def function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
+    def compile_function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
         """Compile everything. The function takes the variables, and the meter of the object."""
-        return self._source.function("\n".join((*self._statements, f" return {result}")))
+        return self._source.compile_function("\n".join((*self._statements, f" return {result}")))
 
 
 def _plain_or_omit(meter: Meter, value: Any) -> Any:
-    return value if value is OMIT else plain(value, meter)
+    return value if value is OMIT else to_plain(value, meter)
 
 
-def _text(meter: Meter, *parts: Any) -> str:
+def _join_text(meter: Meter, *parts: Any) -> str:
     for part in parts:
         if type(part) is not str:
             raise EvaluationError("expected string inside a text")

@@ -8,8 +8,8 @@ from typing import Final
 
 from renderer.cel.nanoseconds import nanoseconds
 
-_LARGEST_POSITIONAL: Final = 6
-_SECOND: Final = 10**9
+_MAX_POSITIONAL_EXPONENT: Final = 6
+_NANOSECONDS_PER_SECOND: Final = 10**9
 """Nanoseconds."""
 
 
@@ -19,10 +19,10 @@ def double_text(value: float) -> str:
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     if value == 0:
         return "-0" if math.copysign(1.0, value) < 0 else "0"
-    digits, exponent = _shortest(value)
+    digits, exponent = _shortest_digits(value)
     sign = "-" if value < 0 else ""
-    if -5 < exponent < _LARGEST_POSITIONAL:
-        return sign + _positional(digits, exponent)
+    if -5 < exponent < _MAX_POSITIONAL_EXPONENT:
+        return sign + _format_positional(digits, exponent)
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
@@ -31,10 +31,10 @@ def json_double_text(value: float) -> str:
     """A finite double in JSON as Go's encoding/json writes it (ES6 number format)."""
     if value == 0:
         return "-0" if math.copysign(1.0, value) < 0 else "0"
-    digits, exponent = _shortest(value)
+    digits, exponent = _shortest_digits(value)
     sign = "-" if value < 0 else ""
     if 1e-6 <= abs(value) < 1e21:
-        return sign + _positional(digits, exponent)
+        return sign + _format_positional(digits, exponent)
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent)}"
 
@@ -42,10 +42,10 @@ def json_double_text(value: float) -> str:
 def positional_text(value: float) -> str:
     """A finite double without an exponent."""
     sign = "-" if math.copysign(1.0, value) < 0 else ""
-    return sign + ("0" if value == 0 else _positional(*_shortest(value)))
+    return sign + ("0" if value == 0 else _format_positional(*_shortest_digits(value)))
 
 
-def _shortest(value: float) -> tuple[str, int]:
+def _shortest_digits(value: float) -> tuple[str, int]:
     """The fewest digits that give the value back, and the decimal exponent of the first."""
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
@@ -55,7 +55,7 @@ def _shortest(value: float) -> tuple[str, int]:
     return digits.rstrip("0") or "0", leading + int(exponent or 0)
 
 
-def _positional(digits: str, exponent: int) -> str:
+def _format_positional(digits: str, exponent: int) -> str:
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     if len(digits) <= exponent + 1:
@@ -67,14 +67,14 @@ def timestamp_text(value: datetime) -> str:
     """RFC 3339 in UTC, with as many digits of the second as needed."""
     moment = value.astimezone(UTC)
     whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
-    return f"{whole}{_fraction(nanoseconds(value) % _SECOND)}Z"
+    return f"{whole}{_format_fraction(nanoseconds(value) % _NANOSECONDS_PER_SECOND)}Z"
 
 
 def seconds_text(value: timedelta) -> str:
     """`string(duration)`: seconds, `5400s`, `1.5s`."""
     total = nanoseconds(value)
-    whole, fraction = divmod(abs(total), _SECOND)
-    return f"{'-' if total < 0 else ''}{whole}{_fraction(fraction)}s"
+    whole, fraction = divmod(abs(total), _NANOSECONDS_PER_SECOND)
+    return f"{'-' if total < 0 else ''}{whole}{_format_fraction(fraction)}s"
 
 
 def duration_text(value: timedelta) -> str:
@@ -85,16 +85,16 @@ def duration_text(value: timedelta) -> str:
         return "0s"
     for unit, name in ((1, "ns"), (1_000, "µs"), (1_000_000, "ms")):
         if nanos < 1_000 * unit:
-            whole, rest = divmod(nanos, unit)
-            return f"{sign}{whole}{_fraction(rest * (_SECOND // unit))}{name}"
-    seconds, fraction = divmod(nanos, _SECOND)
+            whole, remainder = divmod(nanos, unit)
+            return f"{sign}{whole}{_format_fraction(remainder * (_NANOSECONDS_PER_SECOND // unit))}{name}"
+    seconds, fraction = divmod(nanos, _NANOSECONDS_PER_SECOND)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    text = f"{seconds}{_fraction(fraction)}s"
+    text = f"{seconds}{_format_fraction(fraction)}s"
     if hours:
         return f"{sign}{hours}h{minutes}m{text}"
     return f"{sign}{minutes}m{text}" if minutes else sign + text
 
 
-def _fraction(billionths: int) -> str:
+def _format_fraction(billionths: int) -> str:
     return f".{billionths:09d}".rstrip("0") if billionths else ""

@@ -21,45 +21,45 @@ from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
     """A fresh JSON value. Raises ExpressionError; `expression` is the text that it then names."""
     try:
-        return plain(value, meter or Meter())
+        return to_plain(value, meter or Meter())
     except EvaluationError as fault:
         raise fault.as_error(expression) from None
 
 
-def encoded(value: Any) -> Any:
+def encode_bytes(value: Any) -> Any:
     """The same with bytes as base64 text: for fields whose schema says that they hold bytes (format `byte`)."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()
         case dict():
-            return {key: encoded(item) for key, item in value.items()}
+            return {key: encode_bytes(item) for key, item in value.items()}
         case list():
-            return [encoded(item) for item in value]
+            return [encode_bytes(item) for item in value]
         case Optional(present=True):
-            return encoded(value.value)
+            return encode_bytes(value.value)
     return value
 
 
-def plain(value: Any, meter: Meter) -> Any:
+def to_plain(value: Any, meter: Meter) -> Any:
     """Like `to_json`; raises Fault. Each element is paid for: a small value may hold the same list a million times."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict:
         meter.spend(2 * len(value))
-        return {key: plain(item, meter) for key, item in value.items() if item is not OMIT}
+        return {key: to_plain(item, meter) for key, item in value.items() if item is not OMIT}
     if kind in LISTS:
         meter.spend(2 * len(value))
-        return [plain(item, meter) for item in value if item is not OMIT]
-    return _special(value, meter)
+        return [to_plain(item, meter) for item in value if item is not OMIT]
+    return _special_to_plain(value, meter)
 
 
-def _special(value: Any, meter: Meter) -> Any:
+def _special_to_plain(value: Any, meter: Meter) -> Any:
     match value:
         case float():
-            return _number(value)
+            return _number_to_plain(value)
         case Optional():
-            return plain(value.value, meter) if value.present else None
+            return to_plain(value.value, meter) if value.present else None
         case UInt():
             if value > INT_MAX:
                 raise EvaluationError(f"uint {int(value)} is too large for a field (more than 2**63-1)")
@@ -77,7 +77,7 @@ def _special(value: Any, meter: Meter) -> Any:
     raise EvaluationError(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")
 
 
-def _number(value: float) -> int | float:
+def _number_to_plain(value: float) -> int | float:
     if not math.isfinite(value):
         raise EvaluationError(f"{value} cannot be a field: JSON has no such number")
     return int(value) if value.is_integer() and abs(value) < 2**53 else value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from renderer.cel.analysis import call_mistake
+from renderer.cel.analysis import find_call_mistake
 from renderer.cel.functions import FUNCTIONS
 from renderer.cel.program import Program, parse_program
 from renderer.cel.signatures import accepts, result_of
@@ -44,7 +44,7 @@ from renderer.cel.types import (
     StaticOptional,
     Type,
     element_of,
-    join,
+    join_types,
 )
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
@@ -60,14 +60,14 @@ _ARITHMETIC: Final = {
     "/": frozenset(("int", "uint", "double")),
     "%": frozenset(("int", "uint")),
 }
-_TIMES: Final = {
+_TIME_ARITHMETIC: Final = {
     ("timestamp", "+", "duration"): "timestamp",
     ("duration", "+", "timestamp"): "timestamp",
     ("timestamp", "-", "duration"): "timestamp",
     ("timestamp", "-", "timestamp"): "duration",
 }
-_ORDERED: Final = frozenset(("string", "bool", "bytes", "timestamp", "duration"))
-_LONGEST_QUOTE: Final = 60
+_ORDERED_TYPES: Final = frozenset(("string", "bool", "bytes", "timestamp", "duration"))
+_MAX_QUOTE_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
 def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckResult:
     """As `check`, of an expression that parses."""
     checker = _Checker(program.text)
-    found = checker.type(program.tree, declared)
-    return TypeCheckResult(found, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
+    result_type = checker.infer_type(program.tree, declared)
+    return TypeCheckResult(result_type, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
 
 
 class _Checker:
@@ -109,36 +109,36 @@ class _Checker:
         self._text = text
         self.mistakes: list[TypeMistake] = []
 
-    def type(self, node: SyntaxNode, scope: Scope) -> Type:
+    def infer_type(self, node: SyntaxNode, scope: Scope) -> Type:
         match node:
             case Literal(value=value):
-                return _of_value(value)
+                return _type_of_value(value)
             case Variable(name=name):
                 return scope.get(name, DYN)
             case Select(operand=operand, field=field, optional=optional):
-                return self._select(node, self.type(operand, scope), field, optional)
+                return self._select(node, self.infer_type(operand, scope), field, optional)
             case Has(operand=operand, field=field):
-                self._select(node, self.type(operand, scope), field, True)
+                self._select(node, self.infer_type(operand, scope), field, True)
                 return BOOL
             case Index(operand=operand, key=key, optional=optional):
-                return self._index(node, self.type(operand, scope), self.type(key, scope), optional)
+                return self._index(node, self.infer_type(operand, scope), self.infer_type(key, scope), optional)
             case Unary(operator="!", operand=operand):
-                self._condition(operand, scope)
+                self._check_condition(operand, scope)
                 return BOOL
             case Unary(operand=operand):
-                return self._negated(node, self.type(operand, scope))
+                return self._negate(node, self.infer_type(operand, scope))
             case Binary(operator=operator, left=left, right=right):
-                return self._binary(node, operator, self.type(left, scope), self.type(right, scope))
+                return self._binary(node, operator, self.infer_type(left, scope), self.infer_type(right, scope))
             case Logic(operands=operands):
                 for operand in operands:
-                    self._condition(operand, scope)
+                    self._check_condition(operand, scope)
                 return BOOL
             case Conditional(condition=condition, then=then, otherwise=otherwise):
-                self._condition(condition, scope)
-                return join((self.type(then, scope), self.type(otherwise, scope)))
+                self._check_condition(condition, scope)
+                return join_types((self.infer_type(then, scope), self.infer_type(otherwise, scope)))
             case ListLiteral(elements=elements):
-                kinds = (self._present(element, optional, scope) for element, optional in elements)
-                return StaticList(join(list(kinds)))
+                kinds = (self._element_type(element, optional, scope) for element, optional in elements)
+                return StaticList(join_types(list(kinds)))
             case MapLiteral():
                 return self._map(node, scope)
             case FunctionCall():
@@ -151,14 +151,14 @@ class _Checker:
         self.mistakes.append(TypeMistake(node.at + 1, message))
         return DYN
 
-    def _source(self, node: SyntaxNode) -> str:
+    def _quote_source(self, node: SyntaxNode) -> str:
         text = " ".join(self._text[node.at : node.end].split())
-        return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 3]}..."
+        return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
 
-    def _condition(self, node: SyntaxNode, scope: Scope) -> None:
-        kind = self.type(node, scope)
+    def _check_condition(self, node: SyntaxNode, scope: Scope) -> None:
+        kind = self.infer_type(node, scope)
         if not isinstance(kind, Dyn) and kind != BOOL:
-            self._fail(node, f"expected bool, got {kind}: {self._source(node)}")
+            self._fail(node, f"expected bool, got {kind}: {self._quote_source(node)}")
 
     # ---- fields, indexes, literals
 
@@ -169,7 +169,7 @@ class _Checker:
                 return StaticOptional(found)
             case Record(fields=fields, open=is_open):
                 if field not in fields and not (optional or is_open):
-                    place = self._source(node.operand)
+                    place = self._quote_source(node.operand)
                     return self._fail(node, f"no field {field!r} in {place}{suggestion(field, fields)}")
                 found = fields.get(field, DYN)
             case StaticMap(value=found):
@@ -177,27 +177,27 @@ class _Checker:
             case Dyn() | Scalar(name="null"):
                 found = DYN
             case _:
-                return self._fail(node, f"{operand} has no fields: {self._source(node.operand)}")
+                return self._fail(node, f"{operand} has no fields: {self._quote_source(node.operand)}")
         return StaticOptional(found) if optional else found
 
     def _index(self, node: Index, operand: Type, key: Type, optional: bool) -> Type:
         container = operand.value if isinstance(operand, StaticOptional) else operand
         match container, node.key:
-            case (StaticList(), _) if _named(key) not in (*NUMBERS, "dyn"):
-                return self._fail(node, f"no such overload: list[{key}]: {self._source(node)}")
+            case (StaticList(), _) if _name_of(key) not in (*NUMBERS, "dyn"):
+                return self._fail(node, f"no such overload: list[{key}]: {self._quote_source(node)}")
             case Record(fields=fields, open=is_open), Literal(value=str() as name):
                 if name not in fields and not (optional or is_open or operand is not container):
-                    place = self._source(node.operand)
+                    place = self._quote_source(node.operand)
                     return self._fail(node, f"no field {name!r} in {place}{suggestion(name, fields)}")
                 found = fields.get(name, DYN)
             case ((StaticList() | StaticMap() | Record() | Dyn()), _):
                 found = element_of(container)
             case _:
-                return self._fail(node, f"{container} has no elements: {self._source(node.operand)}")
+                return self._fail(node, f"{container} has no elements: {self._quote_source(node.operand)}")
         return StaticOptional(found) if optional or operand is not container else found
 
-    def _present(self, node: SyntaxNode, optional: bool, scope: Scope) -> Type:
-        kind = self.type(node, scope)
+    def _element_type(self, node: SyntaxNode, optional: bool, scope: Scope) -> Type:
+        kind = self.infer_type(node, scope)
         if not optional:
             return kind
         if isinstance(kind, StaticOptional):
@@ -205,25 +205,25 @@ class _Checker:
         return DYN if isinstance(kind, Dyn) else self._fail(node, f"expected optional after ?, got {kind}")
 
     def _map(self, node: MapLiteral, scope: Scope) -> Type:
-        keys = [self.type(key, scope) for key, _, _ in node.entries]
-        values = [self._present(value, optional, scope) for _, value, optional in node.entries]
+        keys = [self.infer_type(key, scope) for key, _, _ in node.entries]
+        values = [self._element_type(value, optional, scope) for _, value, optional in node.entries]
         names = [key.value for key, _, _ in node.entries if isinstance(key, Literal) and type(key.value) is str]
         if len(names) == len(node.entries):
             return Record(dict(zip(names, values, strict=True)))
-        return StaticMap(join(keys), join(values))
+        return StaticMap(join_types(keys), join_types(values))
 
     # ---- operators
 
-    def _negated(self, node: Unary, operand: Type) -> Type:
-        if _named(operand) in ("int", "double", "dyn"):
+    def _negate(self, node: Unary, operand: Type) -> Type:
+        if _name_of(operand) in ("int", "double", "dyn"):
             return operand
         return self._fail(node, f"no such overload: -{operand}")
 
     def _binary(self, node: Binary, operator: str, left: Type, right: Type) -> Type:
-        names = _named(left), _named(right)
+        names = _name_of(left), _name_of(right)
         if operator == "in":
             if names[1] not in ("list", "map", "dyn"):
-                self._mismatch(node, left, right)
+                self._fail_mismatch(node, left, right)
             return BOOL
         if operator in ("==", "!="):
             if not {"dyn", "null", "optional"} & set(names) and names[0] != names[1] and not NUMBERS.issuperset(names):
@@ -231,65 +231,65 @@ class _Checker:
             return BOOL
         if operator in _ARITHMETIC:
             return self._arithmetic(node, left, right)
-        comparable = NUMBERS.issuperset(names) or (names[0] == names[1] and names[0] in _ORDERED)
+        comparable = NUMBERS.issuperset(names) or (names[0] == names[1] and names[0] in _ORDERED_TYPES)
         if "dyn" not in names and not comparable:
-            self._mismatch(node, left, right)
+            self._fail_mismatch(node, left, right)
         return BOOL
 
     def _arithmetic(self, node: Binary, left: Type, right: Type) -> Type:
-        first, second = _named(left), _named(right)
+        first, second = _name_of(left), _name_of(right)
         if "dyn" in (first, second):
             return DYN
         if first == second == "list" and node.operator == "+":
-            return join((left, right)) if left == right else StaticList(DYN)
-        if result := _TIMES.get((first, node.operator, second)):
+            return join_types((left, right)) if left == right else StaticList(DYN)
+        if result := _TIME_ARITHMETIC.get((first, node.operator, second)):
             return Scalar(result)
         if first == second and first in _ARITHMETIC[node.operator]:
             return left
-        return self._mismatch(node, left, right)
+        return self._fail_mismatch(node, left, right)
 
-    def _mismatch(self, node: Binary, left: Type, right: Type) -> Type:
+    def _fail_mismatch(self, node: Binary, left: Type, right: Type) -> Type:
         hint = ""
-        if node.operator == "+" and [_named(left), _named(right)].count("string") == 1:
-            other = node.right if _named(left) == "string" else node.left
-            hint = f" (use string({self._source(other)}))"
+        if node.operator == "+" and [_name_of(left), _name_of(right)].count("string") == 1:
+            other = node.right if _name_of(left) == "string" else node.left
+            hint = f" (use string({self._quote_source(other)}))"
         return self._fail(node, f"no such overload: {left} {node.operator} {right}{hint}")
 
     # ---- calls
 
     def _call(self, node: FunctionCall, scope: Scope) -> Type:
-        operands = [self.type(operand, scope) for operand in node.operands]
-        if mistake := call_mistake(node):
+        operands = [self.infer_type(operand, scope) for operand in node.operands]
+        if mistake := find_call_mistake(node):
             return self._fail(node, mistake.message)
         function = FUNCTIONS[node.function, node.target is not None]
-        fitting = [one for one in function.overloads if accepts(one.types, operands)]
-        if not fitting:
-            written = function.written(*map(str, operands))
-            return self._fail(node, f"no such overload: {written}: {self._source(node)}")
-        return result_of(node.function, operands, {one.result for one in fitting})
+        accepting = [candidate for candidate in function.overloads if accepts(candidate.types, operands)]
+        if not accepting:
+            call_text = function.format_call(*map(str, operands))
+            return self._fail(node, f"no such overload: {call_text}: {self._quote_source(node)}")
+        return result_of(node.function, operands, {candidate.result for candidate in accepting})
 
     def _macro(self, node: Macro, scope: Scope) -> Type:
-        target = self.type(node.target, scope)
+        target = self.infer_type(node.target, scope)
         name = node.name.removesuffix("2")
         if name == "cel.bind":
-            return self.type(node.bodies[0], {**scope, node.variables[0]: target})
+            return self.infer_type(node.bodies[0], {**scope, node.variables[0]: target})
         if name in ("optMap", "optFlatMap"):
-            held = target.value if isinstance(target, StaticOptional) else DYN
+            value_type = target.value if isinstance(target, StaticOptional) else DYN
             if not isinstance(target, StaticOptional | Dyn):
-                self._fail(node, f"expected optional, got {target}: {self._source(node.target)}")
-            body = self.type(node.bodies[0], {**scope, node.variables[0]: held})
+                self._fail(node, f"expected optional, got {target}: {self._quote_source(node.target)}")
+            body = self.infer_type(node.bodies[0], {**scope, node.variables[0]: value_type})
             return StaticOptional(body) if name == "optMap" else body
-        if _named(target) not in ("list", "map", "dyn"):
-            self._fail(node, f"expected list or map, got {target}: {self._source(node.target)}")
+        if _name_of(target) not in ("list", "map", "dyn"):
+            self._fail(node, f"expected list or map, got {target}: {self._quote_source(node.target)}")
         kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, StaticList) else 0 :]
         inner = {**scope, **dict(zip(node.variables, kinds, strict=False))}
         if len(node.bodies) == 2 or name in ("all", "exists", "exists_one", "filter"):
-            self._condition(node.bodies[0], inner)
+            self._check_condition(node.bodies[0], inner)
         if name in ("all", "exists", "exists_one"):
             return BOOL
         if name == "filter":
             return StaticList(inner[node.variables[0]])
-        body = self.type(node.bodies[-1], inner)
+        body = self.infer_type(node.bodies[-1], inner)
         match name:
             case "map" | "transformList":
                 return StaticList(body)
@@ -312,9 +312,9 @@ def _loop_variables(target: Type) -> tuple[Type, Type]:
     return DYN, DYN
 
 
-def _of_value(value: Any) -> Type:
+def _type_of_value(value: Any) -> Type:
     return Scalar(type_name(value))
 
 
-def _named(kind: Type) -> str:
+def _name_of(kind: Type) -> str:
     return str(kind)

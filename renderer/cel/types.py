@@ -78,10 +78,10 @@ BYTES: Final = Scalar("bytes")
 NUMBERS: Final = frozenset(("int", "uint", "double"))
 
 
-def join(types: Iterable[Type]) -> Type:
+def join_types(types: Iterable[Type]) -> Type:
     """What is known of a value that has one of these types."""
-    found = list(types)
-    return found[0] if found and all(kind == found[0] for kind in found) else DYN
+    candidates = list(types)
+    return candidates[0] if candidates and all(kind == candidates[0] for kind in candidates) else DYN
 
 
 def element_of(kind: Type) -> Type:
@@ -92,5 +92,5 @@ def element_of(kind: Type) -> Type:
         case StaticMap(value=value):
             return value
         case Record(fields=fields, open=False):
-            return join(fields.values())
+            return join_types(fields.values())
     return DYN

@@ -59,10 +59,10 @@ class Optional:
     def __getitem__(self, key: Any) -> Optional:
         if not self.present:
             return self
-        held = self.value
-        if isinstance(held, dict) and type(key) is str:
-            return Optional(held[key]) if key in held else NONE
-        return NONE if held is None else Optional(held[key])
+        inner = self.value
+        if isinstance(inner, dict) and type(key) is str:
+            return Optional(inner[key]) if key in inner else NONE
+        return NONE if inner is None else Optional(inner[key])
 
     def __repr__(self) -> str:
         return f"Optional({self.value!r})" if self.present else "NONE"
@@ -148,7 +148,7 @@ _NAMES: Final[dict[type, str]] = {
     Omit: "omit",
 }
 
-_SPOKEN: Final[dict[str, str]] = {
+_MESSAGE_NAMES: Final[dict[str, str]] = {
     "null_type": "null",
     "google.protobuf.Timestamp": "timestamp",
     "google.protobuf.Duration": "duration",
@@ -158,18 +158,20 @@ TYPES: Final[dict[str, TypeValue]] = {name: TypeValue(name) for name in _NAMES.v
 """The types that an expression can name."""
 
 
-def register_type(python_type: type, name: str, spoken: str) -> None:
+def register_type(python_type: type, name: str, message_name: str) -> None:
     """Give a library's value type its CEL name, and the one for messages and signatures. Called while the libraries
     are imported.
     """
     _NAMES[python_type] = name
-    _SPOKEN[name] = spoken
+    _MESSAGE_NAMES[name] = message_name
     TYPES[name] = TypeValue(name)
 
 
 def python_types(name: str) -> Iterable[type]:
     """The Python types that hold values of a CEL type, by its name in signatures (`timestamp`, `null`)."""
-    return [held for held, full in _NAMES.items() if name in (full, _SPOKEN.get(full))]
+    return [
+        python_type for python_type, full_name in _NAMES.items() if name in (full_name, _MESSAGE_NAMES.get(full_name))
+    ]
 
 
 def type_of(value: Any) -> TypeValue:
@@ -180,4 +182,4 @@ def type_of(value: Any) -> TypeValue:
 def type_name(value: Any) -> str:
     """The name of a value's type as it is written in messages: `int`, `string`, `null`, `timestamp`, `optional`."""
     name = _NAMES.get(type(value), type(value).__name__)
-    return _SPOKEN.get(name) or name.removesuffix("_type")
+    return _MESSAGE_NAMES.get(name) or name.removesuffix("_type")

@@ -16,8 +16,8 @@ from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 
-_LONGEST: Final = 60
-_COMPARED: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
+_MAX_QUOTE_CHARACTERS: Final = 60
+_COMPARISON_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class Operand:
 
     def __str__(self) -> str:
         """`schema.spec.replicas = 3`; of lists and maps only the size is told."""
-        return f"{self.text} = {'error' if self.error else _shown(self.value)}"
+        return f"{self.text} = {'error' if self.error else _format_value(self.value)}"
 
 
-def decisive(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
+def find_decisive_operands(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
     """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides.
 
     What reads no variable decides nothing.
     """
-    found = _Decision(program.text, variables).parts(program.tree)
-    return list({part.text: part for part in found}.values())
+    operands = _Decision(program.text, variables).find_operands(program.tree)
+    return list({operand.text: operand for operand in operands}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +48,24 @@ class _Decision:
     text: str
     variables: Mapping[str, Any]
 
-    def parts(self, node: SyntaxNode) -> Iterator[Operand]:
+    def find_operands(self, node: SyntaxNode) -> Iterator[Operand]:
         match node:
             case Logic(operator=operator, operands=operands):
                 for operand in operands:
-                    if operator == "||" or self.part(operand).value is not True:
-                        yield from self.parts(operand)
+                    if operator == "||" or self.evaluate_operand(operand).value is not True:
+                        yield from self.find_operands(operand)
             case Unary(operand=operand):
-                yield from self.parts(operand)
+                yield from self.find_operands(operand)
             case Conditional(condition=condition, then=then, otherwise=otherwise):
-                yield from self.parts(condition)
-                yield from self.parts(then if self.part(condition).value is True else otherwise)
-            case Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
-                yield from self.parts(left)
-                yield from self.parts(right)
+                yield from self.find_operands(condition)
+                yield from self.find_operands(then if self.evaluate_operand(condition).value is True else otherwise)
+            case Binary(operator=operator, left=left, right=right) if operator in _COMPARISON_OPERATORS:
+                yield from self.find_operands(left)
+                yield from self.find_operands(right)
             case _ if analyse(node).names:
-                yield self.part(node)
+                yield self.evaluate_operand(node)
 
-    def part(self, node: SyntaxNode) -> Operand:
+    def evaluate_operand(self, node: SyntaxNode) -> Operand:
         text = " ".join(self.text[node.at : node.end].split())
         try:
             value = Program(self.text, node, analyse(node)).evaluate_exactly(self.variables)
@@ -74,11 +74,11 @@ class _Decision:
         return Operand(text, node, value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case str() | bool() | int() | float() | None:
             text = orjson.dumps(value).decode()
-            return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+            return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
         case datetime():
             return timestamp_text(value)
         case timedelta():

@@ -21,7 +21,7 @@ from renderer.definition.gates import Gate, GateInputs, compile_gates
 from renderer.definition.kind_schemas import instance_type
 from renderer.definition.problem_collector import ProblemCollector
 from renderer.definition.resource_rules import check_keys
-from renderer.definition.resources import ResourceNode, build_nodes
+from renderer.definition.resources import ResourceNode, compile_nodes
 from renderer.definition.status_fields import compile_status
 from renderer.documents import Document
 from renderer.errors import Problem, SourceLocation
@@ -36,21 +36,21 @@ _KIND = re.compile(r"[A-Z][a-zA-Z0-9]{0,62}")
 _VERSION = re.compile(r"v[0-9]+(alpha[0-9]+|beta[0-9]+)?")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OPEN = {"x-kubernetes-preserve-unknown-fields": True}
-_SHAPE = {
+_SCHEMA_SHAPE = {
     "type": "object",
     "properties": {
         **dict.fromkeys(("kind", "apiVersion", "group", "spec", "types", "status"), _OPEN),
         "scope": {"type": "string", "enum": ["Namespaced", "Cluster"]},
-        "shortNames": manifest_rules.ALIASES,
-        "categories": manifest_rules.ALIASES,
-        "metadata": manifest_rules.METADATA,
-        "additionalPrinterColumns": manifest_rules.COLUMNS,
+        "shortNames": manifest_rules.ALIASES_SCHEMA,
+        "categories": manifest_rules.ALIASES_SCHEMA,
+        "metadata": manifest_rules.METADATA_SCHEMA,
+        "additionalPrinterColumns": manifest_rules.COLUMNS_SCHEMA,
     },
 }
 """Fields of `spec.schema`; those that are open are checked where they are compiled."""
 
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
-_UNORDERED = frozenset({"readyWhen", "includeWhen", "shortNames", "categories"})
+_UNORDERED_FIELDS = frozenset({"readyWhen", "includeWhen", "shortNames", "categories"})
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 
 
@@ -120,23 +120,23 @@ class DefinitionErrors(Exception):
         super().__init__("\n".join(map(str, problems)))
 
 
-def build(document: Document) -> Definition:
+def compile_definition(document: Document) -> Definition:
     """Compile one ResourceGraphDefinition. Raises DefinitionErrors with all mistakes."""
-    return _Builder(document).build()
+    return _DefinitionCompiler(document).compile_definition()
 
 
 def group_kind_of(document: Document) -> GroupKind | None:
     """Which kind the instances of this definition have; None where it cannot be told."""
-    described = (
+    schema_fields = (
         (document.value.get("spec") or {}).get("schema") if isinstance(document.value.get("spec"), dict) else None
     )
-    if not isinstance(described, dict) or not isinstance(described.get("kind"), str):
+    if not isinstance(schema_fields, dict) or not isinstance(schema_fields.get("kind"), str):
         return None
-    group = described.get("group", "kro.run")
-    return GroupKind(group, described["kind"]) if isinstance(group, str) else None
+    group = schema_fields.get("group", "kro.run")
+    return GroupKind(group, schema_fields["kind"]) if isinstance(group, str) else None
 
 
-def _content(spec: dict[str, Any]) -> dict[str, Any]:
+def _normalize_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """What a spec that builds means, however it is written (kro: the normal form of a GraphRevision's hash): the order of resources, conditions,
     short names and categories means nothing, nor does an empty field, but for the gates.
     """
@@ -148,32 +148,32 @@ def _content(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in fields.items() if value or (name == "propagateWhen" and value is not None)}
-    return {name: sorted(value) if name in _UNORDERED else value for name, value in kept.items()}
+    given = {name: value for name, value in fields.items() if value or (name == "propagateWhen" and value is not None)}
+    return {name: sorted(value) if name in _UNORDERED_FIELDS else value for name, value in given.items()}
 
 
-class _Builder:
+class _DefinitionCompiler:
     """Collects mistakes while it goes; the result is only given out when there are none."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found = ProblemCollector(document)
+        self.collector = ProblemCollector(document)
         spec = document.value.get("spec")
         self.spec: dict[str, Any] = spec if isinstance(spec, dict) else {}
-        described = self.spec.get("schema")
-        self.schema: dict[str, Any] = described if isinstance(described, dict) else {}
+        schema_fields = self.spec.get("schema")
+        self.schema: dict[str, Any] = schema_fields if isinstance(schema_fields, dict) else {}
 
-    def build(self) -> Definition:
-        kind, version, group, namespaced = self._identity()
-        openapi = self._spec_schema()
-        nodes = build_nodes(self.spec.get("resources") or [], self.found, namespaced=namespaced)
-        gates = self._gates(kind)
+    def compile_definition(self) -> Definition:
+        kind, version, group, namespaced = self._read_identity()
+        openapi = self._compile_spec_schema()
+        nodes = compile_nodes(self.spec.get("resources") or [], self.collector, namespaced=namespaced)
+        gates = self._compile_gates(kind)
         instance = instance_type(openapi, namespaced=namespaced)
-        status = compile_status(self.schema.get("status"), nodes, instance, self.found)
+        status = compile_status(self.schema.get("status"), nodes, instance, self.collector)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
-        if self.found.problems:
-            raise DefinitionErrors(sorted(self.found.problems), group_kind_of(self.document))
+        if self.collector.problems:
+            raise DefinitionErrors(sorted(self.collector.problems), group_kind_of(self.document))
         return Definition(
             name=name,
             group_kind=GroupKind(group, kind),
@@ -184,7 +184,7 @@ class _Builder:
             nodes=tuple(nodes),
             status=status.template,
             conditions=status.conditions,
-            crd=self._crd(name, kind, version, group, namespaced, openapi, status.schema),
+            crd=self._build_crd(name, kind, version, group, namespaced, openapi, status.schema),
             propagate_when=gates,
             allows_breaking_changes=annotations.get(well_known.ALLOW_BREAKING) == "true",
             manifest={
@@ -193,53 +193,55 @@ class _Builder:
                 "metadata": {"name": name},
                 "spec": self.spec,
             },
-            digest=digest(_content(self.spec)),
+            digest=digest(_normalize_spec(self.spec)),
             document=self.document,
         )
 
-    def _identity(self) -> tuple[str, str, str, bool]:
+    def _read_identity(self) -> tuple[str, str, str, bool]:
         if not isinstance(self.spec.get("schema"), dict):
-            self.found.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
+            self.collector.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
         for mistake in schema.validate(
-            _SHAPE, {name: value for name, value in self.schema.items() if value is not None}
+            _SCHEMA_SHAPE, {name: value for name, value in self.schema.items() if value is not None}
         ):
-            self.found.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
+            self.collector.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
         if isinstance(metadata := self.schema.get("metadata"), dict):
-            check_keys(metadata, "spec.schema", self.found)
-        self.found.unknown_fields("spec", self.spec, _SPEC_FIELDS)
-        kind = self._matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
-        version = self._matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
-        group = self._matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
+            check_keys(metadata, "spec.schema", self.collector)
+        self.collector.check_unknown_fields("spec", self.spec, _SPEC_FIELDS)
+        kind = self._read_matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
+        version = self._read_matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
+        group = self._read_matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
         return kind, version, group, self.schema.get("scope") != "Cluster"
 
-    def _gates(self, kind: str) -> tuple[Gate, ...] | None:
+    def _compile_gates(self, kind: str) -> tuple[Gate, ...] | None:
         """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
-        around = GateInputs(GateScope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
-        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", around, self.found)
+        inputs = GateInputs(GateScope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
+        return compile_gates(self.spec.get("propagateWhen"), "spec.propagateWhen", inputs, self.collector)
 
-    def _matching(self, field: str, pattern: re.Pattern[str], wanted: str, default: str | None = None) -> str:
+    def _read_matching(self, field: str, pattern: re.Pattern[str], expectation: str, default: str | None = None) -> str:
         value = self.schema.get(field, default)
         if isinstance(value, str) and pattern.fullmatch(value):
             return value
-        self.found.fail(f"spec.schema.{field}", f"{'missing' if value is None else repr(value)}: must be {wanted}")
+        self.collector.fail(
+            f"spec.schema.{field}", f"{'missing' if value is None else repr(value)}: must be {expectation}"
+        )
         return ""
 
-    def _spec_schema(self) -> Mapping[str, Any]:
+    def _compile_spec_schema(self) -> Mapping[str, Any]:
         try:
             return schema.to_openapi(self.schema.get("spec") or {}, self.schema.get("types") or {})
         except schema.SchemaErrors as errors:
             for mistake in errors.mistakes:
-                self.found.fail(f"spec.schema.{mistake.path}", mistake.message)
+                self.collector.fail(f"spec.schema.{mistake.path}", mistake.message)
             return {}
 
-    def _handed_on(self) -> dict[str, str]:
+    def _inherited_annotations(self) -> dict[str, str]:
         """What people say about the definition that must stand on its CRD: whether it may be deleted, and what they order of all its instances."""
         annotations = self.document.value["metadata"].get("annotations") or {}
-        return {key: annotations[key] for key in well_known.OF_DEFINITIONS if isinstance(annotations.get(key), str)}
+        return {key: annotations[key] for key in well_known.INHERITED_BY_CRDS if isinstance(annotations.get(key), str)}
 
-    def _crd(
+    def _build_crd(
         self,
         name: str,
         kind: str,
@@ -261,6 +263,6 @@ class _Builder:
             categories=self.schema.get("categories") or (),
             printer_columns=self.schema.get("additionalPrinterColumns") or (),
             labels=metadata.get("labels") or {},
-            annotations={**(metadata.get("annotations") or {}), **self._handed_on()},
+            annotations={**(metadata.get("annotations") or {}), **self._inherited_annotations()},
             definition=name,
         )

@@ -26,7 +26,7 @@ class ConditionResult:
     waiting: tuple[str, ...] = ()
 
 
-def included(
+def evaluate_include_when(
     conditions: Iterable[Program],
     variables: Mapping[str, Any],
     *,
@@ -46,13 +46,13 @@ def included(
                 return ConditionResult(false=f"${{{condition.text}}} is false")
         except ExpressionError as problem:
             if can_arrive(problem):
-                waiting.append(awaited(problem))
+                waiting.append(describe_missing(problem))
             else:
                 error = error or str(problem)
     return ConditionResult(error=error) if error else ConditionResult(waiting=tuple(waiting))
 
 
-def ready(
+def evaluate_ready_when(
     conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter
 ) -> ReadyVerdict:
     """The answer of `readyWhen` about an object that exists; no verdict without conditions."""
@@ -62,17 +62,19 @@ def ready(
             if not as_bool(condition, condition.evaluate(variables, meter.renew())):
                 return ReadyVerdict(False, f"${{{condition.text}}} is false")
         except ExpressionError as problem:
-            return ReadyVerdict(False, f"waits for {awaited(problem)}" if can_arrive(problem) else str(problem))
+            return ReadyVerdict(
+                False, f"waits for {describe_missing(problem)}" if can_arrive(problem) else str(problem)
+            )
         verdict = True
     return ReadyVerdict(verdict)
 
 
-def awaited(problem: ExpressionError) -> str:
+def describe_missing(problem: ExpressionError) -> str:
     """What is waited for, as text."""
-    return ".".join(is_included_now(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
+    return ".".join(missing_path(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
 
 
-def is_included_now(problem: NoSuchKey) -> tuple[str, ...]:
+def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
     """The whole path that the expression reads where the missing key lies on it, else the path of the missing key."""
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads

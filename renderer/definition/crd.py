@@ -29,21 +29,21 @@ def _column(name: str, path: str, *, kind: str = "string", priority: int = 0) ->
     return {**column, "priority": priority} if priority else column
 
 
-def _condition(kind: str, field: str) -> str:
+def _condition_path(kind: str, field: str) -> str:
     return f'.status.conditions[?(@.type=="{kind}")].{field}'
 
 
 DEFAULT_PRINTER_COLUMNS: Final = (
     _column("State", ".status.state"),
-    _column("Ready", _condition("Ready", "status")),
-    _column("Healthy", _condition("Healthy", "status")),
+    _column("Ready", _condition_path("Ready", "status")),
+    _column("Healthy", _condition_path("Healthy", "status")),
     _column("Revision", ".status.levelgate.applied.revision", kind="integer"),
-    _column("Propagated", _condition("Propagated", "reason")),
+    _column("Propagated", _condition_path("Propagated", "reason")),
     _column("Age", ".metadata.creationTimestamp", kind="date"),
     _column("Target", ".status.levelgate.target.revision", kind="integer", priority=1),
     _column("Commit", ".status.levelgate.target.commit", priority=1),
     _column("Node", ".status.levelgate.blocked[0].node", priority=1),
-    _column("Message", _condition("Propagated", "message"), priority=1),
+    _column("Message", _condition_path("Propagated", "message"), priority=1),
 )
 
 _CONDITIONS: Final = {
@@ -66,27 +66,27 @@ _CONDITIONS: Final = {
 }
 
 
-def _open(**properties: Mapping[str, Any]) -> dict[str, Any]:
+def _open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """An object with these fields, and any others."""
     return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
 
 
 _TEXT: Final = {"type": "string"}
-_REVISION: Final = _open(revision={"type": "integer"}, commit=_TEXT)
+_REVISION: Final = _open_object(revision={"type": "integer"}, commit=_TEXT)
 
-_LEVELGATE: Final = _open(
+_LEVELGATE: Final = _open_object(
     target=_REVISION,
     applied=_REVISION,
     settled=_REVISION,
     source=_TEXT,
     synced=_TEXT,
-    rollout=_open(name=_TEXT, wave=_TEXT),
+    rollout=_open_object(name=_TEXT, wave=_TEXT),
     nodes={"type": "object", "additionalProperties": {"type": "integer"}},
-    asked={"type": "object", "additionalProperties": _open(said=_TEXT, since=_TEXT)},
-    progress=_open(),
+    asked={"type": "object", "additionalProperties": _open_object(said=_TEXT, since=_TEXT)},
+    progress=_open_object(),
     blocked={
         "type": "array",
-        "items": _open(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
+        "items": _open_object(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
     },
 )
 """Others may have the right to write a status: the server then refuses what we could not read back."""
@@ -149,7 +149,7 @@ def custom_resource_definition(
                     "name": version,
                     "served": True,
                     "storage": True,
-                    "schema": {"openAPIV3Schema": _root(spec_schema, status_schema)},
+                    "schema": {"openAPIV3Schema": _root_schema(spec_schema, status_schema)},
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [dict(column) for column in printer_columns or DEFAULT_PRINTER_COLUMNS],
                 }
@@ -167,12 +167,12 @@ def _names(kind: str, short_names: Iterable[str], categories: Iterable[str]) -> 
     }
     if short := list(short_names):
         names["shortNames"] = short
-    if groups := list(categories):
-        names["categories"] = groups
+    if category_names := list(categories):
+        names["categories"] = category_names
     return names
 
 
-def _root(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str, Any]:
+def _root_schema(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -180,11 +180,11 @@ def _root(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": dict(spec),
-            "status": _status(status or {}),
+            "status": _status_schema(status or {}),
         },
     }
 
 
-def _status(inferred: Mapping[str, Any]) -> dict[str, Any]:
+def _status_schema(inferred: Mapping[str, Any]) -> dict[str, Any]:
     """The inferred schema with the reserved fields, which win: values that a definition gives for them are dropped."""
     return {**inferred, "type": "object", "properties": {**inferred.get("properties", {}), **_RESERVED_STATUS}}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from renderer.cel import Meter, Program, type_name
 from renderer.definition.problem_collector import ProblemCollector
-from renderer.definition.variables import not_a_name
+from renderer.definition.variables import find_name_mistake
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 
@@ -29,48 +29,50 @@ class Dimension:
 
     def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
         """Raises ExpressionError, also where the value is no list."""
-        found = self.program.evaluate(variables, meter.renew())
-        if isinstance(found, list):
-            return found
-        raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(found)}")
+        value = self.program.evaluate(variables, meter.renew())
+        if isinstance(value, list):
+            return value
+        raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(value)}")
 
 
-def compile_dimensions(written: Any, path: str, ids: Collection[str], found: ProblemCollector) -> tuple[Dimension, ...]:
+def compile_dimensions(
+    entries: Any, path: str, ids: Collection[str], collector: ProblemCollector
+) -> tuple[Dimension, ...]:
     """The dimensions of one `forEach`; mistakes of form are noted. `ids` are those of all resources."""
-    if written is None:
+    if entries is None:
         return ()
-    if not isinstance(written, list) or not written:
-        found.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
+    if not isinstance(entries, list) or not entries:
+        collector.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
         return ()
-    if len(written) > MAX_DIMENSIONS:
-        found.fail(path, f"has {len(written)} dimensions; at most {MAX_DIMENSIONS} are allowed")
+    if len(entries) > MAX_DIMENSIONS:
+        collector.fail(path, f"has {len(entries)} dimensions; at most {MAX_DIMENSIONS} are allowed")
     dimensions: list[Dimension] = []
-    for index, entry in enumerate(written):
-        taken = [*ids, *(dimension.iterator for dimension in dimensions)]
-        if dimension := _dimension(entry, f"{path}[{index}]", ids, taken, found):
+    for index, entry in enumerate(entries):
+        taken_names = [*ids, *(dimension.iterator for dimension in dimensions)]
+        if dimension := _compile_dimension(entry, f"{path}[{index}]", ids, taken_names, collector):
             dimensions.append(dimension)
     iterators = {dimension.iterator for dimension in dimensions}
     for index, dimension in enumerate(dimensions):
         for name in sorted(dimension.program.names & iterators):
-            found.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
-        found.no_omit([(f"[{index}]", dimension.program)], path, "forEach needs its list")
+            collector.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
+        collector.refuse_omit([(f"[{index}]", dimension.program)], path, "forEach needs its list")
     return tuple(dimensions)
 
 
-def _dimension(
-    entry: Any, path: str, ids: Collection[str], taken: Collection[str], found: ProblemCollector
+def _compile_dimension(
+    entry: Any, path: str, ids: Collection[str], taken_names: Collection[str], collector: ProblemCollector
 ) -> Dimension | None:
     if not isinstance(entry, dict) or len(entry) != 1:
-        found.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")
+        collector.fail(path, "must be one name with one list, such as region: ${schema.spec.regions}")
         return None
     ((name, text),) = entry.items()
-    if mistake := not_a_name(name):
-        found.fail(path, mistake)
+    if mistake := find_name_mistake(name):
+        collector.fail(path, mistake)
     elif name in ids:
-        found.fail(path, f"{name!r} is the id of a resource; choose another name")
-    elif name in taken:
-        found.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
-    program = found.expression(f"{path}.{name}", text)
+        collector.fail(path, f"{name!r} is the id of a resource; choose another name")
+    elif name in taken_names:
+        collector.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
+    program = collector.read_expression(f"{path}.{name}", text)
     return Dimension(name, program) if program else None
 
 
@@ -80,10 +82,10 @@ def combinations(
     """The values of the iterators, for one item after the other. Raises ExpressionError, also for more than MAX_ITEMS items."""
     lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:
-        whole = " x ".join(str(len(values)) for values in lists)
+        sizes = " x ".join(str(len(values)) for values in lists)
         raise ExpressionError(
             ", ".join(dimension.program.text for dimension in dimensions),
-            f"the collection would have {count} items{f' ({whole})' if len(lists) > 1 else ''}; at most {MAX_ITEMS} are allowed",
+            f"the collection would have {count} items{f' ({sizes})' if len(lists) > 1 else ''}; at most {MAX_ITEMS} are allowed",
         )
     names = [dimension.iterator for dimension in dimensions]
     return (dict(zip(names, values, strict=True)) for values in itertools.product(*lists))

@@ -15,7 +15,7 @@ from dataclasses import field
 from typing import Final, Literal, NamedTuple
 
 from renderer.cel import syntax_tree
-from renderer.cel.analysis import call_mistake
+from renderer.cel.analysis import find_call_mistake
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions import find_function
 from renderer.cel.syntax_tree import FunctionCall, Index, Macro, Select, SyntaxNode, Variable, with_children
@@ -27,19 +27,19 @@ EXTERNALS: Final = "@externals"
 COUNTERS: Final = "@counters"
 RATES: Final = "@rates"
 
-COMMON: Final = frozenset({"now", "target"})
+COMMON_VARIABLES: Final = frozenset({"now", "target"})
 """The variables that every gate has."""
-METHODS: Final = ("ready", "updated", "settled", "revision")
-_COUNTED: Final = ("inFlight", "settled", "failed")
-_NAMED: Final = {"inWindow": (WINDOWS, "window"), "external": (EXTERNALS, "external fact")}
-_RATED: Final[Mapping[str, Literal["linear", "exponential"]]] = {
+LIFECYCLE_METHODS: Final = ("ready", "updated", "settled", "revision")
+_COUNTER_FUNCTIONS: Final = ("inFlight", "settled", "failed")
+_NAMED_VALUES: Final = {"inWindow": (WINDOWS, "window"), "external": (EXTERNALS, "external fact")}
+_PACE_SHAPES: Final[Mapping[str, Literal["linear", "exponential"]]] = {
     "linearlyReady": "linear",
     "exponentiallyReady": "exponential",
 }
 _PERCENT: Final = re.compile(r"[1-9][0-9]?%|100%")
 
 
-def of_item(method: str) -> str:
+def lifecycle_field(method: str) -> str:
     """The field in which an item has the answer of one of its `METHODS`."""
     return f"@{method}"
 
@@ -70,14 +70,14 @@ class PaceCall(NamedTuple):
         return f"{self.shape} {self.argument}"
 
 
-class _Things(NamedTuple):
+class _ItemReference(NamedTuple):
     """What a part of an expression is: an item that has lifecycle methods, or a list of such. `root` is the variable that it comes from."""
 
     root: str
     is_list: bool
 
 
-_Bound = Mapping[str, _Things | None]
+_MacroScope = Mapping[str, _ItemReference | None]
 
 
 class GateRewriter:
@@ -86,112 +86,118 @@ class GateRewriter:
 
     def __init__(self, scope: GateScope) -> None:
         self.scope = scope
-        self.rates: set[PaceCall] = set()
+        self.pace_calls: set[PaceCall] = set()
         self.waits_for: set[str] = set()
 
-    def bind(self, node: SyntaxNode) -> SyntaxNode:
+    def rewrite(self, node: SyntaxNode) -> SyntaxNode:
         """The tree without functions of gates. Raises Fault where one is not called as it should be."""
-        return self._bind(node, {})
+        return self._rewrite(node, {})
 
-    def _bind(self, node: SyntaxNode, bound: _Bound) -> SyntaxNode:
+    def _rewrite(self, node: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
         match node:
             case FunctionCall(target=None, function="inWindow" | "external"):
-                return self._named(node)
+                return self._rewrite_named(node)
             case FunctionCall(target=None, function="inFlight" | "settled" | "failed"):
-                return self._counter(node, bound)
+                return self._rewrite_counter(node, bound)
             case FunctionCall(target=None, function="linearlyReady" | "exponentiallyReady"):
-                return self._rate(node, bound)
+                return self._rewrite_pace(node, bound)
             case FunctionCall(function="ready" | "updated" | "settled" | "revision", target=SyntaxNode() as target):
-                return self._method(node, target, bound)
+                return self._rewrite_method(node, target, bound)
             case FunctionCall() if not find_function(node.function, method=node.target is not None):
-                raise _unknown(node)
+                raise _unknown_function_error(node)
             case Macro(target=target):
-                inner = {**bound, **self._variables(node, bound)}
-                return with_children(node, lambda child: self._bind(child, bound if child is target else inner))
-        return with_children(node, lambda child: self._bind(child, bound))
+                inner = {**bound, **self._macro_variables(node, bound)}
+                return with_children(node, lambda child: self._rewrite(child, bound if child is target else inner))
+        return with_children(node, lambda child: self._rewrite(child, bound))
 
-    def _named(self, call: FunctionCall) -> SyntaxNode:
-        values, what = _NAMED[call.function]
+    def _rewrite_named(self, call: FunctionCall) -> SyntaxNode:
+        values, noun = _NAMED_VALUES[call.function]
         match call.arguments:
             case (syntax_tree.Literal(value=str() as name),) if name:
-                return _read(call, values, name)
+                return _build_read(call, values, name)
         raise EvaluationError(
-            f'{call.function}() takes the name of one {what} as a text, as in {call.function}("name")', at=call.at
+            f'{call.function}() takes the name of one {noun} as a text, as in {call.function}("name")', offset=call.at
         )
 
-    def _counter(self, call: FunctionCall, bound: _Bound) -> SyntaxNode:
+    def _rewrite_counter(self, call: FunctionCall, bound: _MacroScope) -> SyntaxNode:
         match call.arguments:
             case (collection,) if self._is_collection(collection, bound):
-                return _read(call, COUNTERS, call.function)
-        raise self._misused(call, self.scope.collection)
+                return _build_read(call, COUNTERS, call.function)
+        raise self._misuse_error(call, self.scope.collection)
 
-    def _rate(self, call: FunctionCall, bound: _Bound) -> SyntaxNode:
-        shape = _RATED[call.function]
+    def _rewrite_pace(self, call: FunctionCall, bound: _MacroScope) -> SyntaxNode:
+        shape = _PACE_SHAPES[call.function]
         match call.arguments:
             case (item, collection, *rest) if self._is_item(item, bound) and self._is_collection(collection, bound):
-                rate = PaceCall(shape, _argument(call, shape, rest))
-                self.rates.add(rate)
-                return _read(call, RATES, str(rate))
-        raise self._misused(call, f"each, {self.scope.collection}")
+                pace_call = PaceCall(shape, _parse_pace_argument(call, shape, rest))
+                self.pace_calls.add(pace_call)
+                return _build_read(call, RATES, str(pace_call))
+        raise self._misuse_error(call, f"each, {self.scope.collection}")
 
-    def _misused(self, call: FunctionCall, arguments: str) -> EvaluationError:
+    def _misuse_error(self, call: FunctionCall, arguments: str) -> EvaluationError:
         if not self.scope.collection:
-            return EvaluationError(f"{call.function}() needs a collection; this is a single resource", at=call.at)
+            return EvaluationError(f"{call.function}() needs a collection; this is a single resource", offset=call.at)
         return EvaluationError(
-            f"{call.function}() is about this collection: write {call.function}({arguments})", at=call.at
+            f"{call.function}() is about this collection: write {call.function}({arguments})", offset=call.at
         )
 
-    def _method(self, call: FunctionCall, target: SyntaxNode, bound: _Bound) -> SyntaxNode:
-        things = self._things(target, bound)
-        if things is None and self._is_unknown(target, bound):
-            things = _Things("", False)
-        if things is None or things.is_list or call.arguments:
-            raise EvaluationError(f"{call.function}() {self._asked_of(things, call)}", at=call.at)
-        if call.function != "revision" and things.root not in self.scope.items:
-            self.waits_for.add(things.root)
-        return Select(call.at, call.end, call.depth, self._bind(target, bound), of_item(call.function), False)
+    def _rewrite_method(self, call: FunctionCall, target: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
+        reference = self._find_reference(target, bound)
+        if reference is None and self._is_unknown(target, bound):
+            reference = _ItemReference("", False)
+        if reference is None or reference.is_list or call.arguments:
+            raise EvaluationError(f"{call.function}() {self._describe_misuse(reference, call)}", offset=call.at)
+        if call.function != "revision" and reference.root not in self.scope.items:
+            self.waits_for.add(reference.root)
+        return Select(
+            call.at, call.end, call.depth, self._rewrite(target, bound), lifecycle_field(call.function), False
+        )
 
-    def _is_unknown(self, node: SyntaxNode, bound: _Bound) -> bool:
+    def _is_unknown(self, node: SyntaxNode, bound: _MacroScope) -> bool:
         """Is it a variable that is not there at all? All such are told of together."""
-        return isinstance(node, Variable) and node.name not in self.scope.names | COMMON and node.name not in bound
+        return (
+            isinstance(node, Variable)
+            and node.name not in self.scope.names | COMMON_VARIABLES
+            and node.name not in bound
+        )
 
-    def _asked_of(self, things: _Things | None, call: FunctionCall) -> str:
-        if things and call.arguments:
+    def _describe_misuse(self, reference: _ItemReference | None, call: FunctionCall) -> str:
+        if reference and call.arguments:
             return "takes no arguments"
-        if things:
-            return f"is asked of one item; of all of them: {things.root}.all(x, x.{call.function}())"
-        able = sorted(self.scope.items | self.scope.ancestors.keys())
-        return f"is asked of an item of a collection or of a resource; here there are {', '.join(able) or 'none'}"
+        if reference:
+            return f"is asked of one item; of all of them: {reference.root}.all(x, x.{call.function}())"
+        candidates = sorted(self.scope.items | self.scope.ancestors.keys())
+        return f"is asked of an item of a collection or of a resource; here there are {', '.join(candidates) or 'none'}"
 
-    def _variables(self, macro: Macro, bound: _Bound) -> _Bound:
+    def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
         """What the variables of a macro are: the last one is the element of a list."""
-        things = self._things(macro.target, bound)
+        reference = self._find_reference(macro.target, bound)
         if macro.name == "cel.bind":
-            return {macro.variables[0]: things}
-        element = _Things(things.root, False) if things and things.is_list else None
+            return {macro.variables[0]: reference}
+        element = _ItemReference(reference.root, False) if reference and reference.is_list else None
         return {**dict.fromkeys(macro.variables), macro.variables[-1]: element}
 
-    def _things(self, node: SyntaxNode, bound: _Bound) -> _Things | None:
+    def _find_reference(self, node: SyntaxNode, bound: _MacroScope) -> _ItemReference | None:
         match node:
             case Variable(name=name, rooted=False) if name in bound:
                 return bound[name]
             case Variable(name=name) if name in self.scope.items:
-                return _Things(name, False)
+                return _ItemReference(name, False)
             case Variable(name=name) if name == self.scope.collection:
-                return _Things(name, True)
+                return _ItemReference(name, True)
             case Variable(name=name) if name in self.scope.ancestors:
-                return _Things(name, self.scope.ancestors[name])
+                return _ItemReference(name, self.scope.ancestors[name])
             case Index(operand=operand, optional=False):
-                things = self._things(operand, bound)
-                return _Things(things.root, False) if things and things.is_list else None
+                reference = self._find_reference(operand, bound)
+                return _ItemReference(reference.root, False) if reference and reference.is_list else None
             case Macro(name="filter" | "sortBy", target=target):
-                return self._things(target, bound)
+                return self._find_reference(target, bound)
         return None
 
-    def _is_item(self, node: SyntaxNode, bound: _Bound) -> bool:
+    def _is_item(self, node: SyntaxNode, bound: _MacroScope) -> bool:
         return isinstance(node, Variable) and node.name in self.scope.items and (node.rooted or node.name not in bound)
 
-    def _is_collection(self, node: SyntaxNode, bound: _Bound) -> bool:
+    def _is_collection(self, node: SyntaxNode, bound: _MacroScope) -> bool:
         return (
             isinstance(node, Variable)
             and node.name == self.scope.collection
@@ -199,14 +205,14 @@ class GateRewriter:
         )
 
 
-def _read(call: FunctionCall, values: str, key: str) -> SyntaxNode:
+def _build_read(call: FunctionCall, values: str, key: str) -> SyntaxNode:
     """`values[key]`, in the place of a call."""
     name = Variable(call.at, call.end, 1, values)
     return Index(call.at, call.end, call.depth, name, syntax_tree.Literal(call.at, call.end, 1, key), False)
 
 
-def _argument(call: FunctionCall, shape: str, rest: list[SyntaxNode]) -> int | str:
-    match shape, rest:
+def _parse_pace_argument(call: FunctionCall, shape: str, extra_arguments: list[SyntaxNode]) -> int | str:
+    match shape, extra_arguments:
         case "linear", []:
             return 1
         case "exponential", []:
@@ -219,16 +225,16 @@ def _argument(call: FunctionCall, shape: str, rest: list[SyntaxNode]) -> int | s
             return factor
         case "linear", [_]:
             raise EvaluationError(
-                'n must be a whole number of at least 1, or a share from "1%" to "100%"', at=rest[0].at
+                'n must be a whole number of at least 1, or a share from "1%" to "100%"', offset=extra_arguments[0].at
             )
         case "exponential", [_]:
-            raise EvaluationError("the factor must be a whole number of at least 2", at=rest[0].at)
-    raise EvaluationError(f"{call.function}() takes two or three arguments, not {len(call.arguments)}", at=call.at)
+            raise EvaluationError("the factor must be a whole number of at least 2", offset=extra_arguments[0].at)
+    raise EvaluationError(f"{call.function}() takes two or three arguments, not {len(call.arguments)}", offset=call.at)
 
 
-def _unknown(call: FunctionCall) -> EvaluationError:
+def _unknown_function_error(call: FunctionCall) -> EvaluationError:
     """A call of a function that nobody has; of a gate's function, where that was probably meant."""
-    known = METHODS if call.target else (*_COUNTED, *_NAMED, *_RATED)
-    if not (hint := suggestion(call.function, known)):
-        return call_mistake(call) or EvaluationError(f"unknown function {call.function}()", at=call.at)
-    return EvaluationError(f"unknown {'method' if call.target else 'function'} {call.function}(){hint}", at=call.at)
+    candidates = LIFECYCLE_METHODS if call.target else (*_COUNTER_FUNCTIONS, *_NAMED_VALUES, *_PACE_SHAPES)
+    if not (hint := suggestion(call.function, candidates)):
+        return find_call_mistake(call) or EvaluationError(f"unknown function {call.function}()", offset=call.at)
+    return EvaluationError(f"unknown {'method' if call.target else 'function'} {call.function}(){hint}", offset=call.at)

@@ -19,16 +19,16 @@ from renderer.cel.parser import parse
 from renderer.cel.syntax_tree import Index, Literal, Logic, SyntaxNode, Variable
 from renderer.cel.types import BOOL, DYN, INT, STRING, Record, Scalar, StaticMap, Type
 from renderer.definition.gate_functions import (
-    COMMON,
+    COMMON_VARIABLES,
     COUNTERS,
     EXTERNALS,
-    METHODS,
+    LIFECYCLE_METHODS,
     RATES,
     WINDOWS,
     GateRewriter,
     GateScope,
     PaceCall,
-    of_item,
+    lifecycle_field,
 )
 from renderer.definition.problem_collector import ProblemCollector
 from renderer.errors import ExpressionError, SourceLocation
@@ -36,14 +36,16 @@ from renderer.frozen import dataclass
 from renderer.template.expressions import Expression, scan
 from renderer.template.typed_views import View
 
-_FIXED: Final = COMMON | {WINDOWS, EXTERNALS}
+_FIXED_VARIABLES: Final = COMMON_VARIABLES | {WINDOWS, EXTERNALS}
 """What has one value for all items in a pass, besides the collection."""
 SECRET_FIELDS: Final = frozenset({"data", "stringData"})
-LIFECYCLE: Final[Mapping[str, Type]] = {of_item(method): DYN if method == "revision" else BOOL for method in METHODS}
+LIFECYCLE_TYPES: Final[Mapping[str, Type]] = {
+    lifecycle_field(method): DYN if method == "revision" else BOOL for method in LIFECYCLE_METHODS
+}
 """What gates may ask of an item or a resource, beside its own fields."""
 
 _BOOLEANS: Final = StaticMap(STRING, BOOL)
-TYPES: Final[Mapping[str, Type]] = {
+VARIABLE_TYPES: Final[Mapping[str, Type]] = {
     "target": Record(
         {
             "revision": INT,
@@ -74,9 +76,9 @@ class Gate:
     text: str
     scope: GateScope
     program: Program
-    reduced: Program
-    fixed: Mapping[str, Program]
-    rates: frozenset[PaceCall]
+    reduced_program: Program
+    fixed_programs: Mapping[str, Program]
+    pace_calls: frozenset[PaceCall]
     waits_for: frozenset[str]
     views: Mapping[str, View] = field(default_factory=dict)
 
@@ -88,29 +90,29 @@ class Gate:
     @cached_property
     def windows(self) -> frozenset[str]:
         """The windows that it asks for; whether there are such is to be checked."""
-        return _keys(self.program, WINDOWS)
+        return _read_keys(self.program, WINDOWS)
 
     @cached_property
     def externals(self) -> frozenset[str]:
         """The external facts that it asks for; whether there are such is to be checked."""
-        return _keys(self.program, EXTERNALS)
+        return _read_keys(self.program, EXTERNALS)
 
     @cached_property
     def needed_windows(self) -> frozenset[str]:
         """The windows that have to be open for this gate to be open, whatever else is."""
         tree = self.program.tree
         parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
-        return frozenset(name for part in parts if (name := key_of(part, WINDOWS)))
+        return frozenset(name for part in parts if (name := value_key(part, WINDOWS)))
 
     @cached_property
     def sets_pace(self) -> bool:
         """Does it say how many may move at a time? Then it does so in place of the policy's shape."""
-        return bool(self.rates or _keys(self.program, COUNTERS) & {"inFlight", "settled"})
+        return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
-    def rate(self) -> PaceCall | None:
+    def pace_call(self) -> PaceCall | None:
         """The rate that it asks for, where it asks for nothing else."""
-        return next(iter(self.rates)) if key_of(self.program.tree, RATES) else None
+        return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
     def reads_time(self) -> bool:
@@ -130,7 +132,7 @@ class Gate:
     @cached_property
     def is_fixed(self) -> bool:
         """Has it the same answer for all items in one pass?"""
-        return self.program.names <= _FIXED | {self.scope.collection}
+        return self.program.names <= _FIXED_VARIABLES | {self.scope.collection}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,79 +144,83 @@ class GateInputs:
 
     scope: GateScope
     secrets: frozenset[str] = frozenset()
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    unavailable_hints: Mapping[str, str] = field(default_factory=dict)
 
 
-def compile_gates(written: Any, path: str, around: GateInputs, found: ProblemCollector) -> tuple[Gate, ...] | None:
+def compile_gates(
+    expressions: Any, path: str, inputs: GateInputs, collector: ProblemCollector
+) -> tuple[Gate, ...] | None:
     """The gates of one list, None where there is no list; mistakes are noted."""
-    if written is None:
+    if expressions is None:
         return None
-    if not isinstance(written, list):
-        found.fail(path, "must be a list of expressions; [] means no gate")
+    if not isinstance(expressions, list):
+        collector.fail(path, "must be a list of expressions; [] means no gate")
         return ()
     gates = []
-    for index, text in enumerate(written):
+    for index, text in enumerate(expressions):
         place = f"{path}[{index}]"
         try:
-            gate = _gate(text, place, around.scope, SourceLocation(found.document.file, found.document.line_of(place)))
+            gate = _compile_gate(
+                text, place, inputs.scope, SourceLocation(collector.document.file, collector.document.line_of(place))
+            )
         except ExpressionError as error:
-            found.fail(place, str(error))
+            collector.fail(place, str(error))
             continue
         gates.append(gate)
-        for message in _mistakes(gate, around):
-            found.fail(place, f"${{{gate.text}}}: {message}")
-        found.no_omit([("", gate.program)], place, "a condition is true or false")
+        for message in _find_mistakes(gate, inputs):
+            collector.fail(place, f"${{{gate.text}}}: {message}")
+        collector.refuse_omit([("", gate.program)], place, "a condition is true or false")
     return tuple(gates)
 
 
-def _gate(text: Any, path: str, scope: GateScope, origin: SourceLocation) -> Gate:
+def _compile_gate(text: Any, path: str, scope: GateScope, origin: SourceLocation) -> Gate:
     match scan(text) if isinstance(text, str) else ():
         case (Expression(text=inner),):
             inner = inner.strip()
         case _:
             raise ExpressionError(str(text), "is not an expression; write it as ${...}")
-    bindings = GateRewriter(scope)
+    rewriter = GateRewriter(scope)
     try:
-        program = _program(inner, bindings.bind(parse(inner)))
+        program = _make_program(inner, rewriter.rewrite(parse(inner)))
         if program.mistake:
             raise program.mistake
     except EvaluationError as fault:
         raise fault.as_error(inner) from None
-    reduced, fixed = hoist(program.tree, _FIXED, scope.collection)
+    reduced, fixed = hoist(program.tree, _FIXED_VARIABLES, scope.collection)
     return Gate(
         path=path,
         origin=origin,
         text=inner,
         scope=scope,
         program=program,
-        reduced=_program(inner, reduced),
-        fixed={name: _program(inner, part) for name, part in fixed.items()},
-        rates=frozenset(bindings.rates),
-        waits_for=frozenset(bindings.waits_for),
+        reduced_program=_make_program(inner, reduced),
+        fixed_programs={name: _make_program(inner, part) for name, part in fixed.items()},
+        pace_calls=frozenset(rewriter.pace_calls),
+        waits_for=frozenset(rewriter.waits_for),
     )
 
 
-def _mistakes(gate: Gate, around: GateInputs) -> Iterator[str]:
-    known = around.scope.names | COMMON
-    for name in sorted(gate.names - known):
-        yield f"{around.elsewhere.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(known))}"
+def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
+    readable = inputs.scope.names | COMMON_VARIABLES
+    for name in sorted(gate.names - readable):
+        yield f"{inputs.unavailable_hints.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(readable))}"
     if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
         yield f"{runtime[0]}() works in status.conditions only"
     for read in gate.program.reads:
         name, *fields = read
-        if name in around.secrets and SECRET_FIELDS.intersection(fields[:2]):
+        if name in inputs.secrets and SECRET_FIELDS.intersection(fields[:2]):
             yield f"gates do not see the data of Secrets; {name} is one"
 
 
-def _program(text: str, tree: SyntaxNode) -> Program:
+def _make_program(text: str, tree: SyntaxNode) -> Program:
     return Program(text, tree, analyse(tree))
 
 
-def _keys(program: Program, values: str) -> frozenset[str]:
+def _read_keys(program: Program, values: str) -> frozenset[str]:
     return frozenset(read[1] for read in program.reads if read[0] == values)
 
 
-def key_of(node: SyntaxNode, values: str) -> str:
+def value_key(node: SyntaxNode, values: str) -> str:
     """The name under which a part of a gate reads one of these values; empty where it is something else."""
     match node:
         case Index(operand=Variable(name=name), key=Literal(value=str() as key)) if name == values:

@@ -18,9 +18,9 @@ from renderer.identity import GroupKind, Manifest
 
 Schema = Mapping[str, Any]
 
-_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_CONDITION: Final = Record(dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), STRING))
+_OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_ANY_OBJECT_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_CONDITION_TYPE: Final = Record(dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"), STRING))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,51 +38,55 @@ class KindSchemas:
 
     described: Mapping[GroupKind, DescribedKind] = field(default_factory=dict)
 
-    def of(self, kind: GroupKind, version: str) -> Type | None:
+    def type_of(self, kind: GroupKind, version: str) -> Type | None:
         """The type of a kind's objects; None where it is not known."""
-        if found := self.described.get(kind):
-            return found.types.get(version)
-        return _built_in(kind, version)
+        if described := self.described.get(kind):
+            return described.types.get(version)
+        return _built_in_type(kind, version)
 
-    def unserved(self, kind: GroupKind, version: str) -> tuple[str, ...]:
+    def other_versions(self, kind: GroupKind, version: str) -> tuple[str, ...]:
         """The versions that there are of a kind that is described, where this is none of them."""
-        found = self.described.get(kind)
-        return tuple(found.types) if found and version not in found.types else ()
+        described = self.described.get(kind)
+        return tuple(described.types) if described and version not in described.types else ()
 
-    def beside(self, others: KindSchemas) -> KindSchemas:
+    def with_fallback(self, fallback: KindSchemas) -> KindSchemas:
         """With those of `others` that are not described here."""
-        return KindSchemas({**others.described, **self.described})
+        return KindSchemas({**fallback.described, **self.described})
 
 
-def of_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
+def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
     """The kinds of these CRDs; the last that describes a kind stands. A CRD of `previous` is not read again: the same value, or the same object of a
     cluster at the same resourceVersion.
     """
-    found: dict[GroupKind, DescribedKind] = {}
+    described_kinds: dict[GroupKind, DescribedKind] = {}
     for crd in crds:
         match crd.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind)}, "versions": list(versions)}:
                 key = GroupKind(group, kind)
-                known = previous.described.get(key)
-                found[key] = known if known and _is_same(known.crd, crd) else _described(crd, versions)
-    return KindSchemas(found)
+                previous_kind = previous.described.get(key)
+                described_kinds[key] = (
+                    previous_kind
+                    if previous_kind and _is_same_crd(previous_kind.crd, crd)
+                    else _describe_kind(crd, versions)
+                )
+    return KindSchemas(described_kinds)
 
 
 def any_object() -> Record:
     """What is known of every object: its identity and metadata. Everything else is open."""
-    return Record({"apiVersion": STRING, "kind": STRING, "metadata": metadata()}, open=True)
+    return Record({"apiVersion": STRING, "kind": STRING, "metadata": metadata_type()}, open=True)
 
 
 @cache
-def metadata() -> Record:
-    found = _built_in_reader().type({"$ref": _META})
-    assert isinstance(found, Record)
-    return found
+def metadata_type() -> Record:
+    object_meta = _built_in_reader().read_type({"$ref": _OBJECT_META})
+    assert isinstance(object_meta, Record)
+    return object_meta
 
 
 def instance_type(spec: Schema, *, namespaced: bool) -> Record:
     """What expressions see as `schema`: an instance without its status."""
-    fields = {name: kind for name, kind in metadata().fields.items() if namespaced or name != "namespace"}
+    fields = {name: kind for name, kind in metadata_type().fields.items() if namespaced or name != "namespace"}
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": Record(fields), "spec": from_openapi(spec)})
 
 
@@ -94,44 +98,44 @@ def with_status(instance: Type, status: Type) -> Record:
 
 def with_conditions(instance: Type) -> Record:
     """An instance with the conditions of its status, which only conditions may read."""
-    return with_status(instance, Record({"conditions": StaticList(_CONDITION)}))
+    return with_status(instance, Record({"conditions": StaticList(_CONDITION_TYPE)}))
 
 
-def _is_same(one: Manifest, other: Manifest) -> bool:
-    return one is other or (_stored(one) == _stored(other) != (None, None))
+def _is_same_crd(left: Manifest, right: Manifest) -> bool:
+    return left is right or (_stored_version(left) == _stored_version(right) != (None, None))
 
 
-def _stored(crd: Manifest) -> tuple[Any, Any]:
+def _stored_version(crd: Manifest) -> tuple[Any, Any]:
     metadata = crd.get("metadata") or {}
     return metadata.get("uid"), metadata.get("resourceVersion")
 
 
-def _described(crd: Manifest, versions: Iterable[Any]) -> DescribedKind:
-    found: dict[str, Schema] = {}
+def _describe_kind(crd: Manifest, versions: Iterable[Any]) -> DescribedKind:
+    schemas: dict[str, Schema] = {}
     for version in versions:
         match version:
             case {"served": False}:
                 continue
             case {"name": str(name), "schema": {"openAPIV3Schema": dict(described)}}:
-                found[name] = described
+                schemas[name] = described
             case {"name": str(name)}:
-                found[name] = _ANYTHING
-    return DescribedKind(crd, found, {name: _of_object(described) for name, described in found.items()})
+                schemas[name] = _ANY_OBJECT_SCHEMA
+    return DescribedKind(crd, schemas, {name: _object_type(described) for name, described in schemas.items()})
 
 
-def _of_object(described: Schema) -> Type:
+def _object_type(schema: Schema) -> Type:
     """The server adds to a CRD's schema what all objects have."""
-    found = from_openapi(described)
-    always = any_object()
-    return Record({**found.fields, **always.fields}, open=found.open) if isinstance(found, Record) else always
+    declared = from_openapi(schema)
+    common = any_object()
+    return Record({**declared.fields, **common.fields}, open=declared.open) if isinstance(declared, Record) else common
 
 
 @cache
-def _built_in(kind: GroupKind, version: str) -> Type | None:
-    found = builtin_kinds.bundle().schema(kind.group, version, kind.kind)
-    return _built_in_reader().type(found) if found else None
+def _built_in_type(kind: GroupKind, version: str) -> Type | None:
+    schema = builtin_kinds.load_builtin_schemas().schema(kind.group, version, kind.kind)
+    return _built_in_reader().read_type(schema) if schema else None
 
 
 @cache
 def _built_in_reader() -> SchemaTypeReader:
-    return SchemaTypeReader(builtin_kinds.bundle().definitions)
+    return SchemaTypeReader(builtin_kinds.load_builtin_schemas().definitions)

@@ -23,34 +23,34 @@ class ProblemCollector:
     def fail(self, path: str, message: str) -> None:
         self.problems.append(Problem(self.document.file, self.document.line_of(path), path, message))
 
-    def unknown_fields(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
+    def check_unknown_fields(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
         for field in sorted(value.keys() - set(known)):
             self.fail(f"{path}.{field}", f"no such field{variables.suggestion(field, known)}")
 
-    def template(self, path: str, body: Any) -> Template | None:
+    def read_template(self, path: str, body: Any) -> Template | None:
         """The compiled template; None where it has mistakes, which are noted."""
         try:
             return compile_template(body)
         except TemplateError as errors:
             for error in errors.errors:
-                self.fail(join(path, error.path), str(error.error))
+                self.fail(join_path(path, error.path), str(error.error))
             return None
 
-    def expression(self, path: str, text: Any) -> Program | None:
+    def read_expression(self, path: str, text: Any) -> Program | None:
         """The program of one `${...}` that stands alone; None where it has mistakes, which are noted."""
         try:
-            return parse_expression(text) if isinstance(text, str) else _not_an_expression(text)
+            return parse_expression(text) if isinstance(text, str) else _refuse_non_expression(text)
         except ExpressionError as error:
             self.fail(path, str(error))
             return None
 
-    def no_omit(self, expressions: Iterable[tuple[str, Program]], path: str, instead: str) -> None:
+    def refuse_omit(self, expressions: Iterable[tuple[str, Program]], path: str, reason: str) -> None:
         """`omit()` takes fields out of templates; note it where there is nothing to take out, or that must be there."""
         for place, program in expressions:
             if "omit" in program.calls:
-                self.fail(join(path, place), f"${{{program.text}}}: omit() is not allowed here; {instead}")
+                self.fail(join_path(path, place), f"${{{program.text}}}: omit() is not allowed here; {reason}")
 
-    def names(
+    def check_names(
         self,
         expressions: Iterable[tuple[str, Program]],
         path: str,
@@ -61,15 +61,17 @@ class ProblemCollector:
         """Note every name that is not in scope; see `scope.mistakes`."""
         for place, program in expressions:
             if runtime := sorted(call for call in program.calls if call.startswith("runtime.")):
-                self.fail(join(path, place), f"${{{program.text}}}: {runtime[0]}() works in status.conditions only")
-            for message in variables.mistakes(program, names, own_id=own_id):
-                self.fail(join(path, place), message)
+                self.fail(
+                    join_path(path, place), f"${{{program.text}}}: {runtime[0]}() works in status.conditions only"
+                )
+            for message in variables.find_mistakes(program, names, own_id=own_id):
+                self.fail(join_path(path, place), message)
 
 
-def _not_an_expression(value: Any) -> Program:
+def _refuse_non_expression(value: Any) -> Program:
     raise ExpressionError(str(value), "is not an expression; write it as ${...}")
 
 
-def join(path: str, place: str) -> str:
+def join_path(path: str, place: str) -> str:
     """`spec.resources[0]` and `template.spec` to one path."""
     return f"{path}{place}" if not place or place.startswith("[") else f"{path}.{place}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from renderer import well_known
-from renderer.definition.problem_collector import ProblemCollector, join
+from renderer.definition.problem_collector import ProblemCollector, join_path
 from renderer.identity import GroupKind, group_kind
 from renderer.kinds import CRD, RGD
 from renderer.label_selector import OPERATORS
@@ -22,64 +22,64 @@ _REFERENCE_FIELDS: Final = ("apiVersion", "kind", "metadata")
 _REFERENCE_METADATA: Final = ("name", "selector", "namespace")
 
 
-def check_template(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
+def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
     """The kind of a template's objects; None where it cannot be told. Mistakes are noted."""
-    kind = _identity(body, path, found)
+    kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
         if "name" not in metadata:
-            found.fail(f"{path}.metadata.name", "missing")
-        check_keys(metadata, path, found)
+            collector.fail(f"{path}.metadata.name", "missing")
+        check_keys(metadata, path, collector)
     if kind == CRD:
-        _check_crd(body, path, found)
+        _check_crd(body, path, collector)
     if kind == RGD:
-        found.fail(
+        collector.fail(
             f"{path}.kind", "a definition cannot be a resource: definitions are read from Git; commit it as a file"
         )
     return kind
 
 
-def check_reference(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
+def check_reference(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
     """As `check_template`, for an `externalRef`: by name, or by selector, and nothing beside it."""
-    kind = _identity(body, path, found)
+    kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict):
         return kind
-    found.unknown_fields(path, body, _REFERENCE_FIELDS)
-    found.unknown_fields(f"{path}.metadata", metadata, _REFERENCE_METADATA)
+    collector.check_unknown_fields(path, body, _REFERENCE_FIELDS)
+    collector.check_unknown_fields(f"{path}.metadata", metadata, _REFERENCE_METADATA)
     if ("name" in metadata) == ("selector" in metadata):
-        found.fail(f"{path}.metadata", "must have exactly one of name and selector")
+        collector.fail(f"{path}.metadata", "must have exactly one of name and selector")
     elif "selector" in metadata:
-        _check_selector(metadata["selector"], f"{path}.metadata.selector", found)
+        _check_selector(metadata["selector"], f"{path}.metadata.selector", collector)
     return kind
 
 
-def _identity(body: Any, path: str, found: ProblemCollector) -> GroupKind | None:
+def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
     if not isinstance(body, dict):
-        found.fail(path, "must be a Kubernetes object with apiVersion, kind and metadata")
+        collector.fail(path, "must be a Kubernetes object with apiVersion, kind and metadata")
         return None
-    before = len(found.problems)
+    problems_before = len(collector.problems)
     for field, pattern in (("apiVersion", _API_VERSION), ("kind", _KIND)):
         value = body.get(field)
         if not isinstance(value, str) or not value:
-            found.fail(f"{path}.{field}", "missing: must be written out")
+            collector.fail(f"{path}.{field}", "missing: must be written out")
         elif "${" in value:
-            found.fail(f"{path}.{field}", "must be literal; expressions are not allowed here")
+            collector.fail(f"{path}.{field}", "must be literal; expressions are not allowed here")
         elif not pattern.fullmatch(value):
             example = "v1 or apps/v1" if field == "apiVersion" else "Deployment"
-            found.fail(f"{path}.{field}", f"{value!r} is not one; write for example {example}")
+            collector.fail(f"{path}.{field}", f"{value!r} is not one; write for example {example}")
     if not isinstance(body.get("metadata"), dict):
-        found.fail(f"{path}.metadata", "missing: must be a mapping with at least a name")
-    return group_kind(body) if len(found.problems) == before else None
+        collector.fail(f"{path}.metadata", "missing: must be a mapping with at least a name")
+    return group_kind(body) if len(collector.problems) == problems_before else None
 
 
-def check_keys(metadata: dict[str, Any], path: str, found: ProblemCollector) -> None:
+def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector) -> None:
     """Labels and annotations that a definition may not write, as they are the program's own."""
-    for place, message in forbidden_keys(metadata):
-        found.fail(f"{path}.{place}", message)
+    for place, message in find_forbidden_keys(metadata):
+        collector.fail(f"{path}.{place}", message)
 
 
-def forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The same as (path below the object, message); of a rendered object too, whose labels may have been one expression."""
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
@@ -89,39 +89,39 @@ def forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
 
 
-def _check_crd(body: dict[str, Any], path: str, found: ProblemCollector) -> None:
+def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:
     """What a CRD defines must be known before any instance is: only its metadata may depend on one."""
-    for place in _expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
-        found.fail(join(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
+    for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
+        collector.fail(join_path(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
 
 
-def _expressions(value: Any, path: str) -> Iterator[str]:
+def _find_expressions(value: Any, path: str) -> Iterator[str]:
     match value:
         case str() if "${" in value:
             yield path
         case dict():
             for key, item in value.items():
-                yield from _expressions(item, f"{path}.{key}" if path else str(key))
+                yield from _find_expressions(item, f"{path}.{key}" if path else str(key))
         case list():
             for index, item in enumerate(value):
-                yield from _expressions(item, f"{path}[{index}]")
+                yield from _find_expressions(item, f"{path}[{index}]")
 
 
-def _check_selector(selector: Any, path: str, found: ProblemCollector) -> None:
+def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> None:
     """Its shape; values may be expressions, and are checked when they are known."""
     if isinstance(selector, str) and selector.startswith("${"):
         return
     if not isinstance(selector, dict):
-        found.fail(path, "must be a mapping with matchLabels or matchExpressions")
+        collector.fail(path, "must be a mapping with matchLabels or matchExpressions")
         return
-    found.unknown_fields(path, selector, ("matchLabels", "matchExpressions"))
-    for field, kind, wanted in (("matchLabels", dict, "a mapping"), ("matchExpressions", list, "a list")):
+    collector.check_unknown_fields(path, selector, ("matchLabels", "matchExpressions"))
+    for field, kind, expectation in (("matchLabels", dict, "a mapping"), ("matchExpressions", list, "a list")):
         if selector.get(field) is not None and not isinstance(selector[field], kind):
-            found.fail(f"{path}.{field}", f"must be {wanted}")
+            collector.fail(f"{path}.{field}", f"must be {expectation}")
     expressions = selector.get("matchExpressions")
     for index, expression in enumerate(expressions if isinstance(expressions, list) else ()):
         place = f"{path}.matchExpressions[{index}]"
         if not isinstance(expression, dict):
-            found.fail(place, "must be a mapping with key, operator and values")
+            collector.fail(place, "must be a mapping with key, operator and values")
         elif expression.get("operator") not in list(OPERATORS):
-            found.fail(f"{place}.operator", f"must be one of {', '.join(OPERATORS)}")
+            collector.fail(f"{place}.operator", f"must be one of {', '.join(OPERATORS)}")

@@ -12,7 +12,7 @@ from renderer.cel.types import DYN, Type
 from renderer.definition import variables
 from renderer.definition.custom_conditions import ConditionExpression, compile_entries
 from renderer.definition.kind_schemas import KindSchemas
-from renderer.definition.problem_collector import ProblemCollector, join
+from renderer.definition.problem_collector import ProblemCollector, join_path
 from renderer.definition.resources import ResourceNode, scope_of
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
@@ -20,7 +20,7 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.template import Template, compile_template
 
 _PATH: Final = "spec.schema.status"
-_OWN: Final = frozenset({"state", "conditions"})
+_RESERVED_FIELDS: Final = frozenset({"state", "conditions"})
 """Not fields of the author's: values given for `state` are dropped, as kro does."""
 
 
@@ -34,91 +34,93 @@ class StatusProjection:
 
 
 def compile_status(
-    written: Any, nodes: Sequence[ResourceNode], instance: Type, found: ProblemCollector
+    status: Any, nodes: Sequence[ResourceNode], instance: Type, collector: ProblemCollector
 ) -> StatusProjection:
     """The status of a definition; its mistakes are noted. `instance` is the type of an instance without its status.
 
     The schema is a function of the definition alone, so that no other file changes the CRD: of the kinds of its resources only Kubernetes' own
     are known to it.
     """
-    if not isinstance(written or {}, dict):
-        found.fail(_PATH, "must be a mapping whose values are expressions")
+    if not isinstance(status or {}, dict):
+        collector.fail(_PATH, "must be a mapping whose values are expressions")
         return StatusProjection(compile_template({}))
-    written = written or {}
-    known = scope_of(nodes, instance, KindSchemas())
+    status = status or {}
+    scope = scope_of(nodes, instance, KindSchemas())
     # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
-    with_names = bool(nodes) or not found.problems
-    conditions = _conditions(written.get("conditions"), known, found, with_names=with_names)
-    if "levelgate" in written:
-        found.fail(f"{_PATH}.levelgate", "is reserved for Levelgate's own status; rename the field")
-    fields = {name: value for name, value in written.items() if name not in _OWN}
-    template = found.template(_PATH, fields)
+    with_names = bool(nodes) or not collector.problems
+    conditions = _compile_conditions(status.get("conditions"), scope, collector, with_names=with_names)
+    if "levelgate" in status:
+        collector.fail(f"{_PATH}.levelgate", "is reserved for Levelgate's own status; rename the field")
+    fields = {name: value for name, value in status.items() if name not in _RESERVED_FIELDS}
+    template = collector.read_template(_PATH, fields)
     if template is None:
         return StatusProjection(compile_template({}))
-    for place in _constants(fields, ""):
-        found.fail(join(_PATH, place), "must contain an expression; constants are not allowed in status")
-    for place in _constant_expressions(template):
-        found.fail(join(_PATH, place), "must read a resource or schema; constants are not allowed in status")
+    for place in _find_constants(fields, ""):
+        collector.fail(join_path(_PATH, place), "must contain an expression; constants are not allowed in status")
+    for place in _find_constant_expressions(template):
+        collector.fail(join_path(_PATH, place), "must read a resource or schema; constants are not allowed in status")
     if with_names:
-        found.names(template.expressions, _PATH, frozenset(known))
-    found.no_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
-    return StatusProjection(template, _schema(fields, known), conditions)
+        collector.check_names(template.expressions, _PATH, frozenset(scope))
+    collector.refuse_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
+    return StatusProjection(template, _infer_schema(fields, scope), conditions)
 
 
-def _conditions(
-    written: Any, known: Scope, found: ProblemCollector, *, with_names: bool
+def _compile_conditions(
+    expressions: Any, scope: Scope, collector: ProblemCollector, *, with_names: bool
 ) -> tuple[ConditionExpression, ...]:
     """The author's own conditions; where there are none, kro's stay."""
-    if written is None:
+    if expressions is None:
         return ()
     path, entries = f"{_PATH}.conditions", []
-    for place, entry in compile_entries(written):
+    for place, entry in compile_entries(expressions):
         if isinstance(entry, ExpressionError):
-            found.fail(path + place, str(entry))
+            collector.fail(path + place, str(entry))
             continue
         entries.append(entry)
-        found.no_omit([(place, entry.program)], path, "a condition is there or not")
-        names = frozenset(known) if with_names else entry.program.names
-        for message in variables.mistakes(entry.program, names, own_id=""):
-            found.fail(path + place, message)
+        collector.refuse_omit([(place, entry.program)], path, "a condition is there or not")
+        names = frozenset(scope) if with_names else entry.program.names
+        for message in variables.find_mistakes(entry.program, names, own_id=""):
+            collector.fail(path + place, message)
     return tuple(entries)
 
 
-def _constants(value: Any, path: str) -> Iterator[str]:
+def _find_constants(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _constants(item, f"{path}.{key}" if path else key)
+            yield from _find_constants(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _constants(item, f"{path}[{index}]")
+            yield from _find_constants(item, f"{path}[{index}]")
     elif not (isinstance(value, str) and "${" in value):
         yield path
 
 
-def _constant_expressions(template: Template) -> Iterator[str]:
+def _find_constant_expressions(template: Template) -> Iterator[str]:
     names: dict[str, frozenset[str]] = {}
     for place, program in template.expressions:
         names[place] = names.get(place, frozenset()) | program.names
-    return (place for place, read in names.items() if not read)
+    return (place for place, names_read in names.items() if not names_read)
 
 
-def _schema(written: Any, known: Scope) -> dict[str, Any]:
+def _infer_schema(template_value: Any, scope: Scope) -> dict[str, Any]:
     """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
-    match written:
+    match template_value:
         case dict():
             return {
                 "type": "object",
-                "properties": {key: _schema(value, known) for key, value in written.items()},
+                "properties": {key: _infer_schema(value, scope) for key, value in template_value.items()},
             }
         case list():
-            items = [_schema(item, known) for item in written]
+            items = [_infer_schema(item, scope) for item in template_value]
             return {
                 "type": "array",
-                "items": items[0] if items and all(one == items[0] for one in items) else to_openapi(DYN),
+                "items": items[0]
+                if items and all(item_schema == items[0] for item_schema in items)
+                else to_openapi(DYN),
             }
         case str():
-            parts = scan(written)
+            parts = scan(template_value)
             if len(parts) == 1 and isinstance(parts[0], Expression):
-                return to_openapi(check(parts[0].text.strip(), known).type)
+                return to_openapi(check(parts[0].text.strip(), scope).type)
             return {"type": "string"}
     return to_openapi(DYN)

@@ -25,13 +25,13 @@ from renderer.cel.types import (
     element_of,
 )
 from renderer.phrasing import suggestion
-from renderer.schema.errors import child
+from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
 """The type of an expression that stands at a path; what is wrong with the expression itself is noted elsewhere."""
 
-_SHOWN: Final = {
+_TYPE_TEXTS: Final = {
     "string": "a string",
     "int": "an integer",
     "uint": "an integer",
@@ -47,7 +47,7 @@ _SHOWN: Final = {
     "bytes": "bytes",
     "optional": "an optional",
 }
-_FITTING: Final = {
+_ACCEPTED_TYPES: Final = {
     "string": frozenset(("string", "timestamp", "duration")),
     "int": frozenset(("int", "uint")),
     "bytes": frozenset(("bytes", "string")),
@@ -56,8 +56,8 @@ _FITTING: Final = {
 }
 """What may stand in a field of a type: what is written to JSON as that type."""
 
-_JSON: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
-_OF_OPENAPI: Final = {
+_JSON_TYPES: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
+_OPENAPI_TYPES: Final = {
     "string": frozenset(("string", "timestamp", "duration")),
     "integer": frozenset(("int", "uint")),
     "number": frozenset(("int", "uint", "double")),
@@ -65,7 +65,7 @@ _OF_OPENAPI: Final = {
     "array": frozenset(("list",)),
     "object": frozenset(("map",)),
 }
-_LITERALS: Final[Mapping[type, str]] = {
+_LITERAL_TYPES: Final[Mapping[type, str]] = {
     str: "string",
     bool: "bool",
     int: "int",
@@ -75,64 +75,66 @@ _LITERALS: Final[Mapping[type, str]] = {
 }
 
 
-def misfits(value: Any, wanted: Type, type_of: TypeOf, path: str = "") -> Iterator[tuple[str, str]]:
+def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") -> Iterator[tuple[str, str]]:
     """What of a template does not fit, as (path below the template, message). Every expression is asked for its type once."""
     match value:
         case str():
-            yield from _of_text(value, wanted, type_of, path)
-        case dict() if isinstance(wanted, Record | StaticMap | Dyn):
-            if isinstance(wanted, Dyn):
-                yield from _literal(value, wanted, path)
+            yield from _find_text_misfits(value, expected, type_of, path)
+        case dict() if isinstance(expected, Record | StaticMap | Dyn):
+            if isinstance(expected, Dyn):
+                yield from _find_literal_misfits(value, expected, path)
             for name, item in value.items():
-                place = child(path, str(name))
-                field = _field(wanted, name)
+                place = child_path(path, str(name))
+                field = _field_type(expected, name)
                 if field is None:
-                    yield place, f"no field {name!r}{_known(name, wanted)}"
-                yield from misfits(item, field or DYN, type_of, place)
-        case list() if isinstance(wanted, StaticList | Dyn):
-            if isinstance(wanted, Dyn):
-                yield from _literal(value, wanted, path)
+                    yield place, f"no field {name!r}{_fields_hint(name, expected)}"
+                yield from find_misfits(item, field or DYN, type_of, place)
+        case list() if isinstance(expected, StaticList | Dyn):
+            if isinstance(expected, Dyn):
+                yield from _find_literal_misfits(value, expected, path)
             for index, item in enumerate(value):
-                yield from misfits(item, element_of(wanted), type_of, f"{path}[{index}]")
+                yield from find_misfits(item, element_of(expected), type_of, f"{path}[{index}]")
         case dict() | list():
-            yield from _literal(value, wanted, path)
-            yield from misfits(value, DYN, type_of, path)
+            yield from _find_literal_misfits(value, expected, path)
+            yield from find_misfits(value, DYN, type_of, path)
         case _:
-            yield from _literal(value, wanted, path)
+            yield from _find_literal_misfits(value, expected, path)
 
 
-def misfit(text: str, given: Type, wanted: Type) -> str:
+def describe_misfit(text: str, given: Type, expected: Type) -> str:
     """Why values of an expression's type can never stand where another type is wanted; empty if they may."""
-    found = next(_differences(given, wanted), None)
-    if found is None:
+    difference = next(_differences(given, expected), None)
+    if difference is None:
         return ""
-    place, one, other = found
+    place, given_part, expected_part = difference
     where = f" {place}" if place else ""
-    if other is None:
-        instead = "base64.encode(...) or string(...)" if one == BYTES else "string(...) or one of its methods"
-        return f"${{{text}}}:{where} is {shown(one)}, which cannot be a field; use {instead}"
-    if isinstance(other, str):
-        return f"${{{text}}}:{where and where + ':'} {other}"
-    hint = "" if place else _conversion(text, one, other)
-    return f"${{{text}}}:{where} is {_needed(one, other)}{hint}"
+    if expected_part is None:
+        alternative = (
+            "base64.encode(...) or string(...)" if given_part == BYTES else "string(...) or one of its methods"
+        )
+        return f"${{{text}}}:{where} is {format_type(given_part)}, which cannot be a field; use {alternative}"
+    if isinstance(expected_part, str):
+        return f"${{{text}}}:{where and where + ':'} {expected_part}"
+    hint = "" if place else _conversion_hint(text, given_part, expected_part)
+    return f"${{{text}}}:{where} is {_describe_need(given_part, expected_part)}{hint}"
 
 
-def _needed(given: Type, wanted: Type) -> str:
-    return f"{shown(given)}, where {shown(wanted)} is needed"
+def _describe_need(given: Type, expected: Type) -> str:
+    return f"{format_type(given)}, where {format_type(expected)} is needed"
 
 
-def shown(kind: Type) -> str:
+def format_type(kind: Type) -> str:
     if isinstance(kind, Dyn) and kind.only:
-        return " or ".join(sorted(_SHOWN.get(name, name) for name in kind.only))
-    return _SHOWN.get(str(kind)) or f"a {kind}"
+        return " or ".join(sorted(_TYPE_TEXTS.get(name, name) for name in kind.only))
+    return _TYPE_TEXTS.get(str(kind)) or f"a {kind}"
 
 
-def _of_text(text: str, wanted: Type, type_of: TypeOf, path: str) -> Iterator[tuple[str, str]]:
+def _find_text_misfits(text: str, expected: Type, type_of: TypeOf, path: str) -> Iterator[tuple[str, str]]:
     parts = scan(text)
     match parts:
         case (Expression(text=inner),):
             inner = inner.strip()
-            if message := misfit(inner, type_of(inner, path), wanted):
+            if message := describe_misfit(inner, type_of(inner, path), expected):
                 yield path, message
             return
     expressions = [part.text.strip() for part in parts if isinstance(part, Expression)]
@@ -140,78 +142,78 @@ def _of_text(text: str, wanted: Type, type_of: TypeOf, path: str) -> Iterator[tu
         given = type_of(inner, path)
         if not isinstance(given, Dyn) and given != STRING:
             hint = f"; write {inner}.orValue('')" if isinstance(given, StaticOptional) else f"; write string({inner})"
-            yield path, f"${{{inner}}}: is {_needed(given, STRING)}{hint}"
+            yield path, f"${{{inner}}}: is {_describe_need(given, STRING)}{hint}"
     if not expressions:
-        yield from _literal(text, wanted, path)
-    elif next(_differences(STRING, wanted), None):
-        yield path, f"{text} is {_needed(STRING, wanted)}"
+        yield from _find_literal_misfits(text, expected, path)
+    elif next(_differences(STRING, expected), None):
+        yield path, f"{text} is {_describe_need(STRING, expected)}"
 
 
-def _literal(value: Any, wanted: Type, path: str) -> Iterator[tuple[str, str]]:
+def _find_literal_misfits(value: Any, expected: Type, path: str) -> Iterator[tuple[str, str]]:
     if value is None:
         return
-    given = Scalar(_LITERALS[type(value)])
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
-    fits = (wanted == DOUBLE and str(given) == "int") or (whole and str(wanted) == "int")
-    if not fits and next(_differences(given, wanted), None):
-        yield path, f"{_short(value)} is {_needed(given, wanted)}{_quotes(value, wanted)}"
+    given = Scalar(_LITERAL_TYPES[type(value)])
+    is_whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
+    fits = (expected == DOUBLE and str(given) == "int") or (is_whole and str(expected) == "int")
+    if not fits and next(_differences(given, expected), None):
+        yield path, f"{_shorten(value)} is {_describe_need(given, expected)}{_quotes_hint(value, expected)}"
 
 
-def _differences(given: Type, wanted: Type, place: str = "") -> Iterator[tuple[str, Type, Type | str | None]]:
+def _differences(given: Type, expected: Type, place: str = "") -> Iterator[tuple[str, Type, Type | str | None]]:
     """Where values cannot fit, as (place inside the value, type there, type that is needed); a text instead of a type says why, and
     None that no field can hold it.
     """
-    match given, wanted:
+    match given, expected:
         case StaticOptional(value=held), _:
-            yield from _differences(held, wanted, place)
+            yield from _differences(held, expected, place)
         case Dyn(only=only), _:
-            if only and not any(_may_be(name, wanted) for name in only):
-                yield place, given, wanted
+            if only and not any(_may_be(name, expected) for name in only):
+                yield place, given, expected
         case Scalar(name="null" | "omit"), _:
             return
         case Scalar(name="bytes"), Scalar(name="bytes"):
             return
         case Scalar(name="bytes"), Scalar():
-            yield place, given, wanted
-        case Scalar(name=name), _ if name not in _JSON and name not in ("list", "map"):
+            yield place, given, expected
+        case Scalar(name=name), _ if name not in _JSON_TYPES and name not in ("list", "map"):
             yield place, given, None
         case ((StaticList(element=held) | StaticMap(value=held)), Dyn()) if _holds_bytes(held):
             yield f"{place}[]", BYTES, None
         case _, Dyn(only=only):
-            if only and not any(str(given) in _OF_OPENAPI.get(name, ()) for name in only):
-                yield place, given, wanted
+            if only and not any(str(given) in _OPENAPI_TYPES.get(name, ()) for name in only):
+                yield place, given, expected
         case StaticList(element=one), StaticList(element=other):
             yield from _differences(one, other, f"{place}[]")
         case Record(fields=fields), Record() | StaticMap():
             for name, one in fields.items():
-                field = _field(wanted, name)
+                field = _field_type(expected, name)
                 if field is None:
-                    yield place, given, f"no field {name!r}{_known(name, wanted)}"
+                    yield place, given, f"no field {name!r}{_fields_hint(name, expected)}"
                 else:
-                    yield from _differences(one, field, child(place, name) if place else f".{name}")
+                    yield from _differences(one, field, child_path(place, name) if place else f".{name}")
         case StaticMap(value=one), StaticMap(value=other):
             yield from _differences(one, other, f"{place}[]")
         case StaticMap(value=one), Record(fields=fields, open=is_open):
             if fields and not is_open and all(next(_differences(one, field), None) for field in fields.values()):
-                yield place, given, f"its values are {shown(one)}, and none of the fields is"
+                yield place, given, f"its values are {format_type(one)}, and none of the fields is"
         case _:
-            if str(given) not in _FITTING.get(str(wanted), (str(wanted),)):
-                yield place, given, wanted
+            if str(given) not in _ACCEPTED_TYPES.get(str(expected), (str(expected),)):
+                yield place, given, expected
 
 
 def _holds_bytes(kind: Type) -> bool:
     return kind == BYTES or (isinstance(kind, StaticList | StaticMap) and _holds_bytes(element_of(kind)))
 
 
-def _may_be(openapi: str, wanted: Type) -> bool:
-    if isinstance(wanted, Dyn):
-        return not wanted.only or openapi in wanted.only
-    return str(wanted) in _OF_OPENAPI.get(openapi, ()) or (openapi == "string" and str(wanted) == "bytes")
+def _may_be(openapi: str, expected: Type) -> bool:
+    if isinstance(expected, Dyn):
+        return not expected.only or openapi in expected.only
+    return str(expected) in _OPENAPI_TYPES.get(openapi, ()) or (openapi == "string" and str(expected) == "bytes")
 
 
-def _field(wanted: Type, name: Any) -> Type | None:
+def _field_type(expected: Type, name: Any) -> Type | None:
     """The type of one field; None where there is no such field."""
-    match wanted:
+    match expected:
         case Record(fields=fields, open=is_open):
             return fields.get(name, DYN if is_open else None)
         case StaticMap(value=value):
@@ -219,14 +221,14 @@ def _field(wanted: Type, name: Any) -> Type | None:
     return DYN
 
 
-def _known(name: Any, wanted: Type) -> str:
-    names = sorted(wanted.fields) if isinstance(wanted, Record) else []
-    listed = f"; the fields are {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else ""
-    return suggestion(name, names) or listed
+def _fields_hint(name: Any, expected: Type) -> str:
+    names = sorted(expected.fields) if isinstance(expected, Record) else []
+    field_list = f"; the fields are {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else ""
+    return suggestion(name, names) or field_list
 
 
-def _conversion(text: str, given: Type, wanted: Type) -> str:
-    match str(given), str(wanted):
+def _conversion_hint(text: str, given: Type, expected: Type) -> str:
+    match str(given), str(expected):
         case "bytes", "string":
             return f"; write string({text}) or base64.encode({text})"
         case (("int" | "uint" | "double" | "bool"), "string"):
@@ -238,12 +240,12 @@ def _conversion(text: str, given: Type, wanted: Type) -> str:
     return ""
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _quotes(value: Any, wanted: Type) -> str:
-    if isinstance(value, str) and isinstance(wanted, Scalar):
+def _quotes_hint(value: Any, expected: Type) -> str:
+    if isinstance(value, str) and isinstance(expected, Scalar):
         return "; write it without quotes" if value.lstrip("-").isdigit() or value in ("true", "false") else ""
-    return "; put it in quotes" if isinstance(value, bool | int | float) and wanted == STRING else ""
+    return "; put it in quotes" if isinstance(value, bool | int | float) and expected == STRING else ""

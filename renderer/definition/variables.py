@@ -18,14 +18,14 @@ _RESERVED = frozenset(
 )
 
 
-def not_a_name(name: Any) -> str:
+def find_name_mistake(name: Any) -> str:
     """Why this cannot name a resource or an iterator; empty if it can."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
     return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
-def mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
+def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
     """What is wrong with the names of one expression.
 
     `scope` are the names that may be used, `own_id` the resource that it stands in (empty where it may name itself).

@@ -16,9 +16,9 @@ from typing import Any, Final
 from yaml.error import YAMLError
 
 from renderer.documents.ambiguous_scalars import ambiguities
-from renderer.documents.locations import YamlLocation, places
+from renderer.documents.locations import YamlLocation, parse_locations
 from renderer.documents.reader import MAX_DEPTH, MAX_DOCUMENTS, MAX_EXPANDED_NODES, UnreadableYaml, YamlReader, YamlRoot
-from renderer.documents.syntax_errors import complaint
+from renderer.documents.syntax_errors import to_syntax_error
 from renderer.documents.writer import dump
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -45,12 +45,12 @@ class _Source:
     """The text of one file, shared by its documents."""
 
     data: bytes
-    trees: list[YamlLocation] | None = None
+    locations: list[YamlLocation] | None = None
 
-    def place(self, ordinal: int) -> YamlLocation:
-        if self.trees is None:
-            self.trees = places(self.data)
-        return self.trees[ordinal]
+    def location(self, ordinal: int) -> YamlLocation:
+        if self.locations is None:
+            self.locations = parse_locations(self.data)
+        return self.locations[ordinal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Document:
 
         Parses the file again on first use: for messages only.
         """
-        full = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
-        place = self._source.place(self._ordinal).find(full)
-        return max(place.line, self.line)
+        full_path = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
+        location = self._source.location(self._ordinal).find(full_path)
+        return max(location.line, self.line)
 
 
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
@@ -82,20 +82,20 @@ def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
     if len(data) > MAX_FILE_BYTES:
         return [], [Problem(file, 0, "", f"larger than {MAX_FILE_BYTES // 1024**2} MiB; split the file")]
     data = data.removeprefix(codecs.BOM_UTF8)
-    if problem := _unsuitable(file, data):
+    if problem := _find_encoding_problem(file, data):
         return [], [problem]
-    roots, problems = _roots(file, data)
+    roots, problems = _read_roots(file, data)
     source = _Source(data)
     documents: list[Document] = []
     for root in roots:
-        for found in _expanded(file, root, source):
-            (documents if isinstance(found, Document) else problems).append(found)  # type: ignore[arg-type]
+        for result in _expand_root(file, root, source):
+            (documents if isinstance(result, Document) else problems).append(result)  # type: ignore[arg-type]
     if len(documents) > MAX_DOCUMENTS:
         problems.append(Problem(file, 0, "", f"more than {MAX_DOCUMENTS:,} objects in one file; split it"))
     return ([], problems) if problems else (documents, [])
 
 
-def _unsuitable(file: str, data: bytes) -> Problem | None:
+def _find_encoding_problem(file: str, data: bytes) -> Problem | None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -109,26 +109,28 @@ def _unsuitable(file: str, data: bytes) -> Problem | None:
     return None
 
 
-def _roots(file: str, data: bytes) -> tuple[list[YamlRoot], list[Problem]]:
+def _read_roots(file: str, data: bytes) -> tuple[list[YamlRoot], list[Problem]]:
     reader = YamlReader(file, data)
     try:
-        return reader.roots(), reader.problems
+        return reader.read_roots(), reader.problems
     except UnreadableYaml:
         return [], reader.problems
     except YAMLError as error:
-        found = complaint(error, data)
-        return [], [*reader.problems, Problem(file, found.line, "", found.message)]
+        syntax_error = to_syntax_error(error, data)
+        return [], [*reader.problems, Problem(file, syntax_error.line, "", syntax_error.message)]
 
 
-def _expanded(file: str, root: YamlRoot, source: _Source) -> Iterator[Document | Problem]:
+def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Document | Problem]:
     if not isinstance(root.value, dict):
-        shown = "a list" if isinstance(root.value, list) else "a single value"
-        yield Problem(file, root.line, "", f"the document is {shown}; an object with apiVersion and kind is expected")
+        kind_text = "a list" if isinstance(root.value, list) else "a single value"
+        yield Problem(
+            file, root.line, "", f"the document is {kind_text}; an object with apiVersion and kind is expected"
+        )
         return
-    yield from _items(Document(file, root.line, root.value, source, root.ordinal))
+    yield from _expand_items(Document(file, root.line, root.value, source, root.ordinal))
 
 
-def _items(document: Document) -> Iterator[Document | Problem]:
+def _expand_items(document: Document) -> Iterator[Document | Problem]:
     """The document itself, or the items of a list, which may be lists again."""
     kind, items = document.value.get("kind"), document.value.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
@@ -138,6 +140,6 @@ def _items(document: Document) -> Iterator[Document | Problem]:
         prefix = f"{document._prefix}.items[{index}]".removeprefix(".")
         line = document.line_of(f"items[{index}]")
         if isinstance(item, dict):
-            yield from _items(Document(document.file, line, item, document._source, document._ordinal, prefix))
+            yield from _expand_items(Document(document.file, line, item, document._source, document._ordinal, prefix))
         else:
             yield Problem(document.file, line, prefix, "not an object; an item of a list has apiVersion and kind")

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from yaml.events import ScalarEvent
 
-from renderer.documents.locations import events
+from renderer.documents.locations import iterate_events
 from renderer.documents.scalars import ScalarError, resolve
 from renderer.errors import Problem
 
 _OCTAL: Final = re.compile(r"[-+]?0[0-9_]+")
-_SPELLED_OUT: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
+_UNAMBIGUOUS: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALSE"})
 
 
 def ambiguities(file: str, data: bytes) -> list[Problem]:
@@ -24,8 +24,8 @@ def ambiguities(file: str, data: bytes) -> list[Problem]:
             "",
             f"{event.value} is read as {meaning}; put it in quotes if text is meant",
         )
-        for event in events(data)
-        if _is_plain(event) and (meaning := _surprise(event.value))
+        for event in iterate_events(data)
+        if _is_plain(event) and (meaning := _unexpected_meaning(event.value))
     ]
 
 
@@ -33,11 +33,11 @@ def _is_plain(event: Any) -> bool:
     return isinstance(event, ScalarEvent) and not event.style and not event.tag
 
 
-def _surprise(text: str) -> str:
+def _unexpected_meaning(text: str) -> str:
     try:
         value = resolve(text)
     except ScalarError:
         return ""
-    if isinstance(value, bool) and text not in _SPELLED_OUT:
+    if isinstance(value, bool) and text not in _UNAMBIGUOUS:
         return str(value).lower()
     return f"the number {value}" if not isinstance(value, str) and _OCTAL.fullmatch(text) else ""

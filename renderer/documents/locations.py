@@ -38,8 +38,8 @@ class YamlLocation:
         step = self._step(path)
         if step is None:
             return self
-        child, rest = step
-        return child.find(rest)
+        child, remaining_path = step
+        return child.find(remaining_path)
 
     def _step(self, path: str) -> tuple[YamlLocation, str] | None:
         if not path:
@@ -57,35 +57,35 @@ class YamlLocation:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A collection whose end has not been read."""
 
-    place: YamlLocation
-    sequence: bool
+    location: YamlLocation
+    is_sequence: bool
     key: str | None = None
 
-    def place_for(self, event: Any) -> YamlLocation | None:
+    def location_for(self, event: Any) -> YamlLocation | None:
         """The place of the next child; None when the event is a key."""
         line = event.start_mark.line + 1
-        if self.sequence:
-            return self.place.children.setdefault(len(self.place.children), YamlLocation(line))
+        if self.is_sequence:
+            return self.location.children.setdefault(len(self.location.children), YamlLocation(line))
         if self.key is None:
             self.key = event.value if isinstance(event, ScalarEvent) else ""
             # The first of two equal keys wins, so that the second can be reported against it.
-            self.place.children.setdefault(self.key, YamlLocation(line))
+            self.location.children.setdefault(self.key, YamlLocation(line))
             return None
         key, self.key = self.key, None
-        return self.place.children[key]
+        return self.location.children[key]
 
 
-def places(data: bytes) -> list[YamlLocation]:
+def parse_locations(data: bytes) -> list[YamlLocation]:
     """One tree per YAML document of the stream, empty documents included; ends early where the YAML is broken."""
-    return list(_trees(data))
+    return list(_iterate_locations(data))
 
 
-def _trees(data: bytes) -> Iterator[YamlLocation]:
-    root, opened = YamlLocation(1), list[_Open]()
-    for event in events(data):
+def _iterate_locations(data: bytes) -> Iterator[YamlLocation]:
+    root, opened = YamlLocation(1), list[_OpenCollection]()
+    for event in iterate_events(data):
         line = event.start_mark.line + 1
         if isinstance(event, DocumentEndEvent):
             yield root
@@ -93,16 +93,16 @@ def _trees(data: bytes) -> Iterator[YamlLocation]:
         elif isinstance(event, CollectionEndEvent):
             opened.pop()
         elif isinstance(event, NodeEvent):
-            place = opened[-1].place_for(event) if opened else YamlLocation(line)
-            if not opened and place:
-                root = place
+            location = opened[-1].location_for(event) if opened else YamlLocation(line)
+            if not opened and location:
+                root = location
             if isinstance(event, MappingStartEvent | SequenceStartEvent):
-                opened.append(_Open(place or YamlLocation(0), isinstance(event, SequenceStartEvent)))
+                opened.append(_OpenCollection(location or YamlLocation(0), isinstance(event, SequenceStartEvent)))
     if opened:
         yield root
 
 
-def events(data: bytes) -> Iterator[Any]:
+def iterate_events(data: bytes) -> Iterator[Any]:
     """The parser's events, up to the end or the first error of syntax."""
     parser = CParser(data)
     try:

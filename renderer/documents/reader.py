@@ -21,9 +21,9 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from renderer.documents.locations import YamlLocation, places
+from renderer.documents.locations import YamlLocation, parse_locations
 from renderer.documents.scalars import ScalarError, resolve, resolve_tagged
-from renderer.documents.syntax_errors import TEMPLATED, is_templated
+from renderer.documents.syntax_errors import TEMPLATED_MESSAGE, is_templated
 from renderer.errors import Problem
 
 MAX_DEPTH: Final = 100
@@ -71,13 +71,13 @@ class YamlReader:
         self._data = data
         self._stack: list[_Frame] = []
         self._anchors: dict[str, _Anchored | None] = {}
-        self._merged: dict[int, set[str]] = {}
-        self._expanded = 0
-        self._places: list[YamlLocation] | None = None
+        self._merged_keys: dict[int, set[str]] = {}
+        self._expanded_nodes = 0
+        self._locations: list[YamlLocation] | None = None
         self._ordinal = -1
         self._separator_line = -1
 
-    def roots(self) -> list[YamlRoot]:
+    def read_roots(self) -> list[YamlRoot]:
         """All documents of the stream that are not empty. Raises `Unreadable`, or the parser's own errors."""
         roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
@@ -94,27 +94,27 @@ class YamlReader:
             if kind is ScalarEvent:
                 value = event.value
                 if event.tag is not None:
-                    value = self._tagged(event)
+                    value = self._resolve_tagged(event)
                 elif not event.style:
                     try:
                         value = resolve(value)
                     except ScalarError as error:
-                        self._mistake(event, str(error))
+                        self._add_mistake(event, str(error))
                         value = None
                 nodes += 1
                 if event.anchor is not None:
                     self._anchors[event.anchor] = _Anchored(value, 1)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 if expects is _KEY:
-                    self._mistake(event, self._no_key(event))
+                    self._add_mistake(event, self._describe_bad_key(event))
                     raise UnreadableYaml
                 if expects is _ROOT:
-                    root_line = self._root(event)
+                    root_line = self._check_root(event)
                 if len(stack) >= MAX_DEPTH:
-                    self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
+                    self._add_mistake(event, f"nested deeper than {MAX_DEPTH} levels")
                     raise UnreadableYaml
                 if event.anchor is not None or event.tag is not None:
-                    self._begin(event)
+                    self._begin_collection(event)
                 stack.append((container, expects, event.anchor, nodes))
                 nodes += 1
                 if kind is MappingStartEvent:
@@ -124,15 +124,15 @@ class YamlReader:
                 continue
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 value = container
-                container, expects, anchor, before = stack.pop()
+                container, expects, anchor, nodes_before = stack.pop()
                 if anchor is not None:
-                    self._anchors[anchor] = _Anchored(value, nodes - before)
+                    self._anchors[anchor] = _Anchored(value, nodes - nodes_before)
             elif kind is AliasEvent:
-                anchored = self._alias(event)
+                anchored = self._resolve_alias(event)
                 nodes += anchored.nodes
                 value = anchored.value
             elif kind is DocumentStartEvent:
-                self._document_start(event)
+                self._start_document(event)
                 container, expects = None, _ROOT
                 continue
             elif kind is StreamEndEvent:
@@ -144,12 +144,12 @@ class YamlReader:
                 container.append(value)
             elif expects is _KEY:
                 if value.__class__ is not str or value == "<<" or value in container:
-                    value = self._key(event, value, container)
+                    value = self._normalize_key(event, value, container)
                 expects = value
             elif expects is _ROOT:
                 if value is not None:
                     if kind is ScalarEvent:
-                        root_line = self._root(event)
+                        root_line = self._check_root(event)
                     roots.append(YamlRoot(root_line, self._ordinal, value))
             elif expects is _MERGE:
                 self._merge(event, value, container)
@@ -158,40 +158,42 @@ class YamlReader:
                 container[expects] = value
                 expects = _KEY
 
-    def _document_start(self, event: Any) -> None:
+    def _start_document(self, event: Any) -> None:
         self._ordinal += 1
         self._anchors.clear()
         self._separator_line = event.start_mark.line if event.explicit else -1
         if self._ordinal >= MAX_DOCUMENTS:
-            self._mistake(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
+            self._add_mistake(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
             raise UnreadableYaml
         if event.version or event.tags:
-            self._mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
+            self._add_mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
         if self._ordinal and not event.explicit:
-            self._mistake(event, "a document that does not start with '---'; kubectl would ignore it")
+            self._add_mistake(event, "a document that does not start with '---'; kubectl would ignore it")
 
-    def _root(self, event: Any) -> int:
+    def _check_root(self, event: Any) -> int:
         """The line of the content of a document, from 1."""
         line: int = event.start_mark.line
         if line == self._separator_line:
-            self._mistake(event, "content on the line of '---', which kubectl would ignore; start it on the next line")
+            self._add_mistake(
+                event, "content on the line of '---', which kubectl would ignore; start it on the next line"
+            )
         return line + 1
 
-    def _begin(self, event: Any) -> None:
+    def _begin_collection(self, event: Any) -> None:
         """Check a collection that starts; an alias inside refers to what is not complete yet."""
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        wanted = "map" if type(event) is MappingStartEvent else "seq"
-        if _COLLECTION_TAGS.get(event.tag) not in ("", wanted):
-            self._mistake(event, f"tag {event.tag} is not supported; write the value without it")
+        expected = "map" if type(event) is MappingStartEvent else "seq"
+        if _COLLECTION_TAGS.get(event.tag) not in ("", expected):
+            self._add_mistake(event, f"tag {event.tag} is not supported; write the value without it")
 
-    def _tagged(self, event: Any) -> Any:
+    def _resolve_tagged(self, event: Any) -> Any:
         try:
             return resolve_tagged(event.value, event.tag, plain=not event.style)
         except ScalarError as error:
-            return self._mistake(event, str(error))
+            return self._add_mistake(event, str(error))
 
-    def _key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
+    def _normalize_key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
         """The text of an unusual key: what is not text becomes text as in Kubernetes; the rest is a mistake."""
         if value == "<<" and type(event) is ScalarEvent and event.implicit[0]:
             return _MERGE
@@ -200,21 +202,21 @@ class YamlReader:
         elif type(value) is int:
             value = str(value)
         elif type(value) is not str:
-            self._mistake(event, f"the key {getattr(event, 'value', None) or 'null'} is not text; put it in quotes")
+            self._add_mistake(event, f"the key {getattr(event, 'value', None) or 'null'} is not text; put it in quotes")
             return ""
-        if value in container and value not in self._merged.get(id(container), ()):
-            self._mistake(event, self._duplicate(event, value))
+        if value in container and value not in self._merged_keys.get(id(container), ()):
+            self._add_mistake(event, self._describe_duplicate(event, value))
         return value
 
-    def _no_key(self, event: Any) -> str:
-        is_of_chart = is_templated(self._data, event.start_mark.line + 1)
-        return TEMPLATED if is_of_chart else "a mapping or list cannot be a key; keys are text"
+    def _describe_bad_key(self, event: Any) -> str:
+        is_chart_template = is_templated(self._data, event.start_mark.line + 1)
+        return TEMPLATED_MESSAGE if is_chart_template else "a mapping or list cannot be a key; keys are text"
 
-    def _duplicate(self, event: Any, key: str) -> str:
-        path = self._path()
-        if self._places is None:
-            self._places = places(self._data)
-        mapping = self._places[self._ordinal].find(path)
+    def _describe_duplicate(self, event: Any, key: str) -> str:
+        path = self._current_path()
+        if self._locations is None:
+            self._locations = parse_locations(self._data)
+        mapping = self._locations[self._ordinal].find(path)
         first = mapping.children.get(key)
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         earlier = f"first at line {first.line}" if first and first.line <= line else "given above"
@@ -227,46 +229,48 @@ class YamlReader:
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):
-            self._mistake(event, "'<<' takes a mapping, or a list of mappings")
+            self._add_mistake(event, "'<<' takes a mapping, or a list of mappings")
             return
         merged = {key: item for source in reversed(sources) for key, item in source.items()}
         if clash := sorted(merged.keys() & container.keys()):
-            self._mistake(event, f"'<<' stands below {clash[0]!r}, which it also gives; put '<<' first in its mapping")
+            self._add_mistake(
+                event, f"'<<' stands below {clash[0]!r}, which it also gives; put '<<' first in its mapping"
+            )
         container.update(merged)
-        self._merged[id(container)] = set(merged)
+        self._merged_keys[id(container)] = set(merged)
 
-    def _alias(self, event: AliasEvent) -> _Anchored:
+    def _resolve_alias(self, event: AliasEvent) -> _Anchored:
         if event.anchor not in self._anchors:
-            self._mistake(event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document")
+            self._add_mistake(event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document")
             raise UnreadableYaml
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            self._mistake(event, f"alias *{event.anchor} stands inside of its own anchor")
+            self._add_mistake(event, f"alias *{event.anchor} stands inside of its own anchor")
             raise UnreadableYaml
-        self._expanded += anchored.nodes
-        if self._expanded > MAX_EXPANDED_NODES:
-            self._mistake(
+        self._expanded_nodes += anchored.nodes
+        if self._expanded_nodes > MAX_EXPANDED_NODES:
+            self._add_mistake(
                 event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write them out"
             )
             raise UnreadableYaml
-        return anchored._replace(value=self._copied(event, anchored.value, len(self._stack)))
+        return anchored._replace(value=self._copy(event, anchored.value, len(self._stack)))
 
-    def _copied(self, event: AliasEvent, value: Any, depth: int) -> Any:
+    def _copy(self, event: AliasEvent, value: Any, depth: int) -> Any:
         if type(value) is not dict and type(value) is not list:
             return value
         if depth >= MAX_DEPTH:
-            self._mistake(event, f"nested deeper than {MAX_DEPTH} levels")
+            self._add_mistake(event, f"nested deeper than {MAX_DEPTH} levels")
             raise UnreadableYaml
         if type(value) is dict:
-            return {key: self._copied(event, item, depth + 1) for key, item in value.items()}
-        return [self._copied(event, item, depth + 1) for item in value]
+            return {key: self._copy(event, item, depth + 1) for key, item in value.items()}
+        return [self._copy(event, item, depth + 1) for item in value]
 
-    def _mistake(self, event: Any, message: str) -> None:
-        self.problems.append(Problem(self._file, event.start_mark.line + 1, self._path(), message))
+    def _add_mistake(self, event: Any, message: str) -> None:
+        self.problems.append(Problem(self._file, event.start_mark.line + 1, self._current_path(), message))
         if len(self.problems) >= MAX_PROBLEMS:
             raise UnreadableYaml
 
-    def _path(self) -> str:
+    def _current_path(self) -> str:
         """Path of the collection that is being filled."""
         parts: list[str] = []
         for container, expects, _, _ in self._stack:

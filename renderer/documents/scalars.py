@@ -61,9 +61,9 @@ def resolve(text: str) -> Scalar:
     if text in _NOT_FINITE:
         raise ScalarError(f"{text} is not a number that JSON can carry; put it in quotes if text is meant")
     if start in _NUMERIC_STARTS:
-        return _number(text)
+        return _parse_number(text)
     if start == "." and _DOTTED_FLOAT.fullmatch(text):
-        return _float(text, text.replace("_", ""))
+        return _parse_float(text, text.replace("_", ""))
     return text
 
 
@@ -76,10 +76,10 @@ def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
     if kind == "str" or (tag == "!" and not plain):
         return text
     if kind not in ("int", "float", "bool", "null"):
-        raise ScalarError(f"tag {_shown(tag)} is not supported; write the value without it")
+        raise ScalarError(f"tag {_format_tag(tag)} is not supported; write the value without it")
     value = resolve(text)
     if not _fits(value, kind):
-        raise ScalarError(f"{text!r} is not of the type that its tag {_shown(tag)} says")
+        raise ScalarError(f"{text!r} is not of the type that its tag {_format_tag(tag)} says")
     return value
 
 
@@ -95,20 +95,20 @@ def _fits(value: Scalar, kind: str) -> bool:
             return value is None
 
 
-def _shown(tag: str) -> str:
+def _format_tag(tag: str) -> str:
     return "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
 
 
-def _number(text: str) -> Scalar:
+def _parse_number(text: str) -> Scalar:
     digits = text.replace("_", "")
     if match := _INTEGER.fullmatch(digits):
-        return _integer(text, match)
+        return _parse_integer(text, match)
     if _FLOAT.fullmatch(digits):
-        return _float(text, digits)
+        return _parse_float(text, digits)
     return text
 
 
-def _integer(text: str, match: re.Match[str]) -> int | float:
+def _parse_integer(text: str, match: re.Match[str]) -> int | float:
     base, digits = next((base, match[name]) for name, base in _BASES if match[name] is not None)
     # More than 66 characters cannot fit in any base; int() is quadratic in the length of decimal text.
     magnitude = int(digits, base) if len(digits.lstrip("0")) <= 66 else UINT64_MAX + 1
@@ -117,10 +117,10 @@ def _integer(text: str, match: re.Match[str]) -> int | float:
         return value
     if value <= UINT64_MAX and not match["sign"]:
         return float(value)  # what the API machinery keeps of a number beyond int64
-    raise ScalarError(f"{_shortened(text)} does not fit in 64 bits; put it in quotes if text is meant")
+    raise ScalarError(f"{_shorten(text)} does not fit in 64 bits; put it in quotes if text is meant")
 
 
-def _float(text: str, digits: str) -> Scalar:
+def _parse_float(text: str, digits: str) -> Scalar:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
         return text  # Go's parser reports a range error, which leaves the text as it is
@@ -131,5 +131,5 @@ def _float(text: str, digits: str) -> Scalar:
     return value
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -16,7 +16,7 @@ class YamlSyntaxError(NamedTuple):
     message: str
 
 
-TEMPLATED: Final = (
+TEMPLATED_MESSAGE: Final = (
     "'{{' begins a template, as in Helm charts, which are not run; put it in quotes if it is text, else commit what "
     "`helm template` prints"
 )
@@ -51,7 +51,7 @@ _HINTS = {
 }
 
 
-def complaint(error: YAMLError, data: bytes) -> YamlSyntaxError:
+def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
     """What to tell the author about an error of the parser."""
     if isinstance(error, ReaderError):
         return _control_character(error, data)
@@ -62,8 +62,8 @@ def complaint(error: YAMLError, data: bytes) -> YamlSyntaxError:
         return YamlSyntaxError(line, "a tab in the indentation; YAML allows spaces only")
     for mark in filter(None, (error.context_mark, error.problem_mark)):
         if is_templated(data, mark.line + 1):
-            return YamlSyntaxError(mark.line + 1, TEMPLATED)
-    return YamlSyntaxError(line, f"not valid YAML at column {column}: {_reason(error)}{_opened(error, line)}")
+            return YamlSyntaxError(mark.line + 1, TEMPLATED_MESSAGE)
+    return YamlSyntaxError(line, f"not valid YAML at column {column}: {_reason(error)}{_describe_opening(error, line)}")
 
 
 def is_templated(data: bytes, line: int) -> bool:
@@ -76,7 +76,7 @@ def _reason(error: MarkedYAMLError) -> str:
     return _HINTS.get(problem, problem)
 
 
-def _opened(error: MarkedYAMLError, line: int) -> str:
+def _describe_opening(error: MarkedYAMLError, line: int) -> str:
     """The place where a construct began that spans lines: usually the true culprit."""
     if error.context_mark is None or error.context_mark.line + 1 == line:
         return ""
@@ -85,10 +85,10 @@ def _opened(error: MarkedYAMLError, line: int) -> str:
 
 def _control_character(error: ReaderError, data: bytes) -> YamlSyntaxError:
     position = error.position or 0
-    shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
+    character_text = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
     line = data.count(b"\n", 0, position) + 1
     return YamlSyntaxError(
-        line, f"the control character {shown} is not allowed in YAML; remove it or write it as an escape"
+        line, f"the control character {character_text} is not allowed in YAML; remove it or write it as an escape"
     )
 
 

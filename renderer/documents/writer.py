@@ -15,7 +15,7 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None if _is_plain(text) else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -27,7 +27,7 @@ def _is_plain(text: str) -> bool:
         return False
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def dump(manifests: Iterable[object]) -> str:

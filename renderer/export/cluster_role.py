@@ -10,31 +10,31 @@ from renderer.definition.compile import Definition
 from renderer.identity import GroupKind, Manifest
 from renderer.schema.plurals import plural
 
-AGGREGATED: Final = {well_known.AGGREGATE: "levelgate"}
+AGGREGATION_LABELS: Final = {well_known.AGGREGATE: "levelgate"}
 """The label of ClusterRoles that `deploy/kubernetes.yaml` gathers."""
 
-_READ: Final = ("get", "list", "watch")
-_WRITE: Final = (*_READ, "create", "patch", "delete")
+_READ_VERBS: Final = ("get", "list", "watch")
+_WRITE_VERBS: Final = (*_READ_VERBS, "create", "patch", "delete")
 
 
-def cluster_role(definition: Definition) -> Manifest:
+def build_cluster_role(definition: Definition) -> Manifest:
     """A ClusterRole for one definition. Plurals of kinds that it does not define are formed as kro forms them."""
-    written = {node.group_kind for node in definition.nodes if not node.external}
-    read = {node.group_kind for node in definition.nodes if node.external} - written
+    written_kinds = {node.group_kind for node in definition.nodes if not node.external}
+    read_kinds = {node.group_kind for node in definition.nodes if node.external} - written_kinds
     group, names = definition.group_kind.group, definition.crd["spec"]["names"]
     rules = [
-        {"apiGroups": [group], "resources": [names["plural"]], "verbs": list(_WRITE)},
+        {"apiGroups": [group], "resources": [names["plural"]], "verbs": list(_WRITE_VERBS)},
         {"apiGroups": [group], "resources": [f"{names['plural']}/status"], "verbs": ["patch"]},
-        *_rules(written - {definition.group_kind}, _WRITE),
-        *_rules(read, _READ),
+        *_rules(written_kinds - {definition.group_kind}, _WRITE_VERBS),
+        *_rules(read_kinds, _READ_VERBS),
     ]
-    metadata = {"name": f"levelgate-{definition.name}", "labels": AGGREGATED}
+    metadata = {"name": f"levelgate-{definition.name}", "labels": AGGREGATION_LABELS}
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
 
 
 def _rules(kinds: set[GroupKind], verbs: tuple[str, ...]) -> list[Manifest]:
     """One for each API group."""
     return [
-        {"apiGroups": [group], "resources": [plural(one.kind) for one in found], "verbs": list(verbs)}
-        for group, found in groupby(sorted(kinds), key=lambda one: one.group)
+        {"apiGroups": [group], "resources": [plural(kind.kind) for kind in group_kinds], "verbs": list(verbs)}
+        for group, group_kinds in groupby(sorted(kinds), key=lambda kind: kind.group)
     ]

@@ -8,43 +8,45 @@ from typing import Final
 from renderer.definition.compile import Definition
 from renderer.definition.resources import ResourceNode
 
-_MERMAID: Final = {"single": ('["', '"]'), "collection": ('[["', '"]]'), "external": ('[/"', '"/]')}
-_WORDS: Final = frozenset({"call", "class", "click", "default", "direction", "end", "href", "style", "subgraph"})
-_DOT: Final = {"single": "box", "collection": "box3d", "external": "parallelogram"}
+_MERMAID_BRACKETS: Final = {"single": ('["', '"]'), "collection": ('[["', '"]]'), "external": ('[/"', '"/]')}
+_MERMAID_KEYWORDS: Final = frozenset(
+    {"call", "class", "click", "default", "direction", "end", "href", "style", "subgraph"}
+)
+_DOT_SHAPES: Final = {"single": "box", "collection": "box3d", "external": "parallelogram"}
 
 
-def mermaid(definition: Definition) -> str:
+def render_mermaid(definition: Definition) -> str:
     """A flowchart: `[ ]` is one object, `[[ ]]` a collection, `[/ /]` is read and not written; a dotted edge decides by `includeWhen`."""
     lines = ["flowchart TD"]
     for node in definition.nodes:
-        opening, closing = _MERMAID[_sort(node)]
-        lines.append(f"  {_word(node.id)}{opening}{'<br/>'.join(_label(node))}{closing}")
+        opening, closing = _MERMAID_BRACKETS[_node_category(node)]
+        lines.append(f"  {_escape_id(node.id)}{opening}{'<br/>'.join(_label_lines(node))}{closing}")
     for parent, child, conditional in _edges(definition):
-        lines.append(f"  {_word(parent)} {'-.->' if conditional else '-->'} {_word(child)}")
+        lines.append(f"  {_escape_id(parent)} {'-.->' if conditional else '-->'} {_escape_id(child)}")
     return "\n".join(lines) + "\n"
 
 
-def dot(definition: Definition) -> str:
+def render_dot(definition: Definition) -> str:
     """A digraph: boxes are objects, 3D boxes collections, parallelograms are read and not written; a dotted edge decides by `includeWhen`."""
     lines = [f'digraph "{definition.group_kind}" {{', "  rankdir=TB;"]
     for node in definition.nodes:
-        label = "\\n".join(_label(node))
-        lines.append(f'  "{node.id}" [shape={_DOT[_sort(node)]}, label="{label}"];')
+        label = "\\n".join(_label_lines(node))
+        lines.append(f'  "{node.id}" [shape={_DOT_SHAPES[_node_category(node)]}, label="{label}"];')
     for parent, child, conditional in _edges(definition):
         lines.append(f'  "{parent}" -> "{child}"{" [style=dotted]" if conditional else ""};')
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _word(node_id: str) -> str:
+def _escape_id(node_id: str) -> str:
     """Mermaid reads some words as its own."""
-    return f"{node_id}_" if node_id in _WORDS else node_id
+    return f"{node_id}_" if node_id in _MERMAID_KEYWORDS else node_id
 
 
-def _sort(node: ResourceNode) -> str:
+def _node_category(node: ResourceNode) -> str:
     return "external" if node.external else "collection" if node.for_each else "single"
 
 
-def _label(node: ResourceNode) -> Iterator[str]:
+def _label_lines(node: ResourceNode) -> Iterator[str]:
     yield node.id
     yield node.group_kind.kind
     if node.for_each:

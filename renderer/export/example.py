@@ -11,7 +11,7 @@ from renderer.schema import apply_defaults, validate
 from renderer.schema.validation import Schema
 
 # Tried in order where a pattern or a length asks for more than any text.
-_TEXTS: Final = (
+_EXAMPLE_TEXTS: Final = (
     "example",
     "a",
     "1",
@@ -34,10 +34,10 @@ _TEXTS: Final = (
 )
 
 
-def example(definition: Definition, *, every: bool = False) -> Manifest:
+def build_example(definition: Definition, *, all_fields: bool = False) -> Manifest:
     """An instance with every required field and every default; with `every`, all other fields too."""
     metadata = {"name": f"my-{definition.group_kind.kind.lower()}"}
-    spec = _value(definition.spec_schema, every=every)
+    spec = _example_value(definition.spec_schema, all_fields=all_fields)
     return {
         "apiVersion": definition.api_version,
         "kind": definition.group_kind.kind,
@@ -46,63 +46,69 @@ def example(definition: Definition, *, every: bool = False) -> Manifest:
     }
 
 
-def _value(schema: Schema, *, every: bool) -> Any:
-    if "default" in schema and not (every and schema.get("properties")):
+def _example_value(schema: Schema, *, all_fields: bool) -> Any:
+    if "default" in schema and not (all_fields and schema.get("properties")):
         return schema["default"]
     if "enum" in schema:
         return schema["enum"][0]
     match schema.get("type"):
         case "object":
-            return _object(schema, every=every)
+            return _example_object(schema, all_fields=all_fields)
         case "array":
-            count = max(schema.get("minItems", 0), int(every))
-            return _items(schema["items"], count, every=every)
+            count = max(schema.get("minItems", 0), int(all_fields))
+            return _example_items(schema["items"], count, all_fields=all_fields)
         case "string":
-            return next((text for text in _sized(schema) if not validate(schema, text)), _TEXTS[0])
+            return next((text for text in _sized_texts(schema) if not validate(schema, text)), _EXAMPLE_TEXTS[0])
         case "boolean":
             return False
         case "integer" | "number":
-            return _number(schema)
+            return _example_number(schema)
     return {}
 
 
-def _object(schema: Schema, *, every: bool) -> dict[str, Any]:
+def _example_object(schema: Schema, *, all_fields: bool) -> dict[str, Any]:
     properties: Mapping[str, Schema] = schema.get("properties", {})
-    wanted = [name for name in properties if every or name in schema.get("required", ())]
-    found = {name: _value(properties[name], every=every) for name in wanted}
+    included = [name for name in properties if all_fields or name in schema.get("required", ())]
+    fields = {name: _example_value(properties[name], all_fields=all_fields) for name in included}
     values = schema.get("additionalProperties")
-    return {"key": _value(values, every=every)} if every and isinstance(values, Mapping) else found
+    return (
+        {"key": _example_value(values, all_fields=all_fields)} if all_fields and isinstance(values, Mapping) else fields
+    )
 
 
-def _items(schema: Schema, count: int, *, every: bool) -> list[Any]:
+def _example_items(schema: Schema, count: int, *, all_fields: bool) -> list[Any]:
     """Different ones where they can be, since a set takes no two equal items."""
     if "enum" in schema:
         return [schema["enum"][index % len(schema["enum"])] for index in range(count)]
-    one = _value(schema, every=every)
-    match one:
+    item = _example_value(schema, all_fields=all_fields)
+    match item:
         case str():
-            return [one if index == 0 else f"{one}-{index + 1}" for index in range(count)]
+            return [item if index == 0 else f"{item}-{index + 1}" for index in range(count)]
         case bool():
             return [index % 2 == 1 for index in range(count)]
         case int() | float():
-            return [one + index for index in range(count)]
+            return [item + index for index in range(count)]
         case dict():
             return [
                 {
                     key: f"{value}-{index + 1}" if index and isinstance(value, str) else value
-                    for key, value in one.items()
+                    for key, value in item.items()
                 }
                 for index in range(count)
             ]
-    return [one] * count
+    return [item] * count
 
 
-def _sized(schema: Schema) -> list[str]:
-    least, most = schema.get("minLength", 0), schema.get("maxLength", 1 << 20)
-    return [*_TEXTS, *(("x" * least,) if least <= 1000 else ()), *(text[:most] for text in _TEXTS)]
+def _sized_texts(schema: Schema) -> list[str]:
+    min_length, max_length = schema.get("minLength", 0), schema.get("maxLength", 1 << 20)
+    return [
+        *_EXAMPLE_TEXTS,
+        *(("x" * min_length,) if min_length <= 1000 else ()),
+        *(text[:max_length] for text in _EXAMPLE_TEXTS),
+    ]
 
 
-def _number(schema: Schema) -> int | float:
+def _example_number(schema: Schema) -> int | float:
     low, high = schema.get("minimum"), schema.get("maximum")
     value: int | float = low if low is not None else 1
     return high if high is not None and value > high else value

@@ -25,83 +25,83 @@ _NAME: Final = {"type": "string", "pattern": "^[a-z][a-zA-Z0-9]*$"}
 
 def instance_schema(definition: Definition) -> dict[str, Any]:
     """The schema of one kind's instances. Fields that the definition does not have are refused, as `lint` refuses them."""
-    return _document(
+    return _build_document(
         definition.api_version,
         definition.group_kind.kind,
-        {"spec": _translated(definition.spec_schema)},
+        {"spec": _translate(definition.spec_schema)},
         required=["spec"] if definition.spec_schema.get("required") else [],
     )
 
 
 def definition_schema() -> dict[str, Any]:
     """The schema of ResourceGraphDefinitions."""
-    spec = _closed(
+    spec = _closed_object(
         {
-            "schema": _closed(_SCHEMA, required=["kind", "apiVersion"]),
-            "resources": {"type": "array", "items": _closed(_RESOURCE, required=["id"])},
+            "schema": _closed_object(_SCHEMA, required=["kind", "apiVersion"]),
+            "resources": {"type": "array", "items": _closed_object(_RESOURCE, required=["id"])},
             "propagateWhen": _CONDITIONS,
         },
         required=["schema"],
     )
-    return _document(f"{RGD.group}/v1alpha1", RGD.kind, {"spec": spec}, required=["spec"])
+    return _build_document(f"{RGD.group}/v1alpha1", RGD.kind, {"spec": spec}, required=["spec"])
 
 
 def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a kind of which OpenAPI describes the `spec`."""
-    return _document(api_version, kind, {"spec": _translated(spec)}, required=["spec"])
+    return _build_document(api_version, kind, {"spec": _translate(spec)}, required=["spec"])
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a kind that OpenAPI describes whole; `apiVersion` and `kind` have one word each there."""
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
-    translated = _translated(schema)
+    translated = _translate(schema)
     properties = {**translated["properties"], **identity}
     return {"$schema": _DRAFT, "title": identity["kind"]["const"], **translated, "properties": properties}
 
 
-def any_of(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def combine_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One schema for all of these kinds and, unchecked, every other object."""
-    chosen = [
+    branches = [
         {
-            "if": {"properties": {name: one["properties"][name] for name in ("apiVersion", "kind")}},
-            "then": {name: value for name, value in one.items() if name != "$schema"},
+            "if": {"properties": {name: schema["properties"][name] for name in ("apiVersion", "kind")}},
+            "then": {name: value for name, value in schema.items() if name != "$schema"},
         }
-        for one in schemas
+        for schema in schemas
     ]
-    return {"$schema": _DRAFT, "type": "object", "required": ["apiVersion", "kind"], "allOf": chosen}
+    return {"$schema": _DRAFT, "type": "object", "required": ["apiVersion", "kind"], "allOf": branches}
 
 
-def _document(api_version: str, kind: str, fields: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+def _build_document(api_version: str, kind: str, fields: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
     identity = {"apiVersion": {"const": api_version}, "kind": {"const": kind}, "metadata": _METADATA}
     return {
         "$schema": _DRAFT,
         "title": kind,
-        **_closed({**identity, **fields}, required=["apiVersion", "kind", "metadata", *required]),
+        **_closed_object({**identity, **fields}, required=["apiVersion", "kind", "metadata", *required]),
     }
 
 
-def _closed(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    closed = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**closed, "required": required} if required else closed
+def _closed_object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    result = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**result, "required": required} if required else result
 
 
-def _translated(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
     """OpenAPI of a CRD as JSON Schema: extensions go, unknown fields are refused where the server would drop them."""
-    kept = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
+    result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
     if "properties" in schema:
-        kept["properties"] = {name: _translated(field) for name, field in schema["properties"].items()}
+        result["properties"] = {name: _translate(field) for name, field in schema["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), Mapping):
-            kept[key] = _translated(schema[key])
+            result[key] = _translate(schema[key])
     if "oneOf" in schema:
-        kept["oneOf"] = [_translated(one) for one in schema["oneOf"]]
+        result["oneOf"] = [_translate(choice) for choice in schema["oneOf"]]
     if schema.get("x-kubernetes-int-or-string"):
-        kept["type"] = ["integer", "string"]
+        result["type"] = ["integer", "string"]
     if schema.get("x-kubernetes-list-type") == "set":
-        kept["uniqueItems"] = True
+        result["uniqueItems"] = True
     if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        kept.setdefault("additionalProperties", False)
-    return kept
+        result.setdefault("additionalProperties", False)
+    return result
 
 
 _SCHEMA: Final = {
@@ -115,7 +115,7 @@ _SCHEMA: Final = {
     "additionalPrinterColumns": {"type": "array", "items": {"type": "object"}},
     "shortNames": {"type": "array", "items": _TEXT},
     "categories": {"type": "array", "items": _TEXT},
-    "metadata": _closed({"labels": _TEXTS, "annotations": _TEXTS}),
+    "metadata": _closed_object({"labels": _TEXTS, "annotations": _TEXTS}),
 }
 _RESOURCE: Final = {
     "id": _NAME,

@@ -16,23 +16,23 @@ from renderer.cel.types import STRING
 from renderer.definition import type_check
 from renderer.definition.compile import Definition
 from renderer.definition.kind_schemas import KindSchemas
-from renderer.definition.problem_collector import join
+from renderer.definition.problem_collector import join_path
 from renderer.definition.resources import ResourceNode
-from renderer.definition.template_types import misfits
+from renderer.definition.template_types import find_misfits
 from renderer.documents import Document
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import RGD, is_built_in
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 from renderer.render.model import RenderedApplySet, Rendering
 from renderer.template.expressions import Expression, scan
-from renderer.template.template import keys_with_expressions, path_text, strings
+from renderer.template.template import find_keys_with_expressions, find_strings, format_path
 
-_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
+_RULES_CHECKED_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
 """What the static check says already, or cannot be told while values are not known."""
 
-_UNTOLD: Final = _ELSEWHERE | {"oneOf", "not"}
+_UNDECIDABLE_RULES: Final = _RULES_CHECKED_ELSEWHERE | {"oneOf", "not"}
 """The same of what a template makes: null stands there for all that is not known, and fits what may be anything."""
 
 _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
@@ -51,150 +51,161 @@ class LintFinding:
     severity: Severity
 
     def __str__(self) -> str:
-        where, _, rest = str(self.problem).partition(": ")
-        return f"{where}: warning: {rest}" if self.severity is Severity.WARNING else str(self.problem)
+        location, _, description = str(self.problem).partition(": ")
+        return f"{location}: warning: {description}" if self.severity is Severity.WARNING else str(self.problem)
 
 
 def lint(
-    files: Mapping[str, bytes], catalog: Catalog, bundle: Rendering, schemas: KindSchemas | None = None
+    files: Mapping[str, bytes], catalog: Catalog, rendering: Rendering, schemas: KindSchemas | None = None
 ) -> list[LintFinding]:
     """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from; `schemas`
     describe kinds beside those of the catalog.
     """
-    types = catalog.types.beside(schemas) if schemas else catalog.types
+    types = catalog.types.with_fallback(schemas) if schemas else catalog.types
     errors = {
-        *bundle.problems,
-        *_render_errors(catalog, bundle),
-        *_unservable(bundle.definitions.values(), types),
-        *_unfit(catalog, types),
+        *rendering.problems,
+        *_render_errors(catalog, rendering),
+        *_find_unservable(rendering.definitions.values(), types),
+        *_find_unfit(catalog, types),
     }
     warnings = {
-        *_undefined(catalog, types),
+        *_find_undefined(catalog, types),
         *(
-            found
+            problem
             for file, data in files.items()
-            for found in documents.ambiguities(file, data)
-            if not _is_rate(found, catalog)
+            for problem in documents.ambiguities(file, data)
+            if not _is_pace_key(problem, catalog)
         ),
-        *(found for definition in catalog.definitions.values() for found in _of_definition(definition, types)),
+        *(
+            problem
+            for definition in catalog.definitions.values()
+            for problem in _definition_warnings(definition, types)
+        ),
     }
     return sorted(
         [
-            *(LintFinding(one, Severity.ERROR) for one in errors),
-            *(LintFinding(one, Severity.WARNING) for one in warnings),
+            *(LintFinding(error, Severity.ERROR) for error in errors),
+            *(LintFinding(warning, Severity.WARNING) for warning in warnings),
         ]
     )
 
 
-def _is_rate(found: Problem, catalog: Catalog) -> bool:
+def _is_pace_key(problem: Problem, catalog: Catalog) -> bool:
     """The key `n` of a pace, which whoever reads rules takes for what was written."""
-    return found.message.startswith("n is read as") and any(rule.origin.file == found.file for rule in catalog.rules)
+    return problem.message.startswith("n is read as") and any(
+        rule.origin.file == problem.file for rule in catalog.rules
+    )
 
 
-def _render_errors(catalog: Catalog, bundle: Rendering) -> Iterator[Problem]:
+def _render_errors(catalog: Catalog, rendering: Rendering) -> Iterator[Problem]:
     """Errors that only instances show, each once for all instances that have it."""
     places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
-    for rendered in bundle.instances.values():
-        for origin, path, error in _errors_of(rendered, bundle, origins):
+    for rendered in rendering.instances.values():
+        for origin, path, error in _errors_of(rendered, rendering, origins):
             places.setdefault((origin, path, error), []).append(str(rendered.parent))
     for (origin, path, error), names in places.items():
-        yield Problem(origin.file, origin.line, path, f"{error} (in {listed(names, most=1)})")
+        yield Problem(origin.file, origin.line, path, f"{error} (in {join_names(names, limit=1)})")
 
 
 def _errors_of(
-    rendered: RenderedApplySet, bundle: Rendering, origins: Mapping[str, SourceLocation]
+    rendered: RenderedApplySet, rendering: Rendering, origins: Mapping[str, SourceLocation]
 ) -> Iterator[tuple[SourceLocation, str, str]]:
-    if rendered.error and rendered.owner in bundle.instances:
+    if rendered.error and rendered.owner in rendering.instances:
         yield origins.get(rendered.definition, SourceLocation()), "", rendered.error
     for node in rendered.nodes:
         if node.error:
             yield node.origin, node.id, node.error
 
 
-def _unservable(definitions: Iterable[Definition], types: KindSchemas) -> Iterator[Problem]:
+def _find_unservable(definitions: Iterable[Definition], types: KindSchemas) -> Iterator[Problem]:
     """Objects that templates make, which the schema of their kind will not let in: something is missing, or out of its bounds."""
     for definition in definitions:
         for node in definition.nodes:
             described = types.described.get(node.group_kind)
             if described is None or node.external:
                 continue
-            path = f"{_path(definition, node)}.template"
-            wanted = described.schemas[node.version]
-            made = node.template.blanked(schema.apply_defaults(wanted, node.template.source))
-            for mistake in schema.validate(wanted, made):
-                if mistake.rule not in _UNTOLD:
-                    place = join(path, mistake.path)
+            path = f"{_node_path(definition, node)}.template"
+            object_schema = described.schemas[node.version]
+            blank_object = node.template.blank(schema.apply_defaults(object_schema, node.template.source))
+            for mistake in schema.validate(object_schema, blank_object):
+                if mistake.rule not in _UNDECIDABLE_RULES:
+                    place = join_path(path, mistake.path)
                     yield Problem(definition.origin.file, definition.document.line_of(place), place, mistake.message)
 
 
-def _unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
+def _find_unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     """What the schema of their kind will not let in of objects that stand here as they are applied."""
     for declared in catalog.objects:
         kind, version = declared.group_kind, version_of(declared.manifest)
-        wanted = types.of(kind, version)
-        if wanted is None or declared.refused or kind in {*catalog.definitions, *catalog.broken}:
+        object_type = types.type_of(kind, version)
+        if object_type is None or declared.refused_reason or kind in {*catalog.definitions, *catalog.broken}:
             continue
-        found = dict(misfits(_inert(declared.manifest), wanted, lambda *_: STRING))
+        messages_by_path = dict(find_misfits(_escape_expressions(declared.manifest), object_type, lambda *_: STRING))
         if described := types.described.get(kind):
             openapi = described.schemas[version]
             for mistake in schema.validate(openapi, schema.apply_defaults(openapi, declared.manifest)):
-                if mistake.rule not in _ELSEWHERE:
-                    found.setdefault(mistake.path, mistake.message)
-        for path, message in found.items():
+                if mistake.rule not in _RULES_CHECKED_ELSEWHERE:
+                    messages_by_path.setdefault(mistake.path, mistake.message)
+        for path, message in messages_by_path.items():
             yield Problem(declared.origin.file, declared.line_of(path), path, message)
 
 
-def _inert(value: Any) -> Any:
+def _escape_expressions(value: Any) -> Any:
     """Nothing is evaluated outside of definitions: what looks like an expression there is text."""
     match value:
         case str():
             return value.replace("${", "$ {")
         case dict():
-            return {name: _inert(item) for name, item in value.items()}
+            return {name: _escape_expressions(item) for name, item in value.items()}
         case list():
-            return list(map(_inert, value))
+            return list(map(_escape_expressions, value))
     return value
 
 
-def _undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
+def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     """Objects of a group that definitions here use, but of a kind that nobody describes."""
-    known = {*catalog.definitions, *catalog.broken}
-    groups = {kind.group for kind in known}
+    defined_kinds = {*catalog.definitions, *catalog.broken}
+    groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
         kind = declared.group_kind
-        if kind.group in groups and kind not in known and kind not in types.described and kind != RGD:
+        if kind.group in groups and kind not in defined_kinds and kind not in types.described and kind != RGD:
             hint = "if another repository does, name that with --schemas"
             message = f"no definition here makes {kind}; {hint}; else the object is applied as it stands"
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
-def _of_definition(definition: Definition, types: KindSchemas) -> Iterator[Problem]:
+def _definition_warnings(definition: Definition, types: KindSchemas) -> Iterator[Problem]:
     document = definition.document
-    found = (*_misread(document), *_unused(definition), *_unready(definition), *_unknown(definition, types))
-    for path, message in found:
+    warnings = (
+        *_find_misread_strings(document),
+        *_find_unused(definition),
+        *_find_unready(definition),
+        *_find_unknown_kinds(definition, types),
+    )
+    for path, message in warnings:
         yield Problem(document.file, document.line_of(path), path, message)
 
 
-def _path(definition: Definition, node: ResourceNode) -> str:
+def _node_path(definition: Definition, node: ResourceNode) -> str:
     ids = [resource["id"] for resource in definition.manifest["spec"]["resources"]]
     return f"spec.resources[{ids.index(node.id)}]"
 
 
-def _misread(document: Document) -> Iterator[tuple[str, str]]:
+def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
     """Strings that are not the expression, or not all the expressions, that they look like."""
     spec = {
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),
     }
-    for path in keys_with_expressions(spec):
+    for path in find_keys_with_expressions(spec):
         yield (
-            f"spec.{path_text(path)}",
+            f"spec.{format_path(path)}",
             "an expression in a key is not evaluated: keys are text; make the whole map one expression",
         )
-    for path, text in strings(spec):
+    for path, text in find_strings(spec):
         parts = scan(text)
-        place = f"spec.{path_text(path)}"
+        place = f"spec.{format_path(path)}"
         if any(isinstance(part, str) and "${" in part for part in parts):
             yield place, "'${' is not closed, so it is taken as text; close it, or write ${\"${\"} if text is meant"
         expressions = [part for part in parts if isinstance(part, Expression)]
@@ -206,48 +217,53 @@ def _misread(document: Document) -> Iterator[tuple[str, str]]:
             )
 
 
-def _unused(definition: Definition) -> Iterator[tuple[str, str]]:
+def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
     """Fields of instances that nothing reads, and custom types that no field has."""
-    described = definition.manifest["spec"]["schema"]
+    schema_fields = definition.manifest["spec"]["schema"]
     reads = {read for program in definition.programs for read in program.reads if read[0] == "schema"}
     if not any(len(read) < 3 and read[1:] in ((), ("spec",)) for read in reads):
         read_fields = {read[2] for read in reads if read[1] == "spec"}
         for field in definition.spec_schema.get("properties", {}):
             if field not in read_fields:
                 yield f"spec.schema.spec.{field}", f"nothing reads schema.spec.{field}"
-    types = described.get("types") or {}
-    used = set(
+    types = schema_fields.get("types") or {}
+    used_words = set(
         re.findall(
-            r"\w+", " ".join(text.partition("|")[0] for _, text in strings([types, described.get("spec")], every=True))
+            r"\w+",
+            " ".join(
+                text.partition("|")[0] for _, text in find_strings([types, schema_fields.get("spec")], include_all=True)
+            ),
         )
     )
     for name in types:
-        if name not in used:
+        if name not in used_words:
             yield f"spec.schema.types.{name}", f"no field has the type {name}"
 
 
-def _unready(definition: Definition) -> Iterator[tuple[str, str]]:
-    if missing := [node for node in definition.nodes if _should_say_when_ready(node)]:
-        listed = ", ".join(node.id for node in missing)
-        message = f"{listed}: no readyWhen, so Ready means only that the object exists"
-        yield _path(definition, missing[0]), message
+def _find_unready(definition: Definition) -> Iterator[tuple[str, str]]:
+    if missing := [node for node in definition.nodes if _needs_ready_when(node)]:
+        ids = ", ".join(node.id for node in missing)
+        message = f"{ids}: no readyWhen, so Ready means only that the object exists"
+        yield _node_path(definition, missing[0]), message
 
 
-def _unknown(definition: Definition, types: KindSchemas) -> Iterator[tuple[str, str]]:
+def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[tuple[str, str]]:
     kinds: dict[GroupKind, list[ResourceNode]] = {}
-    for node in type_check.unknown(definition, types):
+    for node in type_check.find_unknown_nodes(definition, types):
         kinds.setdefault(node.group_kind, []).append(node)
     for kind, nodes in kinds.items():
         ids = ", ".join(node.id for node in nodes)
         advice = "commit its CustomResourceDefinition, or name a folder that has it with --schemas"
         message = f"no schema of {kind} is known, so what expressions read of {ids} is not checked; {advice}"
-        yield _path(definition, nodes[0]), message
+        yield _node_path(definition, nodes[0]), message
 
 
-def _should_say_when_ready(node: ResourceNode) -> bool:
+def _needs_ready_when(node: ResourceNode) -> bool:
     """Something goes on after the object exists: a controller of Kubernetes starts pods, or somebody else's controller does its work."""
-    runs = node.group_kind.kind in _WORKLOADS if is_built_in(node.group_kind) else not _is_passive(node.group_kind)
-    return runs and not node.ready_when and not node.external
+    has_lifecycle = (
+        node.group_kind.kind in _WORKLOADS if is_built_in(node.group_kind) else not _is_passive(node.group_kind)
+    )
+    return has_lifecycle and not node.ready_when and not node.external
 
 
 def _is_passive(kind: GroupKind) -> bool:

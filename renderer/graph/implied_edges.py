@@ -28,7 +28,7 @@ _POD_SPECS = {
     GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
 }
 
-_CLASSES = {
+_CLUSTER_SCOPED_FIELDS = {
     "priorityClassName": GroupKind("scheduling.k8s.io", "PriorityClass"),
     "runtimeClassName": GroupKind("node.k8s.io", "RuntimeClass"),
 }
@@ -50,98 +50,98 @@ class ImpliedEdgeIndex:
     bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
 
     @classmethod
-    def of(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
+    def from_manifests(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
         objects = list(manifests)
         bindings: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         for key, manifest in objects:
             if _is_binding(key):
-                for account in _accounts(manifest, key):
+                for account in _bound_accounts(manifest, key):
                     bindings[account] = (*bindings.get(account, ()), key)
-        called = {service for key, manifest in objects for service in _services(manifest, key)}
+        called_services = {service for key, manifest in objects for service in _referenced_services(manifest, key)}
         servers = {
-            key: tuple(_selected(_at(manifest, ("spec", "selector")), key.namespace, objects))
+            key: tuple(_selected_workloads(_mapping_at(manifest, ("spec", "selector")), key.namespace, objects))
             for key, manifest in objects
-            if key in called
+            if key in called_services
         }
         crds = {kind: key for key, manifest in objects if key.group_kind == CRD for kind in scopes_of([manifest])}
         return cls(crds, servers, bindings)
 
 
-_NOBODY = ImpliedEdgeIndex({}, {}, {})
+_EMPTY_INDEX = ImpliedEdgeIndex({}, {}, {})
 
 
-def edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
+def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Keys that this object depends on if they are in its set.
 
     References that are not texts are passed over; whether they are mistakes is for the server to say.
     """
-    return (found for found in _edges(manifest, key, neighbours) if all(isinstance(part, str) for part in found))
+    return (edge for edge in _edges(manifest, key, index) if all(isinstance(part, str) for part in edge))
 
 
-def soft_edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
+def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Dependencies that nothing in the object names, and that give way to those which something does.
 
     The API server's callbacks need the pods behind the Service; a workload needs the rights of its ServiceAccount while it runs, to its end.
     """
-    yield from serving(manifest, key, neighbours)
+    yield from serving_workloads(manifest, key, index)
     if path := _POD_SPECS.get(key.group_kind):
-        account = str(_at(manifest, path).get("serviceAccountName") or "default")
-        yield from neighbours.bindings.get(ObjectKey("", "ServiceAccount", key.namespace, account), ())
+        account = str(_mapping_at(manifest, path).get("serviceAccountName") or "default")
+        yield from index.bindings.get(ObjectKey("", "ServiceAccount", key.namespace, account), ())
 
 
-def serving(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
+def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Workloads that must be healthy before the API server may be told to call them: with `failurePolicy: Fail` it would refuse all writes, those
     included that bring the workload up.
     """
-    for service in _services(manifest, key):
-        yield from neighbours.servers.get(service, ())
+    for service in _referenced_services(manifest, key):
+        yield from index.servers.get(service, ())
 
 
-def outline(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
+def edge_inputs(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
     """Whatever edges are made of, its own and those of others: as long as this stays the same, the manifest may change and no edge does."""
     path = _POD_SPECS.get(key.group_kind, ())
     return (
-        _at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON),
-        tuple(_edges(manifest, key, _NOBODY)),
-        _at(manifest, path).get("serviceAccountName") if path else None,
-        _at(manifest, (*path[:-1], "metadata", "labels")) if path else None,
-        _at(manifest, ("spec", "selector")) if key.kind == "Service" else None,
+        _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON),
+        tuple(_edges(manifest, key, _EMPTY_INDEX)),
+        _mapping_at(manifest, path).get("serviceAccountName") if path else None,
+        _mapping_at(manifest, (*path[:-1], "metadata", "labels")) if path else None,
+        _mapping_at(manifest, ("spec", "selector")) if key.kind == "Service" else None,
         tuple(scopes_of([manifest]).items()) if key.group_kind == CRD else None,
     )
 
 
-def _edges(manifest: Manifest, key: ObjectKey, neighbours: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
+def _edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     if key.namespace:
         yield ObjectKey("", "Namespace", "", key.namespace)
-    if crd := neighbours.crds.get(key.group_kind):
+    if crd := index.crds.get(key.group_kind):
         yield crd
-    yield from _rbac(manifest, key)
-    yield from _services(manifest, key)
+    yield from _rbac_edges(manifest, key)
+    yield from _referenced_services(manifest, key)
     path = _POD_SPECS.get(key.group_kind)
     if path:
-        yield from _pod(_at(manifest, path), key.namespace)
+        yield from _pod_edges(_mapping_at(manifest, path), key.namespace)
 
 
-def claims(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
+def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
     """The PersistentVolumeClaims that its Pods use."""
     path = _POD_SPECS.get(key.group_kind)
-    used = _pod(_at(manifest, path), key.namespace) if path else ()
-    return (found for found in used if found.kind == "PersistentVolumeClaim")
+    references = _pod_edges(_mapping_at(manifest, path), key.namespace) if path else ()
+    return (reference for reference in references if reference.kind == "PersistentVolumeClaim")
 
 
-def depends_on(manifest: Manifest) -> list[ObjectKey]:
+def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
     """The keys that `config.kubernetes.io/depends-on` names: `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`, comma separated.
 
     Raises DependsOnError where the text has another form.
     """
-    annotations = _at(manifest, ("metadata", "annotations"))
+    annotations = _mapping_at(manifest, ("metadata", "annotations"))
     text = annotations.get(well_known.DEPENDS_ON)
     if not isinstance(text, str):
         return []
-    return [_parse(reference.strip()) for reference in text.split(",") if reference.strip()]
+    return [_parse_reference(reference.strip()) for reference in text.split(",") if reference.strip()]
 
 
-def _parse(reference: str) -> ObjectKey:
+def _parse_reference(reference: str) -> ObjectKey:
     match reference.split("/"):
         case [group, "namespaces", namespace, kind, name] if kind and name and namespace:
             return ObjectKey(group, kind, namespace, name)
@@ -152,91 +152,95 @@ def _parse(reference: str) -> ObjectKey:
     )
 
 
-def _at(value: Any, path: Iterable[str]) -> Mapping[str, Any]:
+def _mapping_at(value: Any, path: Iterable[str]) -> Mapping[str, Any]:
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
-def _items(value: Any) -> Iterator[Mapping[str, Any]]:
+def _mapping_items(value: Any) -> Iterator[Mapping[str, Any]]:
     return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
 
 
-def _rbac(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
+def _rbac_edges(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
     if not _is_binding(key):
         return
-    role = _at(manifest, ("roleRef",))
+    role = _mapping_at(manifest, ("roleRef",))
     if role.get("kind") and role.get("name"):
         yield ObjectKey(_RBAC, role["kind"], key.namespace if role["kind"] == "Role" else "", role["name"])
-    yield from _accounts(manifest, key)
+    yield from _bound_accounts(manifest, key)
 
 
 def _is_binding(key: ObjectKey) -> bool:
     return key.group == _RBAC and key.kind.endswith("Binding")
 
 
-def _accounts(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
-    for subject in _items(manifest.get("subjects")):
+def _bound_accounts(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
+    for subject in _mapping_items(manifest.get("subjects")):
         match subject:
             case {"kind": "ServiceAccount", "name": str(name)} if name:
                 yield ObjectKey("", "ServiceAccount", str(subject.get("namespace") or key.namespace), name)
 
 
-def _services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
-    references = [_at(manifest, ("spec", "service"))] if key.group == "apiregistration.k8s.io" else []
+def _referenced_services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
+    references = [_mapping_at(manifest, ("spec", "service"))] if key.group == "apiregistration.k8s.io" else []
     if key.group == "admissionregistration.k8s.io":
-        references = [_at(webhook, ("clientConfig", "service")) for webhook in _items(manifest.get("webhooks"))]
+        references = [
+            _mapping_at(webhook, ("clientConfig", "service")) for webhook in _mapping_items(manifest.get("webhooks"))
+        ]
     for reference in references:
         match reference:
             case {"name": str(name), "namespace": str(namespace)} if name:
                 yield ObjectKey("", "Service", namespace, name)
 
 
-def _selected(
+def _selected_workloads(
     selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
 ) -> Iterator[ObjectKey]:
     """Workloads whose pods a Service's selector selects; an empty one selects none."""
     for key, manifest in objects:
         path = _POD_SPECS.get(key.group_kind)
         if selector and path and key.namespace == namespace:
-            labels = _at(manifest, (*path[:-1], "metadata", "labels"))
+            labels = _mapping_at(manifest, (*path[:-1], "metadata", "labels"))
             if selector.items() <= labels.items():
                 yield key
 
 
-def _pod(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
+def _pod_edges(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
     if name := spec.get("serviceAccountName"):
         yield ObjectKey("", "ServiceAccount", namespace, name)
-    for field, cluster_scoped in _CLASSES.items():
+    for field, cluster_scoped in _CLUSTER_SCOPED_FIELDS.items():
         if name := spec.get(field):
             yield ObjectKey(*cluster_scoped, "", name)
-    for reference in _items(spec.get("imagePullSecrets")):
+    for reference in _mapping_items(spec.get("imagePullSecrets")):
         if name := reference.get("name"):
             yield ObjectKey("", "Secret", namespace, name)
-    for volume in _items(spec.get("volumes")):
-        yield from _volume(volume, namespace)
-    for container in (*_items(spec.get("initContainers")), *_items(spec.get("containers"))):
-        for variable in (*_items(container.get("env")), *_items(container.get("envFrom"))):
-            source = _at(variable, ("valueFrom",)) or variable
+    for volume in _mapping_items(spec.get("volumes")):
+        yield from _volume_edges(volume, namespace)
+    for container in (*_mapping_items(spec.get("initContainers")), *_mapping_items(spec.get("containers"))):
+        for variable in (*_mapping_items(container.get("env")), *_mapping_items(container.get("envFrom"))):
+            source = _mapping_at(variable, ("valueFrom",)) or variable
             for field, kind in (
                 ("configMapKeyRef", "ConfigMap"),
                 ("configMapRef", "ConfigMap"),
                 ("secretKeyRef", "Secret"),
                 ("secretRef", "Secret"),
             ):
-                if name := _at(source, (field,)).get("name"):
+                if name := _mapping_at(source, (field,)).get("name"):
                     yield ObjectKey("", kind, namespace, name)
 
 
-def _volume(volume: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
-    if claim := _at(volume, ("persistentVolumeClaim",)).get("claimName"):
+def _volume_edges(volume: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
+    if claim := _mapping_at(volume, ("persistentVolumeClaim",)).get("claimName"):
         yield ObjectKey("", "PersistentVolumeClaim", namespace, claim)
-    for source in (volume, *_items(_at(volume, ("projected",)).get("sources"))):
+    for source in (volume, *_mapping_items(_mapping_at(volume, ("projected",)).get("sources"))):
         for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
-            if name := _at(source, (field,)).get("name"):
+            if name := _mapping_at(source, (field,)).get("name"):
                 yield ObjectKey("", kind, namespace, name)
     for driver in volume:
-        named = (_at(volume, (driver, reference)).get("name") for reference in ("secretRef", "nodePublishSecretRef"))
-        for name in (_at(volume, (driver,)).get("secretName"), *named):
+        secret_names = (
+            _mapping_at(volume, (driver, reference)).get("name") for reference in ("secretRef", "nodePublishSecretRef")
+        )
+        for name in (_mapping_at(volume, (driver,)).get("secretName"), *secret_names):
             if name:
                 yield ObjectKey("", "Secret", namespace, name)

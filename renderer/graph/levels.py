@@ -18,54 +18,54 @@ class CycleError(RendererError):
     """Nodes wait for one another; `path` starts and ends with the same node."""
 
     def __init__(self, path: list[str]) -> None:
-        self.path = path
+        self.find_path = path
         super().__init__(
             f"these depend on one another in a circle: {' -> '.join(path)}; take one of the references out"
         )
 
 
-def levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
+def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
     """Nodes by level; `parents` maps every node to its direct dependencies, all of which are nodes too.
 
     Raises CycleError with one shortest cycle.
     """
-    waits_for = {node: len(set(depends_on)) for node, depends_on in parents.items()}
+    pending_counts = {node: len(set(depends_on)) for node, depends_on in parents.items()}
     children: dict[str, list[str]] = {node: [] for node in parents}
     for node, depends_on in parents.items():
         for parent in set(depends_on):
             children[parent].append(node)
     position = {node: index for index, node in enumerate(parents)}
     result: list[list[str]] = []
-    level = [node for node, count in waits_for.items() if count == 0]
+    level = [node for node, count in pending_counts.items() if count == 0]
     while level:
         result.append(sorted(level, key=position.__getitem__))
         following = []
         for node in level:
             for child in children[node]:
-                waits_for[child] -= 1
-                if waits_for[child] == 0:
+                pending_counts[child] -= 1
+                if pending_counts[child] == 0:
                     following.append(child)
         level = following
     if sum(map(len, result)) < len(parents):
-        raise CycleError(_shortest_cycle(parents, [node for node, count in waits_for.items() if count]))
+        raise CycleError(_shortest_cycle(parents, [node for node, count in pending_counts.items() if count]))
     return result
 
 
 def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
     """Everything that `start` depends on, directly or not, `start` itself left out unless it is reached."""
-    found: set[Node] = set()
+    visited: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
     while pending:
         node = pending.pop()
-        if node not in found:
-            found.add(node)
+        if node not in visited:
+            visited.add(node)
             pending.extend(parents.get(node, ()))
-    return found
+    return visited
 
 
-def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, wanted: Iterable[Node]) -> None:
+def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependencies: Iterable[Node]) -> None:
     """Let `node` depend on these nodes as well, in place; unknown ones, and those that depend on it already, are left out."""
-    for parent in wanted:
+    for parent in dependencies:
         if (
             parent in parents
             and parent != node
@@ -75,7 +75,7 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, wanted: 
             parents[node].append(parent)
 
 
-def path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
+def find_path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
     """A shortest way from `start` along its dependencies to `end`, both included, at least one step long; empty if there is none."""
     reached_from: dict[Node, Node] = {}
     queue = deque([start])
@@ -83,16 +83,16 @@ def path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> li
         node = queue.popleft()
         for parent in parents.get(node, ()):
             if parent == end:
-                way = [end, node]
-                while way[-1] != start:
-                    way.append(reached_from[way[-1]])
-                return way[::-1]
+                reversed_path = [end, node]
+                while reversed_path[-1] != start:
+                    reversed_path.append(reached_from[reversed_path[-1]])
+                return reversed_path[::-1]
             if parent not in reached_from:
                 reached_from[parent] = node
                 queue.append(parent)
     return []
 
 
-def _shortest_cycle(parents: Mapping[str, Collection[str]], among: list[str]) -> list[str]:
+def _shortest_cycle(parents: Mapping[str, Collection[str]], nodes: list[str]) -> list[str]:
     ordered = {node: sorted(depends_on) for node, depends_on in parents.items()}
-    return min((cycle for node in among if (cycle := path(ordered, node, node))), key=len)
+    return min((cycle for node in nodes if (cycle := find_path(ordered, node, node))), key=len)

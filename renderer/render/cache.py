@@ -16,11 +16,11 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
 from renderer.errors import Problem
 from renderer.frozen import dataclass
-from renderer.graph.implied_edges import outline
+from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.render.instance_cache import CachedRoot, InstanceRevisions, ReadSet, SharedRenderInputs
 from renderer.render.model import Live, RenderedApplySet, RenderedNode
-from renderer.render.order import SourceOrder, Uses, placed
+from renderer.render.order import SourceOrder, Uses, declared_node
 from renderer.render.resolve import with_defaults
 from renderer.render.set_cache import CachedSet, SetInputs
 from renderer.schema import SchemaMistake
@@ -90,7 +90,7 @@ class _Levelled:
             return self
         if self.problems or not is_alike:
             return None
-        if any(outline(self.nodes[key].manifest, key) != outline(nodes[key].manifest, key) for key in changed):
+        if any(edge_inputs(self.nodes[key].manifest, key) != edge_inputs(nodes[key].manifest, key) for key in changed):
             return None
         places = {key: nodes[key] for key in changed}
         ordered = tuple(
@@ -207,7 +207,7 @@ class RenderCache:
     def _placed_one(self, declared: DeclaredObject, namespaced: bool) -> _Placed:
         known = self._placed.get(id(declared))
         if known is None or known.declared is not declared or known.namespaced is not namespaced:
-            known = _Placed(declared, namespaced, placed(declared, namespaced=namespaced))
+            known = _Placed(declared, namespaced, declared_node(declared, namespaced=namespaced))
         return known
 
     def levelled(
@@ -243,7 +243,7 @@ class RenderCache:
         self, definition: Definition, manifest: Manifest, around: SetInputs, *, source: str, owner: ObjectKey
     ) -> RenderedApplySet:
         """As `resolve.resolve`."""
-        place = ObjectKey.of(manifest), definition.digest
+        place = ObjectKey.from_manifest(manifest), definition.digest
         known = self._sets.get(place)
         if known is None or not known.holds(definition, manifest, around, source=source, owner=owner):
             known = CachedSet.made(definition, manifest, around, source=source, owner=owner)

@@ -135,14 +135,14 @@ class InstanceRenderer:
         if assigned.travels:
             self._stay(assigned, key, manifest, by)
             turn = f"its turn to move to r{assigned.aim}, which it needs"
-            return source_node(manifest, key, declared.origin, error=declared.refused, waiting=(turn,))
+            return source_node(manifest, key, declared.origin, error=declared.refused_reason, waiting=(turn,))
         definition = assigned.definition
         manifest, mistakes = self._memo.with_defaults(definition, declared, key, manifest)
         self.problems += [
             Problem(declared.origin.file, declared.line_of(mistake.path), mistake.path, mistake.message)
             for mistake in mistakes
         ]
-        error = declared.refused or join_errors(mistakes)
+        error = declared.refused_reason or join_errors(mistakes)
         if assigned.unfit and not error:
             message = f"does not fit revision {assigned.aim} of its definition, so it stays at {assigned.number}: {assigned.unfit}"
             self.problems.append(Problem(declared.origin.file, declared.origin.line, "spec", message))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from renderer.graph import implied_edges, levels
 from renderer.identity import ObjectKey
-from renderer.phrasing import listed
+from renderer.phrasing import join_names
 from renderer.render.model import RenderedNode
 
 
@@ -20,7 +20,7 @@ def unique(nodes: Mapping[str, RenderedNode]) -> dict[str, RenderedNode]:
     found = dict(nodes)
     for key, ids in same.items():
         if len(ids) > 1:
-            error = f"identity collision: {listed(ids)} are all {key}; give each a name of its own"
+            error = f"identity collision: {join_names(ids)} are all {key}; give each a name of its own"
             found |= {name: replace(nodes[name], error=nodes[name].error or error) for name in ids}
     return found
 
@@ -31,7 +31,7 @@ def in_levels(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
     Where the two contradict one another, expressions win: an implied edge that would close a circle is left out.
     """
     by_key = {node.key: node.id for node in nodes.values() if node.key}
-    neighbours = implied_edges.ImpliedEdgeIndex.of(
+    neighbours = implied_edges.ImpliedEdgeIndex.from_manifests(
         (node.key, node.manifest) for node in nodes.values() if node.key and not node.waiting
     )
     parents = {node.id: [name for name in node.depends_on if name in nodes] for node in nodes.values()}
@@ -43,10 +43,10 @@ def in_levels(nodes: Mapping[str, RenderedNode]) -> tuple[RenderedNode, ...]:
                 *implied_edges.soft_edges(node.manifest, node.key, neighbours),
             )
             levels.add_unless_circular(parents, node.id, [by_key[key] for key in found if key in by_key])
-            served = implied_edges.serving(node.manifest, node.key, neighbours)
+            served = implied_edges.serving_workloads(node.manifest, node.key, neighbours)
             healthy[node.id] = frozenset(by_key[key] for key in served if key in by_key)
     return tuple(
         nodes[name].placed(level, tuple(parents[name]), healthy.get(name, frozenset()))
-        for level, names in enumerate(levels.levels(parents))
+        for level, names in enumerate(levels.compute_levels(parents))
         for name in names
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from renderer.catalog.file_content import DeclaredObject, located
+from renderer.catalog.file_content import DeclaredObject, declared_key
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.graph import implied_edges
-from renderer.graph.levels import CycleError, add_unless_circular, levels
+from renderer.graph.levels import CycleError, add_unless_circular, compute_levels
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
@@ -46,7 +46,9 @@ class SourceOrder:
             sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
         )
         ids = {key: node.id for key, node in ordered.items()}
-        neighbours = implied_edges.ImpliedEdgeIndex.of((key, node.manifest) for key, node in ordered.items())
+        neighbours = implied_edges.ImpliedEdgeIndex.from_manifests(
+            (key, node.manifest) for key, node in ordered.items()
+        )
         parents: dict[str, list[str]] = {}
         healthy: dict[str, frozenset[str]] = {}
         for key, node in ordered.items():
@@ -57,7 +59,7 @@ class SourceOrder:
                 *wanted,
             } - {key}
             parents[node.id] = sorted(ids[other] for other in found if other in ids)
-            served = implied_edges.serving(node.manifest, key, neighbours)
+            served = implied_edges.serving_workloads(node.manifest, key, neighbours)
             healthy[node.id] = frozenset(ids[other] for other in (*wanted, *served) if other in ids)
             if errors and not node.error:
                 ordered[key] = replace(node, error=errors)
@@ -74,7 +76,7 @@ class SourceOrder:
     def _explicit(self, node: RenderedNode, known: Container[ObjectKey]) -> tuple[list[ObjectKey], str]:
         """What the annotation `depends-on` names, and what is wrong with it."""
         try:
-            wanted = implied_edges.depends_on(node.manifest)
+            wanted = implied_edges.parse_depends_on(node.manifest)
         except implied_edges.DependsOnError as error:
             return [], self._wrong(node, str(error))
         strangers = ", ".join(str(key) for key in wanted if key not in known)
@@ -100,22 +102,22 @@ class SourceOrder:
         circles: dict[str, str] = {}
         while True:
             try:
-                return levels(parents), circles
+                return compute_levels(parents), circles
             except CycleError as error:
-                for node in error.path:
+                for node in error.find_path:
                     circles[node] = str(error)
-                    parents[node] = [other for other in parents[node] if other not in error.path]
-                origin = origins[error.path[0]]
+                    parents[node] = [other for other in parents[node] if other not in error.find_path]
+                origin = origins[error.find_path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
 
 
-def placed(declared: DeclaredObject, *, namespaced: bool) -> RenderedNode:
+def declared_node(declared: DeclaredObject, *, namespaced: bool) -> RenderedNode:
     """A declared object as a node of its source's set, in its namespace."""
-    key = located(declared, namespaced=namespaced)
+    key = declared_key(declared, namespaced=namespaced)
     metadata = {name: value for name, value in declared.manifest["metadata"].items() if name != "namespace"}
-    place = {"namespace": key.namespace} if namespaced else {}
-    manifest = {**declared.manifest, "metadata": {**metadata, **place}}
-    return source_node(manifest, key, declared.origin, error=declared.refused)
+    namespace_field = {"namespace": key.namespace} if namespaced else {}
+    manifest = {**declared.manifest, "metadata": {**metadata, **namespace_field}}
+    return source_node(manifest, key, declared.origin, error=declared.refused_reason)
 
 
 def source_node(

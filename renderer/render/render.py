@@ -70,7 +70,7 @@ class _Render:
             unread=frozenset(self.definitions.unread),
             definitions=self.definitions.current,
             owners=self.definitions.owner,
-            commits={catalog.source: catalog.revision for catalog in self.catalogs},
+            commits={catalog.source: catalog.commit for catalog in self.catalogs},
         )
 
     def _leaving(self) -> Iterator[tuple[ObjectKey, RenderedApplySet]]:
@@ -157,7 +157,7 @@ class _Render:
 
     def _keep_unreadable(self, catalog: Catalog) -> None:
         """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
-        unreadable = catalog.unreadable
+        unreadable = catalog.unreadable_files
         if not unreadable:
             return
         owner = InstanceOwner.of_source(catalog.source)

@@ -13,21 +13,21 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from renderer import schema
-from renderer.catalog.protected import why_protected
+from renderer.catalog.protected import find_protection_mistake
 from renderer.cel import Meter, NoSuchKey
 from renderer.definition import conditions
 from renderer.definition.compile import Definition
 from renderer.definition.conditions import ReadyVerdict
 from renderer.definition.custom_conditions import CustomConditions
 from renderer.definition.for_each import combinations
-from renderer.definition.resource_rules import forbidden_keys
+from renderer.definition.resource_rules import find_forbidden_keys
 from renderer.definition.resources import ResourceNode
 from renderer.errors import ExpressionError, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET, is_namespaced
 from renderer.label_selector import Selection, SelectorError
-from renderer.manifest_hash import carries, strip_nulls
+from renderer.manifest_hash import is_written_from, strip_nulls
 from renderer.render.leveling import in_levels, unique
 from renderer.render.model import ExcludedNode, Live, RenderedApplySet, RenderedNode, Selected
 from renderer.schema import manifest_rules
@@ -58,7 +58,7 @@ def resolve(
     owner: ObjectKey | None = None,
 ) -> RenderedApplySet:
     """The set of one instance. `instance` has its spec defaulted and validated; `scopes` tells which kinds are namespaced."""
-    parent = ObjectKey.of(instance)
+    parent = ObjectKey.from_manifest(instance)
     walk = _Walk(definition, instance, observed, definitions, scopes, selected or {})
     for node in definition.nodes:
         walk.visit(node)
@@ -67,7 +67,7 @@ def resolve(
         manifest=instance,
         nodes=in_levels(unique(walk.join_errors)),
         excluded=tuple(walk.excluded.values()),
-        status=strip_nulls(definition.status.known(walk.live, walk.meter)),
+        status=strip_nulls(definition.status.evaluate_known(walk.live, walk.meter)),
         conditions=CustomConditions(definition.conditions, walk.live) if definition.conditions else None,
         source=source,
         definition=definition.name,
@@ -128,7 +128,7 @@ class _Walk:
     meter: Meter = field(default_factory=Meter.of_instance)
 
     def __post_init__(self) -> None:
-        live = self.observed.get(ObjectKey.of(self.instance))
+        live = self.observed.get(ObjectKey.from_manifest(self.instance))
         self.values["schema"] = self.live["schema"] = self._seen("schema", schema_value(self.instance, live))
         self.by_id = {node.id: node for node in self.definition.nodes}
 
@@ -159,7 +159,7 @@ class _Walk:
         if gone:
             self.excluded[node.id] = ExcludedNode(node.id, f"it reads {gone[0]}, which is excluded")
             return
-        verdict = conditions.included(
+        verdict = conditions.evaluate_include_when(
             node.include_when, self.values, is_ready=self._is_ready, can_arrive=self._can_arrive, meter=self.meter
         )
         if verdict.false:
@@ -186,7 +186,7 @@ class _Walk:
         except ExpressionError as problem:
             waiting, error = verdict.waiting, verdict.error
             if self._can_arrive(problem):
-                waiting = (*waiting, conditions.awaited(problem))
+                waiting = (*waiting, conditions.describe_missing(problem))
             else:
                 error = error or str(problem)
             return [self._node(node, node.id, node.template.source, key=None, waiting=waiting, error=error)]
@@ -207,7 +207,7 @@ class _Walk:
         if item.node.error or item.node.waiting:
             return [item.node]
         try:
-            selection = Selection.of(item.node.manifest)
+            selection = Selection.from_reference(item.node.manifest)
         except SelectorError as problem:
             return [replace(item.node, error=str(problem))]
         self.selections[node.id] = selection
@@ -220,7 +220,7 @@ class _Walk:
         seen = self.values[node.id] = self.live[node.id] = self._seen(node.id, found)
         whole = [condition for condition in node.ready_when if "each" not in condition.names]
         scope = {node.id: seen, "schema": self.values["schema"]}
-        ready = conditions.ready(whole, scope, self._can_arrive, self.meter)
+        ready = conditions.evaluate_ready_when(whole, scope, self._can_arrive, self.meter)
         if ready.verdict is False:
             return [replace(item.node, waiting=(f"{node.id} to be ready: {ready.why}",))]
         return [
@@ -228,8 +228,10 @@ class _Walk:
                 item.node,
                 id=f"{node.id}/{index}",
                 manifest={**item.node.manifest, "metadata": _named(obj)},
-                key=ObjectKey.of(obj),
-                ready=conditions.ready(node.ready_when, {**scope, "each": one}, self._can_arrive, self.meter),
+                key=ObjectKey.from_manifest(obj),
+                ready=conditions.evaluate_ready_when(
+                    node.ready_when, {**scope, "each": one}, self._can_arrive, self.meter
+                ),
             )
             for index, (obj, one) in enumerate(zip(found, seen, strict=True))
         ]
@@ -241,16 +243,16 @@ class _Walk:
         fixed = {one.iterator for one in node.for_each if one.program.names <= {"schema"}}
         can_arrive = partial(self._can_arrive, fixed=fixed) if fixed else self._can_arrive
         try:
-            manifest, pending = node.template.partial(variables, can_arrive, self.meter)
-            waiting += [conditions.awaited(problem) for _, problem in pending]
-            known = node.template.known(variables, self.meter) if pending else manifest
+            manifest, pending = node.template.evaluate_partially(variables, can_arrive, self.meter)
+            waiting += [conditions.describe_missing(problem) for _, problem in pending]
+            known = node.template.evaluate_known(variables, self.meter) if pending else manifest
         except TemplateError as problem:
             manifest, known, error = node.template.source, {}, error or str(problem)
         manifest, key = self._placed(node, manifest, known)
         if not (waiting or error or node.selects):
-            error = join_errors(manifest_rules.mistakes(manifest)) or _forbidden(manifest)
+            error = join_errors(manifest_rules.find_mistakes(manifest)) or _forbidden(manifest)
             if not error and key and not node.external:
-                error = ": ".join(why_protected(manifest, key.namespace, key.name) or ())
+                error = ": ".join(find_protection_mistake(manifest, key.namespace, key.name) or ())
             if not error and key is None:
                 error = "metadata.namespace: missing; the instance has no namespace that it could go to"
         if not (waiting or error) and node.group_kind in self.definitions and not node.external:
@@ -309,7 +311,7 @@ class _Walk:
         """What readers of this object see; None where nothing can be said of it. Shown in another version it may lack fields of the manifest."""
         if node.external or live is None:
             return live if node.external else manifest
-        is_whole = carries(live, manifest) and live.get("apiVersion") == manifest.get("apiVersion")
+        is_whole = is_written_from(live, manifest) and live.get("apiVersion") == manifest.get("apiVersion")
         return live if is_whole else overlay(manifest, live)
 
     def _ready(self, node: ResourceNode, live: Mapping[str, Any] | None) -> ReadyVerdict:
@@ -319,7 +321,7 @@ class _Walk:
             return ReadyVerdict(False, f"{node.id} does not exist yet")
         own = {"each": self._seen(node.id, [live])[0]} if node.for_each else {node.id: self._seen(node.id, live)}
         scope = {**own, "schema": self.values["schema"]}
-        return conditions.ready(node.ready_when, scope, self._can_arrive, self.meter)
+        return conditions.evaluate_ready_when(node.ready_when, scope, self._can_arrive, self.meter)
 
     def _seen(self, name: str, value: Any) -> Any:
         """What expressions see of a variable that has this JSON value."""
@@ -350,12 +352,12 @@ class _Walk:
         if node.for_each and len(rest) == 1 and root in self.values:
             return False
         described = self.definitions.get(node.group_kind)
-        steps = conditions.is_included_now(problem)[2 if node.for_each else 1 :]
+        steps = conditions.missing_path(problem)[2 if node.for_each else 1 :]
         return described is None or len(steps) < 2 or (steps[0] == "status" and steps[1] in described.status_fields)
 
 
 def _forbidden(manifest: Manifest) -> str:
-    return "; ".join(f"{place}: {message}" for place, message in forbidden_keys(manifest["metadata"]))
+    return "; ".join(f"{place}: {message}" for place, message in find_forbidden_keys(manifest["metadata"]))
 
 
 class _Item(NamedTuple):

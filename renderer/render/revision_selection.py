@@ -48,8 +48,8 @@ class RevisionSelection:
     def __post_init__(self) -> None:
         elsewhere = self.types
         for catalog in self.catalogs:
-            elsewhere = catalog.types.beside(elsewhere)
-        self.known = {catalog.source: catalog.types.beside(elsewhere) for catalog in self.catalogs}
+            elsewhere = catalog.types.with_fallback(elsewhere)
+        self.known = {catalog.source: catalog.types.with_fallback(elsewhere) for catalog in self.catalogs}
         wanted = self._union()
         broken = {kind: catalog.source for catalog in self.catalogs for kind in catalog.broken if kind not in wanted}
         for kind, definition in wanted.items():
@@ -97,7 +97,7 @@ class RevisionSelection:
         if used.isdisjoint(self.known[source].described):
             self._accept(kind, definition)
             return
-        found = type_check.checked(definition, self.known[source])
+        found = type_check.check_definition(definition, self.known[source])
         if found.problems:
             self.problems += [(source, problem) for problem in found.problems]
             self._serve_on(kind, "does not fit the kinds that it uses")
@@ -130,7 +130,7 @@ class RevisionSelection:
 
     def _first(self, kind: GroupKind) -> int:
         """The number of a first revision: past every number that live instances still name, should the records have been lost."""
-        told = (LevelgateStatus.of(obj) for key, obj in self.live.items() if key.group_kind == kind)
+        told = (LevelgateStatus.from_instance(obj) for key, obj in self.live.items() if key.group_kind == kind)
         named = (pair.get("revision", 0) for one in told for pair in (one.target, one.applied))
         return 1 + max((number for number in named if isinstance(number, int)), default=0)
 
@@ -148,7 +148,7 @@ class RevisionSelection:
         except DefinitionErrors:
             return None
         types = self.known.get(self.owner.get(definition.group_kind, ""), self.types)
-        return type_check.checked(definition, types).definition
+        return type_check.check_definition(definition, types).definition
 
     def _breaking(self, definition: Definition, newest: DefinitionRevision | None) -> str:
         """What of this definition its instances may not survive (kro's compatibility guard): against the newest revision, else the live CRD."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 import orjson
 
 from renderer import documents
-from renderer.definition.compile import Definition, build
+from renderer.definition.compile import Definition, compile_definition
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 
@@ -68,4 +68,4 @@ def definition_of(revision: DefinitionRevision) -> Definition:
 @lru_cache(maxsize=256)
 def _compiled(text: bytes, record: str) -> Definition:
     (document,), _ = documents.load(record, text)
-    return build(document)
+    return compile_definition(document)

@@ -89,7 +89,7 @@ class CachedSet:
 
 def _own(definition: Definition, manifest: Manifest) -> ObjectKey | None:
     """The instance itself, of which nothing is read but `resolve.read_back`, unless one of its nodes is of its own kind."""
-    key = ObjectKey.of(manifest)
+    key = ObjectKey.from_manifest(manifest)
     return None if any(node.group_kind == key.group_kind for node in definition.nodes) else key
 
 

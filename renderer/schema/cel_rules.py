@@ -15,15 +15,15 @@ from renderer.cel import NONE, Meter, Optional, compile_expression
 from renderer.cel.openapi import from_openapi
 from renderer.cel.values import Associative
 from renderer.frozen import dataclass
-from renderer.schema.correlation import field_of, is_unchanged, items_before
-from renderer.schema.errors import SchemaMistake, child
+from renderer.schema.correlation import field_of, is_unchanged, old_item_finder
+from renderer.schema.errors import SchemaMistake, child_path
 from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
 """Evaluates a CEL expression with variables; raises an exception, with a text for people, if it cannot."""
 
-_OLD: Final = re.compile(r"\boldSelf\b")
+_OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _SPECIAL: Final = re.compile("|".join(map(re.escape, _ESCAPES)))
 _RESERVED: Final = frozenset(
@@ -47,8 +47,11 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
     def evaluate(text: str, variables: Mapping[str, Any]) -> Any:
         return compile_expression(text).evaluate(variables, meter.renew())
 
-    found = broken_rules(schema, value, evaluate)
-    return [SchemaMistake(one.path, f"{one.message}: {one.rule['rule']}", "validation") for one in found]
+    broken = broken_rules(schema, value, evaluate)
+    return [
+        SchemaMistake(broken_rule.path, f"{broken_rule.message}: {broken_rule.rule['rule']}", "validation")
+        for broken_rule in broken
+    ]
 
 
 def broken_rules(
@@ -57,50 +60,55 @@ def broken_rules(
     """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
-    if due := [rule for rule in rules if not unchanged or _OLD.search(rule["rule"])]:
-        typed = _typing(schema)
-        seen = typed(value)
-        for rule in due:
-            yield from _judged(rule, seen, old, typed, path, evaluate)
+    if active_rules := [rule for rule in rules if not unchanged or _OLD_SELF.search(rule["rule"])]:
+        to_rule_value = _rule_value_converter(schema)
+        rule_value = to_rule_value(value)
+        for rule in active_rules:
+            yield from _evaluate_rule(rule, rule_value, old, to_rule_value, path, evaluate)
     match value:
         case dict():
             properties = schema.get("properties") or {}
             for name, item in value.items():
                 if item is not None and (field := field_of(schema, name)):
-                    before = old.get(name) if isinstance(old, dict) else None
-                    place = child(path, name) if name in properties else f"{path}[{name}]"
-                    yield from broken_rules(field, item, evaluate, old=before, path=place, unchanged=unchanged)
+                    old_item = old.get(name) if isinstance(old, dict) else None
+                    place = child_path(path, name) if name in properties else f"{path}[{name}]"
+                    yield from broken_rules(field, item, evaluate, old=old_item, path=place, unchanged=unchanged)
         case list():
-            items, earlier = _mapping(schema.get("items")), items_before(schema, old)
+            items, find_old_item = _mapping(schema.get("items")), old_item_finder(schema, old)
             for index, item in enumerate(value if items else ()):
                 place = f"{path}[{index}]"
-                yield from broken_rules(items, item, evaluate, old=earlier(item), path=place, unchanged=unchanged)
+                yield from broken_rules(items, item, evaluate, old=find_old_item(item), path=place, unchanged=unchanged)
 
 
-def _judged(
-    rule: Mapping[str, Any], seen: Any, old: Any, typed: Callable[[Any], Any], path: str, evaluate: Evaluate
+def _evaluate_rule(
+    rule: Mapping[str, Any],
+    rule_value: Any,
+    old: Any,
+    to_rule_value: Callable[[Any], Any],
+    path: str,
+    evaluate: Evaluate,
 ) -> Iterator[BrokenRule]:
     """`seen` is the value as rules see it, `typed` makes that of what it was."""
     text = rule["rule"]
-    variables: dict[str, Any] = {"self": seen}
-    if _OLD.search(text):
+    variables: dict[str, Any] = {"self": rule_value}
+    if _OLD_SELF.search(text):
         optional = rule.get("optionalOldSelf")
         if old is None and not optional:
             return
-        before = NONE if old is None else typed(old)
-        variables["oldSelf"] = Optional(before) if optional and old is not None else before
+        old_value = NONE if old is None else to_rule_value(old)
+        variables["oldSelf"] = Optional(old_value) if optional and old is not None else old_value
     try:
-        held = evaluate(text, variables)
+        result = evaluate(text, variables)
         message = rule.get("message") or f"failed rule: {text}"
-        if held is not True and rule.get("messageExpression"):
+        if result is not True and rule.get("messageExpression"):
             message = str(evaluate(rule["messageExpression"], variables))
     except Exception as error:
-        held, message = False, f"rule cannot be evaluated: {error}"
-    if held is not True:
+        result, message = False, f"rule cannot be evaluated: {error}"
+    if result is not True:
         yield BrokenRule(f"{path}{rule.get('fieldPath') or ''}", rule, message)
 
 
-def _typing(schema: Schema) -> Callable[[Any], Any]:
+def _rule_value_converter(schema: Schema) -> Callable[[Any], Any]:
     """Makes of values what rules see: a double where the schema says `number`, a time where it says so; names of fields are escaped."""
     view = view_of(from_openapi(schema), [()])
     return lambda value: _with_escaped_names(schema, view(value) if view else value)
@@ -111,24 +119,26 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
         case dict():
             properties = schema.get("properties") or {}
             return {
-                _escaped(name) if name in properties else name: _with_escaped_names(field_of(schema, name) or {}, item)
+                _escape_name(name) if name in properties else name: _with_escaped_names(
+                    field_of(schema, name) or {}, item
+                )
                 for name, item in value.items()
             }
         case list():
             items = [_with_escaped_names(_mapping(schema.get("items")), item) for item in value]
-            key = _key(schema)
+            key = _item_key(schema)
             return Associative(items, key) if key else items
         case _:
             return value
 
 
-def _key(schema: Schema) -> Callable[[Any], Hashable] | None:
+def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
     """What tells the items of a list apart, as rules see them; None where their order does."""
     match schema.get("x-kubernetes-list-type"):
         case "set":
             return _hashable
         case "map":
-            names = [_escaped(name) for name in schema.get("x-kubernetes-list-map-keys") or ()]
+            names = [_escape_name(name) for name in schema.get("x-kubernetes-list-map-keys") or ()]
             return lambda item: _hashable([item.get(name) for name in names] if isinstance(item, dict) else item)
     return None
 
@@ -145,7 +155,7 @@ def _hashable(value: Any) -> Hashable:
             return value  # type: ignore[no-any-return]
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     return f"__{name}__" if name in _RESERVED else _SPECIAL.sub(lambda found: _ESCAPES[found[0]], name)
 
 

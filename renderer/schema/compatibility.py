@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from renderer.frozen import dataclass
-from renderer.schema.errors import child
+from renderer.schema.errors import child_path
 
 Schema = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     yield from _bounds(old, new, path)
     yield from _list_type(old, new, path)
     yield from _rules(old, new, path)
-    yield from _harmless(old, new, path)
+    yield from _documentation_changes(old, new, path)
     for key, suffix in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(old.get(key), Mapping) and isinstance(new.get(key), Mapping):
             yield from _changes(old[key], new[key], f"{path}{suffix}")
@@ -64,12 +64,12 @@ def _properties(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         yield SchemaChange(path, "fields that the schema does not name are kept", False)
     for name in before:
         if name in after:
-            yield from _changes(before[name], after[name], child(path, name))
+            yield from _changes(before[name], after[name], child_path(path, name))
         else:
-            yield SchemaChange(child(path, name), "field removed", not keeps_unknown)
+            yield SchemaChange(child_path(path, name), "field removed", not keeps_unknown)
     for name in after:
         if name not in before:
-            yield SchemaChange(child(path, name), "field added", False)
+            yield SchemaChange(child_path(path, name), "field added", False)
 
 
 def _required(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
@@ -78,14 +78,14 @@ def _required(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     for name in sorted(after - before):
         defaulted = "default" in fields.get(name, {})
         yield SchemaChange(
-            child(path, name), "became required" + (" (and has a default)" if defaulted else ""), not defaulted
+            child_path(path, name), "became required" + (" (and has a default)" if defaulted else ""), not defaulted
         )
     for name in sorted(before - after):
         if name in fields:
-            yield SchemaChange(child(path, name), "no longer required", False)
+            yield SchemaChange(child_path(path, name), "no longer required", False)
     for name in sorted(before & after):
         if "default" in old.get("properties", {}).get(name, {}) and "default" not in fields.get(name, {}):
-            yield SchemaChange(child(path, name), "default of a required field removed", True)
+            yield SchemaChange(child_path(path, name), "default of a required field removed", True)
 
 
 def _enum(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
@@ -97,13 +97,13 @@ def _enum(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     elif before is None:
         yield SchemaChange(path, "enum added", True)
     else:
-        if gone := [value for value in before if value not in after]:
-            yield SchemaChange(path, f"enum lost {_listed(gone)}", True)
-        if come := [value for value in after if value not in before]:
-            yield SchemaChange(path, f"enum gained {_listed(come)}", False)
+        if removed := [value for value in before if value not in after]:
+            yield SchemaChange(path, f"enum lost {_join_values(removed)}", True)
+        if added := [value for value in after if value not in before]:
+            yield SchemaChange(path, f"enum gained {_join_values(added)}", False)
 
 
-def _listed(values: list[Any]) -> str:
+def _join_values(values: list[Any]) -> str:
     return ", ".join(map(str, values))
 
 
@@ -117,12 +117,12 @@ def _pattern(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         yield SchemaChange(path, "pattern added" if before is None else "pattern changed", True)
 
 
-LOWER: Final = ("minimum", "minLength", "minItems")
-UPPER: Final = ("maximum", "maxLength", "maxItems")
+LOWER_BOUNDS: Final = ("minimum", "minLength", "minItems")
+UPPER_BOUNDS: Final = ("maximum", "maxLength", "maxItems")
 
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
-    for key in (*LOWER, *UPPER):
+    for key in (*LOWER_BOUNDS, *UPPER_BOUNDS):
         before, after = old.get(key), new.get(key)
         if before == after:
             continue
@@ -131,7 +131,7 @@ def _bounds(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         elif before is None:
             yield SchemaChange(path, f"{key}={after} added", after != 0 or key not in ("minLength", "minItems"))
         else:
-            tightened = after > before if key in LOWER else after < before
+            tightened = after > before if key in LOWER_BOUNDS else after < before
             yield SchemaChange(path, f"{key} changed from {before} to {after}", tightened)
 
 
@@ -157,7 +157,7 @@ def _rules(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
             yield SchemaChange(path, f"validation removed: {rule}", False)
 
 
-def _harmless(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
+def _documentation_changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     for key in ("description", "default"):
         if (key in old, old.get(key)) != (key in new, new.get(key)):
             verb = "removed" if key not in new else "added" if key not in old else "changed"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from renderer.cel import compile_expression
 from renderer.errors import ExpressionError
 from renderer.schema.markers import Marker, MarkerError, parse_json
-from renderer.schema.patterns import PatternError, compiled
+from renderer.schema.patterns import PatternError, compile_pattern
 
 Schema = dict[str, Any]
 
@@ -21,7 +21,7 @@ INT64: Final = range(-(2**63), 2**63)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
-SHOWN: Final = {
+TYPE_TEXTS: Final = {
     "string": "a string",
     "integer": "an integer",
     "number": "a float",
@@ -34,11 +34,11 @@ _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 
 def apply_marker(schema: Schema, marker: Marker) -> None:
     """Apply a marker other than `required`, which belongs to the parent."""
-    _needs_type(schema, marker)
+    _check_type(schema, marker)
     _EFFECTS[marker.key](schema, marker)
 
 
-def boolean(marker: Marker) -> bool:
+def parse_boolean(marker: Marker) -> bool:
     """The value of a marker that is on or off."""
     if marker.value in _TRUE:
         return True
@@ -79,39 +79,39 @@ def _check_list_map(items: Mapping[str, Any], keys: list[str] | None) -> None:
             raise MarkerError(f"listMapKey={key}: the field must have required=true or a default")
 
 
-def _needs_type(schema: Schema, marker: Marker) -> None:
+def _check_type(schema: Schema, marker: Marker) -> None:
     allowed = _TYPES.get(marker.key)
     if allowed is None or schema.get("type") in allowed:
         return
-    fitting = " or ".join(SHOWN[name] for name in allowed)
+    allowed_texts = " or ".join(TYPE_TEXTS[name] for name in allowed)
     hint = ""
     if schema.get("type") == "array" and schema["items"].get("type") in allowed:
         hint = "; to restrict the items, give them a type of their own under types"
-    raise MarkerError(f"marker {marker.key} is for {fitting}, this is {SHOWN[schema['type']]}{hint}")
+    raise MarkerError(f"marker {marker.key} is for {allowed_texts}, this is {TYPE_TEXTS[schema['type']]}{hint}")
 
 
-def _default(schema: Schema, marker: Marker) -> None:
+def _apply_default(schema: Schema, marker: Marker) -> None:
     kind = schema["type"]
     if kind == "string":
         schema["default"] = marker.text
         return
     if not marker.value:
-        raise MarkerError(f"default has no value; write a value for {SHOWN[kind]}")
-    value = parse_json(marker) if kind != "boolean" else boolean_default(marker)
+        raise MarkerError(f"default has no value; write a value for {TYPE_TEXTS[kind]}")
+    value = parse_json(marker) if kind != "boolean" else parse_boolean_default(marker)
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not _is_of(value, kind):
-        raise MarkerError(f"default={marker.value} is not {SHOWN[kind]}")
+    if not _has_type(value, kind):
+        raise MarkerError(f"default={marker.value} is not {TYPE_TEXTS[kind]}")
     schema["default"] = value
 
 
-def boolean_default(marker: Marker) -> bool:
+def parse_boolean_default(marker: Marker) -> bool:
     if marker.value not in ("true", "false"):
         raise MarkerError(f"default={marker.value}: true or false is expected")
     return marker.value == "true"
 
 
-def _is_of(value: object, kind: str) -> bool:
+def _has_type(value: object, kind: str) -> bool:
     match kind:
         case "integer":
             return type(value) is int and value in INT64
@@ -125,19 +125,19 @@ def _is_of(value: object, kind: str) -> bool:
             return isinstance(value, dict)
 
 
-def _description(schema: Schema, marker: Marker) -> None:
+def _apply_description(schema: Schema, marker: Marker) -> None:
     schema["description"] = marker.value
 
 
-def _enum(schema: Schema, marker: Marker) -> None:
+def _apply_enum(schema: Schema, marker: Marker) -> None:
     members = [member.strip() for member in marker.value.split(",")]
     if not all(members):
         raise MarkerError(f'enum="{marker.value}" has an empty member; separate the members by single commas')
-    values = [_whole(marker, member) for member in members] if schema["type"] == "integer" else members
+    values = [_parse_whole(marker, member) for member in members] if schema["type"] == "integer" else members
     schema["enum"] = list(dict.fromkeys(values))
 
 
-def _bound(schema: Schema, marker: Marker) -> None:
+def _apply_bound(schema: Schema, marker: Marker) -> None:
     try:
         value = float(marker.value)
     except ValueError:
@@ -149,36 +149,36 @@ def _bound(schema: Schema, marker: Marker) -> None:
     schema[marker.key] = int(value) if value.is_integer() else value
 
 
-def _count(schema: Schema, marker: Marker) -> None:
-    count = _whole(marker, marker.value)
+def _apply_count(schema: Schema, marker: Marker) -> None:
+    count = _parse_whole(marker, marker.value)
     if count < 0:
         raise MarkerError(f"{marker.key}={count}: it cannot be negative")
     schema[marker.key] = count
 
 
-def _whole(marker: Marker, text: str) -> int:
+def _parse_whole(marker: Marker, text: str) -> int:
     digits = text.removeprefix("-").removeprefix("+")
     if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(text) in INT64:
         return int(text)
     raise MarkerError(f"{marker.key}: {text!r} is not a whole number")
 
 
-def _pattern(schema: Schema, marker: Marker) -> None:
+def _apply_pattern(schema: Schema, marker: Marker) -> None:
     if not marker.value:
         raise MarkerError("pattern is empty; write a regular expression or leave it out")
     try:
-        compiled(marker.value)
+        compile_pattern(marker.value)
     except PatternError as error:
         raise MarkerError(f"pattern {marker.value!r} is not a regular expression of RE2: {error}") from None
     schema["pattern"] = marker.value
 
 
-def _unique_items(schema: Schema, marker: Marker) -> None:
-    if boolean(marker):
+def _apply_unique_items(schema: Schema, marker: Marker) -> None:
+    if parse_boolean(marker):
         _set_list_type(schema, "set", marker)
 
 
-def _list_type(schema: Schema, marker: Marker) -> None:
+def _apply_list_type(schema: Schema, marker: Marker) -> None:
     if marker.value not in ("atomic", "set", "map"):
         raise MarkerError(f"listType={marker.value}: atomic, set or map is expected")
     _set_list_type(schema, marker.value, marker)
@@ -190,18 +190,18 @@ def _set_list_type(schema: Schema, value: str, marker: Marker) -> None:
     schema["x-kubernetes-list-type"] = value
 
 
-def _list_map_key(schema: Schema, marker: Marker) -> None:
+def _apply_list_map_key(schema: Schema, marker: Marker) -> None:
     if not marker.value:
         raise MarkerError("listMapKey has no value; write the name of a field of the items")
     schema["x-kubernetes-list-map-keys"] = [*schema.get("x-kubernetes-list-map-keys", ()), marker.value]
 
 
-def _immutable(schema: Schema, marker: Marker) -> None:
-    if boolean(marker):
+def _apply_immutable(schema: Schema, marker: Marker) -> None:
+    if parse_boolean(marker):
         _add_rule(schema, "self == oldSelf", "field is immutable")
 
 
-def _validation(schema: Schema, marker: Marker) -> None:
+def _apply_validation(schema: Schema, marker: Marker) -> None:
     if not marker.value.strip():
         raise MarkerError('validation is empty; write a CEL rule such as validation="self > 0"')
     try:
@@ -226,19 +226,19 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 _EFFECTS: Final[dict[str, Callable[[Schema, Marker], None]]] = {
-    "default": _default,
-    "description": _description,
-    "enum": _enum,
-    "minimum": _bound,
-    "maximum": _bound,
-    "minLength": _count,
-    "maxLength": _count,
-    "pattern": _pattern,
-    "minItems": _count,
-    "maxItems": _count,
-    "uniqueItems": _unique_items,
-    "listType": _list_type,
-    "listMapKey": _list_map_key,
-    "immutable": _immutable,
-    "validation": _validation,
+    "default": _apply_default,
+    "description": _apply_description,
+    "enum": _apply_enum,
+    "minimum": _apply_bound,
+    "maximum": _apply_bound,
+    "minLength": _apply_count,
+    "maxLength": _apply_count,
+    "pattern": _apply_pattern,
+    "minItems": _apply_count,
+    "maxItems": _apply_count,
+    "uniqueItems": _apply_unique_items,
+    "listType": _apply_list_type,
+    "listMapKey": _apply_list_map_key,
+    "immutable": _apply_immutable,
+    "validation": _apply_validation,
 }

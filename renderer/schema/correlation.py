@@ -14,7 +14,7 @@ from renderer.identity import is_same
 Schema = Mapping[str, Any]
 
 
-def items_before(schema: Schema, old: Any) -> Callable[[Any], Any]:
+def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
     """Finds the earlier item of a list map with the same keys; None where there is none."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
@@ -23,8 +23,8 @@ def items_before(schema: Schema, old: Any) -> Callable[[Any], Any]:
     def identity(item: Any) -> Any:
         return tuple(str(item.get(key)) for key in keys) if isinstance(item, dict) else None
 
-    known = {identity(item): item for item in old}
-    return lambda item: known.get(identity(item))
+    items_by_identity = {identity(item): item for item in old}
+    return lambda item: items_by_identity.get(identity(item))
 
 
 def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
@@ -36,13 +36,13 @@ def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
                 for name, item in value.items()
             )
         case list(), list() if schema.get("x-kubernetes-list-type") == "map":
-            earlier = items_before(schema, old)
+            find_old_item = old_item_finder(schema, old)
             items = schema.get("items") or {}
-            return len(value) == len(old) and all(is_unchanged(items, item, earlier(item)) for item in value)
+            return len(value) == len(old) and all(is_unchanged(items, item, find_old_item(item)) for item in value)
     return is_same(value, old)
 
 
 def field_of(schema: Schema, name: str) -> Schema | None:
     """What the schema says of a member; None where it does not have it."""
-    found = (schema.get("properties") or {}).get(name, schema.get("additionalProperties"))
-    return found if isinstance(found, Mapping) else None
+    field = (schema.get("properties") or {}).get(name, schema.get("additionalProperties"))
+    return field if isinstance(field, Mapping) else None

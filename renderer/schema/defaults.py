@@ -18,56 +18,56 @@ def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> A
     A null where none may be is an absent field; with `keep_nulls` it stays where there is no default.
     """
     if value is None and not schema.get("nullable"):
-        value = _copied(schema.get("default"))
-    return _defaulted(schema, value, keep_nulls=keep_nulls)
+        value = _copy(schema.get("default"))
+    return _fill(schema, value, keep_nulls=keep_nulls)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """A value that shares no map and no list with this one."""
     match value:
         case dict():
-            return {name: _copied(item) for name, item in value.items()}
+            return {name: _copy(item) for name, item in value.items()}
         case list():
-            return [_copied(item) for item in value]
+            return [_copy(item) for item in value]
         case _:
             return value
 
 
-def _defaulted(schema: Schema, value: Any, *, keep_nulls: bool) -> Any:
+def _fill(schema: Schema, value: Any, *, keep_nulls: bool) -> Any:
     match value:
         case dict():
-            return _object(schema, value, keep_nulls=keep_nulls)
+            return _fill_object(schema, value, keep_nulls=keep_nulls)
         case list():
             items = schema.get("items")
             if items is None:
-                return _copied(value)
-            return [_item(items, item, keep_nulls=keep_nulls) for item in value]
+                return _copy(value)
+            return [_fill_item(items, item, keep_nulls=keep_nulls) for item in value]
         case _:
             return value
 
 
-def _object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> dict[str, Any]:
+def _fill_object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> dict[str, Any]:
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
     filled: dict[str, Any] = {}
     for name, item in value.items():
         field = properties.get(name, additional if isinstance(additional, Mapping) else None)
         if field is None:
-            filled[name] = _copied(item)
+            filled[name] = _copy(item)
         elif item is not None or field.get("nullable"):
-            filled[name] = _defaulted(field, item, keep_nulls=keep_nulls)
+            filled[name] = _fill(field, item, keep_nulls=keep_nulls)
         elif "default" in field:
-            filled[name] = _defaulted(field, field["default"], keep_nulls=keep_nulls)
+            filled[name] = _fill(field, field["default"], keep_nulls=keep_nulls)
         elif keep_nulls:
             filled[name] = None
     for name, field in properties.items():
         if name not in value and "default" in field:
-            filled[name] = _defaulted(field, field["default"], keep_nulls=keep_nulls)
+            filled[name] = _fill(field, field["default"], keep_nulls=keep_nulls)
     return filled
 
 
-def _item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
+def _fill_item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
     """A null in a list has no key to drop: without a default it stays, and is refused as a value."""
     if item is None and not items.get("nullable") and "default" in items:
         item = items["default"]
-    return _defaulted(items, item, keep_nulls=keep_nulls)
+    return _fill(items, item, keep_nulls=keep_nulls)

@@ -32,7 +32,7 @@ class SchemaErrors(RendererError):
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-def child(path: str, name: str) -> str:
+def child_path(path: str, name: str) -> str:
     """The path of a field. A name that is not a plain word is written as an index: `labels["a.b/c"]`."""
     if name.replace("_", "").replace("-", "").isalnum():
         return f"{path}.{name}" if path else name

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def fields(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """An object with these fields and no others."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def one_of(words: Iterable[str]) -> dict[str, Any]:
+def enum_form(words: Iterable[str]) -> dict[str, Any]:
     """One of these words."""
     return {"type": "string", "enum": [str(word) for word in words]}

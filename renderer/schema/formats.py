@@ -14,7 +14,7 @@ from typing import Final
 from renderer.cel import Meter
 from renderer.cel.functions.named_formats import FORMATS
 
-_SPAN: Final = re.compile(
+_DURATION: Final = re.compile(
     r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"
     r"|.*?\d\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)[a-z]*(?![A-Za-zµ]).*",
     re.IGNORECASE | re.DOTALL,
@@ -25,11 +25,11 @@ _MAIL: Final = re.compile(r".*[^@]@[^@]+", re.DOTALL)
 _FLOAT32: Final = 3.4028234663852886e38
 
 
-def _named(name: str) -> Callable[[str], bool]:
+def _named_check(name: str) -> Callable[[str], bool]:
     return lambda text: FORMATS[name].check(Meter(), text) is None
 
 
-def _parsed(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _parse_check(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def check(text: str) -> bool:
         try:
             parse(text)
@@ -40,29 +40,29 @@ def _parsed(parse: Callable[[str], object]) -> Callable[[str], bool]:
     return check
 
 
-def _network(text: str) -> object:
+def _parse_network(text: str) -> object:
     address, _, length = text.partition("/")
     if not length.isdecimal():
         raise ValueError(text)
     return ip_network((address, int(length)), strict=False)
 
 
-_TEXTS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "byte": _named("byte"),
-    "cidr": _parsed(_network),
-    "date": _named("date"),
-    "datetime": _named("datetime"),
-    "duration": lambda text: _SPAN.fullmatch(text) is not None,
+_TEXT_CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "byte": _named_check("byte"),
+    "cidr": _parse_check(_parse_network),
+    "date": _named_check("date"),
+    "datetime": _named_check("datetime"),
+    "duration": lambda text: _DURATION.fullmatch(text) is not None,
     "email": lambda text: _MAIL.fullmatch(text) is not None,
-    "ipv4": _parsed(IPv4Address),
-    "ipv6": _parsed(IPv6Address),
-    "k8slongname": _named("dns1123Subdomain"),
-    "k8sshortname": _named("dns1123Label"),
-    "uri": _named("uri"),
-    "uuid": _named("uuid"),
+    "ipv4": _parse_check(IPv4Address),
+    "ipv6": _parse_check(IPv6Address),
+    "k8slongname": _named_check("dns1123Subdomain"),
+    "k8sshortname": _named_check("dns1123Label"),
+    "uri": _named_check("uri"),
+    "uuid": _named_check("uuid"),
 }
 
-_NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
+_NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "float": (-_FLOAT32, _FLOAT32),
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
@@ -73,7 +73,7 @@ _NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
 def has_format(name: str, value: str | float) -> bool:
     """Whether a text or number has a format, by the name that a schema gives it (`date-time`, `int32`)."""
     if isinstance(value, str):
-        check = _TEXTS.get(name.replace("-", ""))
+        check = _TEXT_CHECKS.get(name.replace("-", ""))
         return check is None or check(value)
-    least, greatest = _NUMBERS.get(name, (value, value))
+    least, greatest = _NUMBER_RANGES.get(name, (value, value))
     return least <= value <= greatest

@@ -18,19 +18,19 @@ _TEXTS = {"type": "object", "additionalProperties": _TEXT}
 _NAME = {"type": "string", "minLength": 1}
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+def _open_object(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **_OPEN}
 
 
-ALIASES = {
+ALIASES_SCHEMA = {
     "type": "array",
     "maxItems": 32,
     "uniqueItems": True,
     "items": {"type": "string", "maxLength": 63, "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"},
 }
 """Short names and categories of a kind (kro's `spec.schema`)."""
-METADATA = {"type": "object", "properties": {"labels": _TEXTS, "annotations": _TEXTS}}
-COLUMNS = {
+METADATA_SCHEMA = {"type": "object", "properties": {"labels": _TEXTS, "annotations": _TEXTS}}
+COLUMNS_SCHEMA = {
     "type": "array",
     "items": {
         "type": "object",
@@ -50,14 +50,14 @@ COLUMNS = {
 }
 """Printer columns (`CustomResourceColumnDefinition` of apiextensions.k8s.io/v1)."""
 
-_METADATA = {**_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
-_ANY = {**_object(metadata=_METADATA), "required": ["metadata"]}
+_METADATA = {**_open_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
+_ANY = {**_open_object(metadata=_METADATA), "required": ["metadata"]}
 _KINDS = {
-    GroupKind("", "Secret"): _object(data=_TEXTS, stringData=_TEXTS),
+    GroupKind("", "Secret"): _open_object(data=_TEXTS, stringData=_TEXTS),
     CRD: {
-        **_object(
+        **_open_object(
             spec={
-                **_object(group=_NAME, scope=_NAME, names={**_object(kind=_NAME), "required": ["kind"]}),
+                **_open_object(group=_NAME, scope=_NAME, names={**_open_object(kind=_NAME), "required": ["kind"]}),
                 "required": ["group", "names"],
             }
         ),
@@ -66,14 +66,14 @@ _KINDS = {
 }
 
 
-def mistakes(manifest: Manifest) -> list[SchemaMistake]:
+def find_mistakes(manifest: Manifest) -> list[SchemaMistake]:
     """What keeps a manifest from being handled at all; fields that are null count as absent. Paths start at the top of the manifest."""
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict) and None in metadata.values():
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}
     if None in manifest.values():
         manifest = {name: value for name, value in manifest.items() if value is not None}
-    if found := schema.validate(_ANY, manifest):
-        return found
+    if metadata_mistakes := schema.validate(_ANY, manifest):
+        return metadata_mistakes
     rules = _KINDS.get(group_kind(manifest))
     return schema.validate(rules, manifest) if rules else []

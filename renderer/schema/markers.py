@@ -16,10 +16,10 @@ from typing import Final
 
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
-from renderer.surrogates import mended
+from renderer.surrogates import mend_surrogates
 
-REPEATABLE: Final = frozenset({"validation", "listMapKey"})
-KEYS: Final = (
+REPEATABLE_KEYS: Final = frozenset({"validation", "listMapKey"})
+MARKER_KEYS: Final = (
     "required",
     "default",
     "description",
@@ -39,7 +39,7 @@ KEYS: Final = (
 )
 
 # Words of JSON Schema and kubebuilder that SimpleSchema does not have, and what to write instead.
-_FOREIGN: Final = {
+_UNSUPPORTED_KEYS: Final = {
     "nullable": "a field that is not required may be left out instead",
     "format": "use pattern, or validation with a CEL rule",
     "multipleOf": 'use validation="self % 5 == 0"',
@@ -58,7 +58,7 @@ _FOREIGN: Final = {
 _KEY = re.compile(r"[^\s=\"{}\[\]|]*")
 _BLANKS = re.compile(r"\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_NEXT_MARKER = re.compile(rf"(?:{'|'.join(KEYS)})\s*=")
+_NEXT_MARKER = re.compile(rf"(?:{'|'.join(MARKER_KEYS)})\s*=")
 _ESCAPE = re.compile(r'\\(["\\])')
 # A \n that is written in a quoted default becomes a new line in kro, since the text is put into JSON as it is.
 _JSON_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
@@ -85,84 +85,84 @@ class Marker:
     @property
     def text(self) -> str:
         """As `value`, with JSON's escapes too: what a default of type string means."""
-        return str(mended(_JSON_ESCAPE.sub(_unescaped, self.raw))) if self.quoted else self.raw
+        return str(mend_surrogates(_JSON_ESCAPE.sub(_unescape, self.raw))) if self.quoted else self.raw
 
 
 def parse_markers(text: str) -> list[Marker]:
     """All markers of a field, in order. Raises `MarkerError` at the first that cannot be read."""
-    markers = list(_markers(text))
+    markers = list(_iterate_markers(text))
     if not markers:
         raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
     seen = set[str]()
     for marker in markers:
-        if marker.key in seen and marker.key not in REPEATABLE:
+        if marker.key in seen and marker.key not in REPEATABLE_KEYS:
             raise MarkerError(f"marker {marker.key} is given twice; keep one")
         seen.add(marker.key)
     return markers
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     if match[2]:
         return chr(int(match[2], 16))
     return _CONTROL.get(match[1], match[1])
 
 
-def _markers(text: str) -> Iterator[Marker]:
-    at = _skipped(text, 0)
-    while at < len(text):
-        key, at = _key(text, at)
-        raw, quoted, at = _value(text, at, key)
+def _iterate_markers(text: str) -> Iterator[Marker]:
+    position = _skip_blanks(text, 0)
+    while position < len(text):
+        key, position = _read_key(text, position)
+        raw, quoted, position = _read_value(text, position, key)
         yield Marker(key, raw, quoted)
-        at = _skipped(text, at)
+        position = _skip_blanks(text, position)
 
 
-def _skipped(text: str, at: int) -> int:
-    match = _BLANKS.match(text, at)
-    return match.end() if match else at
+def _skip_blanks(text: str, position: int) -> int:
+    match = _BLANKS.match(text, position)
+    return match.end() if match else position
 
 
-def _key(text: str, at: int) -> tuple[str, int]:
+def _read_key(text: str, position: int) -> tuple[str, int]:
     """The key and the place after its `=`."""
-    match = _KEY.match(text, at)
+    match = _KEY.match(text, position)
     key = match[0] if match else ""
-    equals = _skipped(text, at + len(key))
-    if text[at] == "|":
+    equals = _skip_blanks(text, position + len(key))
+    if text[position] == "|":
         raise MarkerError("a second '|'; markers are separated by blanks")
     if not key:
-        raise MarkerError(f"a marker is expected at {text[at:].strip()!r}, such as default=1")
+        raise MarkerError(f"a marker is expected at {text[position:].strip()!r}, such as default=1")
     if text[equals : equals + 1] != "=":
-        raise MarkerError(_no_value(key))
-    if key not in KEYS:
-        raise MarkerError(_unknown(key))
+        raise MarkerError(_describe_missing_value(key))
+    if key not in MARKER_KEYS:
+        raise MarkerError(_describe_unknown(key))
     return key, equals + 1
 
 
-def _no_value(word: str) -> str:
-    if word in KEYS:
+def _describe_missing_value(word: str) -> str:
+    if word in MARKER_KEYS:
         return f"marker {word} has no value; write {word}=..."
-    if word in _FOREIGN:
-        return _unknown(word)
+    if word in _UNSUPPORTED_KEYS:
+        return _describe_unknown(word)
     return f"{word!r} is neither a marker nor part of a value; put a value that holds blanks in double quotes"
 
 
-def _unknown(key: str) -> str:
-    if key in _FOREIGN:
-        return f"unknown marker {key!r}: {_FOREIGN[key]}"
-    return f"unknown marker {key!r}{suggestion(key, KEYS) or '; there are ' + ', '.join(KEYS)}"
+def _describe_unknown(key: str) -> str:
+    if key in _UNSUPPORTED_KEYS:
+        return f"unknown marker {key!r}: {_UNSUPPORTED_KEYS[key]}"
+    return f"unknown marker {key!r}{suggestion(key, MARKER_KEYS) or '; there are ' + ', '.join(MARKER_KEYS)}"
 
 
-def _value(text: str, at: int, key: str) -> tuple[str, bool, int]:
+def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
     """The raw value, whether it was quoted, and the place after it."""
-    start = _skipped(text, at)
-    if start == len(text) or (start > at and _NEXT_MARKER.match(text, start)):
+    start = _skip_blanks(text, position)
+    if start == len(text) or (start > position and _NEXT_MARKER.match(text, start)):
         return "", False, start
     if text[start] == '"':
-        return _quoted(text, start, key)
-    end = _bare_end(text, start, key)
+        return _read_quoted(text, start, key)
+    end = _find_bare_end(text, start, key)
     return text[start:end], False, end
 
 
-def _quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
+def _read_quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
     match = _QUOTED.match(text, start)
     if match is None:
         raise MarkerError(f'the quotes of {key}={text[start:]} are not closed; a quote inside is written \\"')
@@ -172,41 +172,41 @@ def _quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
     return match[1], True, end
 
 
-def _bare_end(text: str, start: int, key: str) -> int:
+def _find_bare_end(text: str, start: int, key: str) -> int:
     """Where an unquoted value ends: at the first blank outside of brackets and quotes."""
-    depth, at = 0, start
-    while at < len(text):
-        sign = text[at]
-        if sign == '"':
-            _, _, at = _inner_quote(text, at, key)
+    depth, position = 0, start
+    while position < len(text):
+        character = text[position]
+        if character == '"':
+            _, _, position = _read_inner_quote(text, position, key)
             continue
-        if sign.isspace() and depth == 0:
+        if character.isspace() and depth == 0:
             break
-        depth += (sign in "{[") - (sign in "}]")
+        depth += (character in "{[") - (character in "}]")
         if depth < 0:
-            raise MarkerError(f"{key}={text[start:]}: {sign!r} closes nothing")
-        at += 1
+            raise MarkerError(f"{key}={text[start:]}: {character!r} closes nothing")
+        position += 1
     if depth:
         raise MarkerError(f"{key}={text[start:]}: a bracket is not closed")
-    return at
+    return position
 
 
-def _inner_quote(text: str, at: int, key: str) -> tuple[str, bool, int]:
-    match = _QUOTED.match(text, at)
+def _read_inner_quote(text: str, position: int, key: str) -> tuple[str, bool, int]:
+    match = _QUOTED.match(text, position)
     if match is None:
-        raise MarkerError(f"{key}: the quotes of {text[at:]} are not closed")
+        raise MarkerError(f"{key}: the quotes of {text[position:]} are not closed")
     return match[1], True, match.end()
 
 
 def parse_json(marker: Marker) -> object:
     """The JSON value of a marker. Raises `MarkerError`."""
     try:
-        return mended(json.loads(marker.value, parse_int=_number, parse_constant=_no_constant))
+        return mend_surrogates(json.loads(marker.value, parse_int=_parse_number, parse_constant=_refuse_constant))
     except ValueError as error:
         raise MarkerError(f"{marker.key}={marker.value} is not JSON ({error}); text goes in double quotes") from None
 
 
-def _number(digits: str) -> int | float:
+def _parse_number(digits: str) -> int | float:
     """One beyond 64 bits is a double, as the API machinery reads it."""
     if len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**63:
         return whole
@@ -215,5 +215,5 @@ def _number(digits: str) -> int | float:
     return number
 
 
-def _no_constant(name: str) -> object:
+def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not a number that JSON can carry")

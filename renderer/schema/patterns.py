@@ -16,7 +16,7 @@ class PatternError(ValueError):
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """The compiled pattern. Raises `PatternError`."""
     try:
         return re2.compile(pattern, _OPTIONS)
@@ -27,4 +27,4 @@ def compiled(pattern: str) -> Any:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether the pattern occurs anywhere in the text (OpenAPI does not anchor)."""
-    return compiled(pattern).search(text) is not None
+    return compile_pattern(pattern).search(text) is not None

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _parse_pairs(text: str) -> dict[str, str]:
     return dict(pair.split("/") for pair in text.split())
 
 
-def _words(text: str) -> frozenset[str]:
+def _parse_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # Words whose plural also holds for compounds that end in them (mastermouse, mastermice).
-_COMPOUNDING: Final = _pairs(
+_COMPOUNDING: Final = _parse_pairs(
     """
     abuse/abuses ache/aches adieu/adieux agenda/agendas aircraft/aircraft alumna/alumnae alumnus/alumni apex/apices
     appendix/appendices aquarium/aquaria auditorium/auditoria bacillus/bacilli base/bases basis/bases beef/beef
@@ -41,12 +41,12 @@ _COMPOUNDING: Final = _pairs(
 )
 
 # Words whose plural says nothing about longer words.
-_ALONE: Final = _pairs(
+_EXACT_WORDS: Final = _parse_pairs(
     "alias/aliases axis/axes die/dice eia/eias louse/lice ox/oxen ssh/sshs tia/tias toe/toes use/uses"
 )
 
 # Second plurals: taken for plurals when the whole kind is one of them.
-_SECOND_PLURALS: Final = _words(
+_SECOND_PLURALS: Final = _parse_words(
     """
     adieus alumnuses apexes appendixes aquariums auditoriums beefs buffalos bureaux cactuses codexes corpuses
     curricula dwarves fishes focuses formulae ganglions helixes hooves indexes latexes lexicons locuses
@@ -59,7 +59,7 @@ _ONE_WAY: Final = frozenset({"medium", "ellipsis", "basis", "blues"})
 
 # Endings in order of precedence. An ending that is already the plural one is left alone.
 _ENDINGS: Final = tuple(
-    _pairs(
+    _parse_pairs(
         """
     tive/tives eaf/eaves oaf/oaves afe/aves arf/arves rfe/rves rf/rves lf/lves fe/ves
     ay/ays ey/eys oy/oys quy/quies uy/uys y/ies eau/eaux
@@ -74,7 +74,7 @@ _ENDINGS: Final = tuple(
     ).items()
 )
 
-_IRREGULAR: Final = _COMPOUNDING | _ALONE
+_IRREGULAR: Final = _COMPOUNDING | _EXACT_WORDS
 _KNOWN_PLURALS: Final = _SECOND_PLURALS | {word for key, word in _IRREGULAR.items() if key not in _ONE_WAY}
 # Of two words of which one ends the other (man, human), the longer decides.
 _LONGEST_FIRST: Final = tuple(sorted(_COMPOUNDING.items(), key=lambda pair: (-len(pair[0]), pair)))
@@ -87,9 +87,9 @@ def plural(kind: str) -> str:
         return _IRREGULAR[word]
     if word in _KNOWN_PLURALS:
         return word
-    for singular, many in (*_LONGEST_FIRST, *_ENDINGS):
-        if word.endswith(many):
+    for singular, plural_ending in (*_LONGEST_FIRST, *_ENDINGS):
+        if word.endswith(plural_ending):
             return word
         if word.endswith(singular):
-            return word.removesuffix(singular) + many
+            return word.removesuffix(singular) + plural_ending
     return word if word.endswith("s") else f"{word}s"

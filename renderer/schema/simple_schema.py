@@ -13,10 +13,10 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
 from renderer.schema.cel_rules import rule_mistakes
-from renderer.schema.constraints import Schema, apply_marker, boolean, check_bounds, check_list_type
-from renderer.schema.errors import SchemaErrors, SchemaMistake, child
+from renderer.schema.constraints import Schema, apply_marker, check_bounds, check_list_type, parse_boolean
+from renderer.schema.errors import SchemaErrors, SchemaMistake, child_path
 from renderer.schema.markers import Marker, MarkerError, parse_markers
-from renderer.schema.transitions import misplaced_transitions
+from renderer.schema.transitions import find_misplaced_transitions
 from renderer.schema.type_syntax import (
     BUILT_IN,
     SYNONYMS,
@@ -62,7 +62,7 @@ class _Builder:
         self.mistakes: list[SchemaMistake] = []
         self._types = types
         self._built: dict[str, _Field] = {}
-        self._opened: list[str] = []
+        self._open_types: list[str] = []
 
     def build(self, spec: Mapping[str, Any]) -> Schema:
         self._check_mapping(self._types, "types")
@@ -70,102 +70,102 @@ class _Builder:
         if self.mistakes:
             return _BROKEN.schema
         for name in self._types:
-            self._declared(name)
-        schema = self._struct(spec, "spec").schema
+            self._check_declared_type(name)
+        schema = self._build_struct(spec, "spec").schema
         if not self.mistakes:
-            self.mistakes.extend(misplaced_transitions(schema, "spec"))
+            self.mistakes.extend(find_misplaced_transitions(schema, "spec"))
         return schema
 
     def _check_mapping(self, fields: Any, path: str) -> None:
         if not isinstance(fields, Mapping):
-            self._mistake(path, f"{_json(fields)} is not a mapping from names to types")
+            self._add_mistake(path, f"{_format_value(fields)} is not a mapping from names to types")
 
-    def _declared(self, name: str) -> None:
+    def _check_declared_type(self, name: str) -> None:
         if name in BUILT_IN:
-            self._mistake(child("types", name), f"{name!r} is a built-in type; choose another name")
-        self._named(name, child("types", name))
+            self._add_mistake(child_path("types", name), f"{name!r} is a built-in type; choose another name")
+        self._build_named_type(name, child_path("types", name))
 
-    def _struct(self, fields: Mapping[str, Any], path: str) -> _Field:
-        built = {name: self._field(spec, child(path, name)) for name, spec in fields.items()}
+    def _build_struct(self, fields: Mapping[str, Any], path: str) -> _Field:
+        built = {name: self._build_field(spec, child_path(path, name)) for name, spec in fields.items()}
         schema: Schema = {"type": "object", "properties": {name: field.schema for name, field in built.items()}}
         if required := sorted(name for name, field in built.items() if field.required):
             schema["required"] = required
         elif any("default" in field.schema for field in built.values()):
             schema["default"] = {}
-        return self._counted(_Field(schema, nodes=1 + sum(field.nodes for field in built.values())), path)
+        return self._check_size(_Field(schema, nodes=1 + sum(field.nodes for field in built.values())), path)
 
-    def _field(self, spec: Any, path: str) -> _Field:
+    def _build_field(self, spec: Any, path: str) -> _Field:
         match spec:
             case str():
-                return self._text_field(spec, path)
+                return self._build_text_field(spec, path)
             case Mapping():
-                return self._struct(spec, path)
+                return self._build_struct(spec, path)
             case list():
                 message = 'a YAML list is not a type; write a list type in quotes, such as "[]string"'
             case None:
                 message = "no type is given; write one, such as string"
             case _:
-                message = (
-                    f"{_json(spec)} is not a type; for a default, write a type and a marker: 'integer | default=1'"
-                )
-        self._mistake(path, message)
+                message = f"{_format_value(spec)} is not a type; for a default, write a type and a marker: 'integer | default=1'"
+        self._add_mistake(path, message)
         return _BROKEN
 
-    def _text_field(self, text: str, path: str) -> _Field:
+    def _build_text_field(self, text: str, path: str) -> _Field:
         type_text, pipe, marker_text = text.partition("|")
         try:
             spec = parse_type(type_text)
         except TypeSyntaxError as error:
-            self._mistake(path, str(error))
+            self._add_mistake(path, str(error))
             spec = None
-        field = self._of_type(spec, path) if spec else _BROKEN
-        return self._marked(field, marker_text, path) if pipe else field
+        field = self._build_type(spec, path) if spec else _BROKEN
+        return self._apply_markers(field, marker_text, path) if pipe else field
 
-    def _of_type(self, spec: TypeSpec, path: str) -> _Field:
+    def _build_type(self, spec: TypeSpec, path: str) -> _Field:
         match spec:
             case Atomic(name):
                 return _Field({"type": name})
             case AnyObject():
                 return _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
             case ListSpec(item):
-                inner = self._of_type(item, path)
-                return self._counted(_Field({"type": "array", "items": inner.schema}, nodes=inner.nodes + 1), path)
+                inner = self._build_type(item, path)
+                return self._check_size(_Field({"type": "array", "items": inner.schema}, nodes=inner.nodes + 1), path)
             case MapSpec(value):
-                inner = self._of_type(value, path)
+                inner = self._build_type(value, path)
                 schema = {"type": "object", "additionalProperties": inner.schema}
-                return self._counted(_Field(schema, nodes=inner.nodes + 1), path)
+                return self._check_size(_Field(schema, nodes=inner.nodes + 1), path)
             case CustomTypeSpec(name):
-                return self._named(name, path)
+                return self._build_named_type(name, path)
 
-    def _named(self, name: str, path: str) -> _Field:
+    def _build_named_type(self, name: str, path: str) -> _Field:
         if name in self._built:
             return self._built[name]
         if name not in self._types:
-            self._mistake(path, self._unknown_type(name))
+            self._add_mistake(path, self._describe_unknown_type(name))
             return _BROKEN
-        if name in self._opened:
-            cycle = " -> ".join([*self._opened[self._opened.index(name) :], name])
-            self._mistake(child("types", name), f"the type contains itself ({cycle}); break the cycle with 'object'")
+        if name in self._open_types:
+            cycle = " -> ".join([*self._open_types[self._open_types.index(name) :], name])
+            self._add_mistake(
+                child_path("types", name), f"the type contains itself ({cycle}); break the cycle with 'object'"
+            )
             return _BROKEN
-        self._opened.append(name)
-        field = self._field(self._types[name], child("types", name))
-        self._opened.pop()
+        self._open_types.append(name)
+        field = self._build_field(self._types[name], child_path("types", name))
+        self._open_types.pop()
         self._built[name] = field
         return field
 
-    def _unknown_type(self, name: str) -> str:
-        known = (*BUILT_IN, *self._types)
+    def _describe_unknown_type(self, name: str) -> str:
+        known_types = (*BUILT_IN, *self._types)
         if close := suggestion(name, self._types):
             return f"unknown type {name!r}{close}"
-        if meant := SYNONYMS.get(name.lower()):
-            return f"unknown type {name!r}; did you mean {meant!r}?"
-        return f"unknown type {name!r}{suggestion(name, known) or '; there are ' + ', '.join(known)}"
+        if synonym := SYNONYMS.get(name.lower()):
+            return f"unknown type {name!r}; did you mean {synonym!r}?"
+        return f"unknown type {name!r}{suggestion(name, known_types) or '; there are ' + ', '.join(known_types)}"
 
-    def _marked(self, field: _Field, text: str, path: str) -> _Field:
+    def _apply_markers(self, field: _Field, text: str, path: str) -> _Field:
         try:
             markers = parse_markers(text)
         except MarkerError as error:
-            self._mistake(path, str(error))
+            self._add_mistake(path, str(error))
             return field
         if field is _BROKEN:
             return field
@@ -173,48 +173,48 @@ class _Builder:
         mistakes_before = len(self.mistakes)
         for marker in markers:
             if marker.key == "required":
-                required = self._required(marker, path)
+                required = self._parse_required(marker, path)
             else:
-                self._tried(path, apply_marker, schema, marker)
+                self._try_marker(path, apply_marker, schema, marker)
         if len(self.mistakes) == mistakes_before:
-            self._check(schema, path)
+            self._check_markers(schema, path)
         return _Field(schema, required, field.nodes)
 
-    def _required(self, marker: Marker, path: str) -> bool:
+    def _parse_required(self, marker: Marker, path: str) -> bool:
         try:
-            return boolean(marker)
+            return parse_boolean(marker)
         except MarkerError as error:
-            self._mistake(path, str(error))
+            self._add_mistake(path, str(error))
             return False
 
-    def _check(self, schema: Schema, path: str) -> None:
+    def _check_markers(self, schema: Schema, path: str) -> None:
         """What only all markers together show."""
-        self._tried(path, check_bounds, schema)
+        self._try_marker(path, check_bounds, schema)
         if schema["type"] == "array":
-            self._tried(path, check_list_type, schema)
+            self._try_marker(path, check_list_type, schema)
         if "default" in schema:
             default = schema["default"]  # as it is written: the server does not fill it when it asks its rules
             for mistake in validate(schema, default) or rule_mistakes(schema, default):
-                where = f" at {mistake.path}" if mistake.path else ""
-                self._mistake(path, f"the default{where} does not fit the field: {mistake.message}")
+                location = f" at {mistake.path}" if mistake.path else ""
+                self._add_mistake(path, f"the default{location} does not fit the field: {mistake.message}")
 
-    def _tried(self, path: str, function: Any, *arguments: Any) -> None:
+    def _try_marker(self, path: str, function: Any, *arguments: Any) -> None:
         try:
             function(*arguments)
         except MarkerError as error:
-            self._mistake(path, str(error))
+            self._add_mistake(path, str(error))
 
-    def _counted(self, field: _Field, path: str) -> _Field:
+    def _check_size(self, field: _Field, path: str) -> _Field:
         if field.nodes <= MAX_NODES:
             return field
-        self._mistake(
+        self._add_mistake(
             path, f"the schema has more than {MAX_NODES:,} nodes once custom types are expanded; use 'object'"
         )
         return _BROKEN
 
-    def _mistake(self, path: str, message: str) -> None:
+    def _add_mistake(self, path: str, message: str) -> None:
         self.mistakes.append(SchemaMistake(path, message))
 
 
-def _json(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)

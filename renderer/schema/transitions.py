@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from renderer.schema.errors import SchemaMistake, child
+from renderer.schema.errors import SchemaMistake, child_path
 
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _MESSAGE = (
@@ -19,15 +19,17 @@ _MESSAGE = (
 )
 
 
-def misplaced_transitions(schema: Mapping[str, Any], path: str, *, traceable: bool = True) -> Iterator[SchemaMistake]:
+def find_misplaced_transitions(
+    schema: Mapping[str, Any], path: str, *, traceable: bool = True
+) -> Iterator[SchemaMistake]:
     """A mistake for every rule with `oldSelf` below a list that is not a map."""
     rules = schema.get("x-kubernetes-validations", ())
     if not traceable and any(_OLD_SELF.search(rule["rule"]) for rule in rules):
         yield SchemaMistake(path, _MESSAGE)
     for name, field in schema.get("properties", {}).items():
-        yield from misplaced_transitions(field, child(path, name), traceable=traceable)
+        yield from find_misplaced_transitions(field, child_path(path, name), traceable=traceable)
     if isinstance(values := schema.get("additionalProperties"), Mapping):
-        yield from misplaced_transitions(values, path, traceable=traceable)
+        yield from find_misplaced_transitions(values, path, traceable=traceable)
     if items := schema.get("items"):
-        kept = traceable and schema.get("x-kubernetes-list-type") == "map"
-        yield from misplaced_transitions(items, path, traceable=kept)
+        is_traceable = traceable and schema.get("x-kubernetes-list-type") == "map"
+        yield from find_misplaced_transitions(items, path, traceable=is_traceable)

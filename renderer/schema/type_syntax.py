@@ -70,18 +70,18 @@ def parse_type(text: str) -> TypeSpec:
     """The type that `text` writes; whether custom types exist is the caller's question."""
     wrappers = list[type[ListSpec] | type[MapSpec]]()
     innermost = text.strip()
-    for wrapper, rest in _unwrapped(innermost):
+    for wrapper, inner_text in _unwrap(innermost):
         wrappers.append(wrapper)
-        innermost = rest
+        innermost = inner_text
         if len(wrappers) > MAX_NESTING:
             raise TypeSyntaxError(f"the type is nested deeper than {MAX_NESTING} levels")
-    spec = _innermost(innermost, text)
+    spec = _parse_innermost(innermost, text)
     for wrapper in reversed(wrappers):
         spec = wrapper(spec)
     return spec
 
 
-def _unwrapped(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
+def _unwrap(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
     while True:
         if text.startswith("[]"):
             text = text[2:].strip()
@@ -98,15 +98,15 @@ def _unwrapped(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]
             return
 
 
-def _innermost(name: str, whole: str) -> TypeSpec:
+def _parse_innermost(name: str, text: str) -> TypeSpec:
     if not name:
         raise TypeSyntaxError(
-            "no type is given" if not whole.strip() else f"{whole.strip()!r} lacks the type of its items"
+            "no type is given" if not text.strip() else f"{text.strip()!r} lacks the type of its items"
         )
     if name in ATOMIC:
         return Atomic(ATOMIC[name])
     if name == "object":
         return AnyObject()
-    if any(sign.isspace() or sign in "[]{}=\"'," for sign in name):
+    if any(character.isspace() or character in "[]{}=\"'," for character in name):
         raise TypeSyntaxError(f"{name!r} is not a type; markers follow after '|', as in 'string | default=x'")
     return CustomTypeSpec(name)

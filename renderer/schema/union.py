@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from renderer.errors import RendererError
-from renderer.schema.compatibility import LOWER, UPPER
-from renderer.schema.errors import child
+from renderer.schema.compatibility import LOWER_BOUNDS, UPPER_BOUNDS
+from renderer.schema.errors import child_path
 
 Schema = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
     if all(schema == newest for schema in schemas):
         return dict(newest)
     _check_shapes(schemas, path)
-    merged = {key: value for key, value in _agreed(schemas).items() if key not in _SHAPE} | _widest(schemas)
+    merged = {key: value for key, value in _common_keys(schemas).items() if key not in _SHAPE} | _widest_bounds(schemas)
     if "type" in newest:
         merged["type"] = newest["type"]
     if "description" in newest:
@@ -62,22 +62,22 @@ def _shape(schema: Schema) -> str:
     return "a map" if "additionalProperties" in schema else f"of type {schema.get('type', 'any')}"
 
 
-def _agreed(schemas: Sequence[Schema]) -> dict[str, Any]:
+def _common_keys(schemas: Sequence[Schema]) -> dict[str, Any]:
     first, *others = schemas
-    return {key: value for key, value in first.items() if all(key in one and one[key] == value for one in others)}
+    return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
-def _widest(schemas: Sequence[Schema]) -> dict[str, Any]:
+def _widest_bounds(schemas: Sequence[Schema]) -> dict[str, Any]:
     """The bounds and the enum that all have, wide enough for each."""
-    found = {
-        key: widest(schema[key] for schema in schemas)
-        for keys, widest in ((LOWER, min), (UPPER, max))
+    bounds = {
+        key: choose_bound(schema[key] for schema in schemas)
+        for keys, choose_bound in ((LOWER_BOUNDS, min), (UPPER_BOUNDS, max))
         for key in keys
         if all(key in schema for schema in schemas)
     }
     if all("enum" in schema for schema in schemas):
-        found["enum"] = list(dict.fromkeys(value for schema in schemas for value in schema["enum"]))
-    return found
+        bounds["enum"] = list(dict.fromkeys(value for schema in schemas for value in schema["enum"]))
+    return bounds
 
 
 def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
@@ -93,9 +93,9 @@ def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
 
 def _field(schemas: Sequence[Schema], name: str, path: str) -> dict[str, Any]:
     """One property. Where a revision does not have it, the server must not fill it in for that revision's instances."""
-    having = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
-    merged = union(having, child(path, name))
-    if len(having) < len(schemas):
+    field_schemas = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
+    merged = union(field_schemas, child_path(path, name))
+    if len(field_schemas) < len(schemas):
         merged.pop("default", None)
     return merged
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from renderer.phrasing import suggestion
-from renderer.schema.correlation import is_unchanged, items_before
-from renderer.schema.errors import SchemaMistake, child
+from renderer.schema.correlation import is_unchanged, old_item_finder
+from renderer.schema.errors import SchemaMistake, child_path
 from renderer.schema.formats import has_format
 from renderer.schema.patterns import matches
 
@@ -25,7 +25,7 @@ _NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "nu
 }
 
 _Path = tuple[str | int, ...]
-_Tell = Callable[[_Path, str, str], None]
+_Report = Callable[[_Path, str, str], None]
 """Takes a mistake: where it is, the message, the rule. Only then is the place made a text: most values are right."""
 
 
@@ -34,154 +34,167 @@ def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMista
 
     What is as it was in `old` is no mistake: schemas become stricter, and what is stored stays (Kubernetes, "Validation ratcheting").
     """
-    found: list[SchemaMistake] = []
-    _check(schema, value, old, (), lambda path, message, rule: found.append(SchemaMistake(_text(path), message, rule)))
-    return found
+    mistakes: list[SchemaMistake] = []
+    _check(
+        schema,
+        value,
+        old,
+        (),
+        lambda path, message, rule: mistakes.append(SchemaMistake(_format_path(path), message, rule)),
+    )
+    return mistakes
 
 
-def _text(path: _Path) -> str:
+def _format_path(path: _Path) -> str:
     text = ""
     for step in path:
-        text = f"{text}[{step}]" if isinstance(step, int) else child(text, step)
+        text = f"{text}[{step}]" if isinstance(step, int) else child_path(text, step)
     return text
 
 
-def _check(schema: Schema, value: Any, old: Any, path: _Path, tell: _Tell) -> None:
+def _check(schema: Schema, value: Any, old: Any, path: _Path, report: _Report) -> None:
     """`old` is what the value was, None if that cannot be told."""
     if old is not None and is_unchanged(schema, value, old):
         return
     kind = schema.get("type")
     if value is None and (schema.get("nullable") or not (kind or schema.get("x-kubernetes-int-or-string"))):
         if schema.get("nullable") and None not in schema.get("enum", (None,)):
-            tell(path, _not_in_enum(schema["enum"], value), "enum")
+            report(path, _describe_enum_mistake(schema["enum"], value), "enum")
         return
     if schema.get("x-kubernetes-int-or-string"):
         if not (_is_integer(value) or isinstance(value, str)):
-            tell(path, f"{shown(value)} is neither a whole number nor text", "type")
+            report(path, f"{format_value(value)} is neither a whole number nor text", "type")
             return
-    elif kind is not None and not _IS_OF[kind](value):
-        tell(path, _wrong_type(kind, value), "type")
+    elif kind is not None and not _TYPE_TESTS[kind](value):
+        report(path, _describe_type_mistake(kind, value), "type")
         return
     if "enum" in schema and value not in schema["enum"]:
-        tell(path, _not_in_enum(schema["enum"], value), "enum")
+        report(path, _describe_enum_mistake(schema["enum"], value), "enum")
     if check := _CHECKS.get(type(value)):
-        check(schema, value, old, path, tell)
-    if not _JUNCTORS.isdisjoint(schema):
-        _combined(schema, value, path, tell)
+        check(schema, value, old, path, report)
+    if not _COMBINATORS.isdisjoint(schema):
+        _check_combined(schema, value, path, report)
 
 
-_JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
+_COMBINATORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
 
 
-def _combined(schema: Schema, value: Any, path: _Path, tell: _Tell) -> None:
+def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) -> None:
     """Rules that are put together of others."""
     for part in schema.get("allOf", ()):
-        for mistake in _broken(part, value, path):
-            tell(*mistake)
-    for rule, most in (("anyOf", None), ("oneOf", 1)):
+        for mistake in _find_mistakes(part, value, path):
+            report(*mistake)
+    for rule, max_fitting in (("anyOf", None), ("oneOf", 1)):
         if not (parts := schema.get(rule)):
             continue
-        broken = [_broken(part, value, path) for part in parts]
-        fitting = broken.count([])
+        mistakes_by_form = [_find_mistakes(part, value, path) for part in parts]
+        fitting = mistakes_by_form.count([])
         if not fitting:
-            meant = [each for each in broken if not any(one[0] == path and one[2] == "type" for one in each)]
-            if len(meant) == 1:  # All others are for values of another type.
-                for mistake in meant[0]:
-                    tell(*mistake)
+            intended = [
+                form_mistakes
+                for form_mistakes in mistakes_by_form
+                if not any(problem[0] == path and problem[2] == "type" for problem in form_mistakes)
+            ]
+            if len(intended) == 1:  # All others are for values of another type.
+                for mistake in intended[0]:
+                    report(*mistake)
                 continue
-            why = "; or ".join(" and ".join(_said(one, path) for one in each) for each in broken)
-            tell(path, f"fits none of the {len(parts)} forms that it may have: {why}", rule)
-        elif most and fitting > most:
-            tell(path, f"fits {fitting} of the {len(parts)} forms of which it must have one", rule)
-    if "not" in schema and not _broken(schema["not"], value, path):
-        tell(path, f"is what it must not be: {shown(schema['not'])}", "not")
+            reasons = "; or ".join(
+                " and ".join(_format_mistake(problem, path) for problem in form_mistakes)
+                for form_mistakes in mistakes_by_form
+            )
+            report(path, f"fits none of the {len(parts)} forms that it may have: {reasons}", rule)
+        elif max_fitting and fitting > max_fitting:
+            report(path, f"fits {fitting} of the {len(parts)} forms of which it must have one", rule)
+    if "not" in schema and not _find_mistakes(schema["not"], value, path):
+        report(path, f"is what it must not be: {format_value(schema['not'])}", "not")
 
 
-_Told = tuple[_Path, str, str]
+_RawMistake = tuple[_Path, str, str]
 
 
-def _broken(part: Schema, value: Any, path: _Path) -> list[_Told]:
+def _find_mistakes(part: Schema, value: Any, path: _Path) -> list[_RawMistake]:
     """What of one of several rules does not hold; which fields there are the whole says, not its parts."""
-    found: list[_Told] = []
-    _check(part, value, None, path, lambda *mistake: found.append(mistake))
-    return [mistake for mistake in found if mistake[2] != "unknown"]
+    mistakes: list[_RawMistake] = []
+    _check(part, value, None, path, lambda *mistake: mistakes.append(mistake))
+    return [mistake for mistake in mistakes if mistake[2] != "unknown"]
 
 
-def _said(mistake: _Told, path: _Path) -> str:
-    where, message, _ = mistake
-    place = _text(where[len(path) :])
+def _format_mistake(mistake: _RawMistake, path: _Path) -> str:
+    mistake_path, message, _ = mistake
+    place = _format_path(mistake_path[len(path) :])
     return f"{place} {message}" if place else message
 
 
-def _wrong_type(kind: str, value: Any) -> str:
+def _describe_type_mistake(kind: str, value: Any) -> str:
     if value is None:
         return f"null, where {_NAMES[kind]} is expected; leave the field out or give a value"
     hint = ""
     if kind == "string":
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
     elif isinstance(value, str) and kind in ("integer", "number", "boolean"):
-        hint = "; write it without quotes" if _reads_as(kind, value) else ""
-    return f"{shown(value)} is not {_NAMES[kind]}{hint}"
+        hint = "; write it without quotes" if _is_readable_as(kind, value) else ""
+    return f"{format_value(value)} is not {_NAMES[kind]}{hint}"
 
 
-def _reads_as(kind: str, text: str) -> bool:
+def _is_readable_as(kind: str, text: str) -> bool:
     try:
-        return _IS_OF[kind](orjson.loads(text))
+        return _TYPE_TESTS[kind](orjson.loads(text))
     except orjson.JSONDecodeError:
         return False
 
 
-def _not_in_enum(allowed: list[Any], value: Any) -> str:
+def _describe_enum_mistake(allowed: list[Any], value: Any) -> str:
     close = suggestion(value, allowed) if isinstance(value, str) else ""
-    return f"{shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
+    return f"{format_value(value)} is not one of {', '.join(map(str, allowed))}{close}"
 
 
-def _string(schema: Schema, value: str, _: Any, path: _Path, tell: _Tell) -> None:
-    _sized(len(value), "minLength", "maxLength", "characters", schema, path, tell)
+def _check_string(schema: Schema, value: str, _: Any, path: _Path, report: _Report) -> None:
+    _check_size(len(value), "minLength", "maxLength", "characters", schema, path, report)
     if "pattern" in schema and not matches(schema["pattern"], value):
-        tell(path, f"{shown(value)} does not match the pattern {schema['pattern']}", "pattern")
-    _formed(schema, value, path, tell)
+        report(path, f"{format_value(value)} does not match the pattern {schema['pattern']}", "pattern")
+    _check_format(schema, value, path, report)
 
 
-def _formed(schema: Schema, value: str | float, path: _Path, tell: _Tell) -> None:
+def _check_format(schema: Schema, value: str | float, path: _Path, report: _Report) -> None:
     if "format" in schema and not has_format(schema["format"], value):
-        tell(path, f"{shown(value)} is not of the format {schema['format']}", "format")
+        report(path, f"{format_value(value)} is not of the format {schema['format']}", "format")
 
 
-def _number(schema: Schema, value: float, _: Any, path: _Path, tell: _Tell) -> None:
+def _check_number(schema: Schema, value: float, _: Any, path: _Path, report: _Report) -> None:
     least, greatest = schema.get("minimum"), schema.get("maximum")
     if least is not None:
         if value < least:
-            tell(path, f"{value} is below the minimum {least}", "minimum")
+            report(path, f"{value} is below the minimum {least}", "minimum")
         elif value == least and schema.get("exclusiveMinimum"):
-            tell(path, f"{value} is not above {least}", "minimum")
+            report(path, f"{value} is not above {least}", "minimum")
     if greatest is not None:
         if value > greatest:
-            tell(path, f"{value} is above the maximum {greatest}", "maximum")
+            report(path, f"{value} is above the maximum {greatest}", "maximum")
         elif value == greatest and schema.get("exclusiveMaximum"):
-            tell(path, f"{value} is not below {greatest}", "maximum")
+            report(path, f"{value} is not below {greatest}", "maximum")
     if (factor := schema.get("multipleOf")) and not _is_integer(round(value / factor, 9)):
-        tell(path, f"{value} is no multiple of {factor}", "multipleOf")
-    _formed(schema, value, path, tell)
+        report(path, f"{value} is no multiple of {factor}", "multipleOf")
+    _check_format(schema, value, path, report)
 
 
-def _sized(size: int, low: str, high: str, unit: str, schema: Schema, path: _Path, tell: _Tell) -> None:
+def _check_size(size: int, low: str, high: str, unit: str, schema: Schema, path: _Path, report: _Report) -> None:
     if size < schema.get(low, 0):
-        tell(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
+        report(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
     if high in schema and size > schema[high]:
-        tell(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
+        report(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
 
 
-def _array(schema: Schema, value: list[Any], old: Any, path: _Path, tell: _Tell) -> None:
-    _sized(len(value), "minItems", "maxItems", "items", schema, path, tell)
+def _check_array(schema: Schema, value: list[Any], old: Any, path: _Path, report: _Report) -> None:
+    _check_size(len(value), "minItems", "maxItems", "items", schema, path, report)
     if items := schema.get("items"):
-        before = items_before(schema, old)
+        find_old_item = old_item_finder(schema, old)
         for index, item in enumerate(value):
-            _check(items, item, before(item), (*path, index), tell)
-    _unique(schema, value, path, tell)
+            _check(items, item, find_old_item(item), (*path, index), report)
+    _check_unique(schema, value, path, report)
 
 
-def _unique(schema: Schema, value: list[Any], path: _Path, tell: _Tell) -> None:
+def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report) -> None:
     """Sets have no two equal items, maps no two items with equal keys."""
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("set", "map") and not schema.get("uniqueItems"):
@@ -192,45 +205,47 @@ def _unique(schema: Schema, value: list[Any], path: _Path, tell: _Tell) -> None:
         identity = [item.get(key) for key in keys] if list_type == "map" and isinstance(item, dict) else item
         first = seen.setdefault(_canonical(identity), index)
         if first != index:
-            what = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) if keys else shown(item)
-            tell((*path, index), f"{what} is already given at [{first}]; it must be unique", "duplicate")
+            identity_text = (
+                " and ".join(f"{key} {format_value(item.get(key))}" for key in keys) if keys else format_value(item)
+            )
+            report((*path, index), f"{identity_text} is already given at [{first}]; it must be unique", "duplicate")
 
 
 def _canonical(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, tell: _Tell) -> None:
-    _sized(len(value), "minProperties", "maxProperties", "fields", schema, path, tell)
+def _check_object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, report: _Report) -> None:
+    _check_size(len(value), "minProperties", "maxProperties", "fields", schema, path, report)
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
-    embedded = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
+    embedded = _IDENTITY_FIELDS if schema.get("x-kubernetes-embedded-resource") else frozenset()
     is_open = bool(schema.get("x-kubernetes-preserve-unknown-fields")) or additional is True or "type" not in schema
-    before = old if isinstance(old, dict) else {}
+    old_fields = old if isinstance(old, dict) else {}
     for name, item in value.items():
         if name in properties:
-            _check(properties[name], item, before.get(name), (*path, name), tell)
+            _check(properties[name], item, old_fields.get(name), (*path, name), report)
         elif isinstance(additional, Mapping):
-            _check(additional, item, before.get(name), (*path, name), tell)
+            _check(additional, item, old_fields.get(name), (*path, name), report)
         elif not is_open and name not in embedded:
-            tell((*path, name), _unknown_field(name, properties), "unknown")
+            report((*path, name), _describe_unknown_field(name, properties), "unknown")
     for name in (*schema.get("required", ()), *(("apiVersion", "kind") if embedded else ())):
         if name not in value:
-            tell((*path, name), "is required and not given", "required")
+            report((*path, name), "is required and not given", "required")
 
 
-_IDENTITY: Final = frozenset(("apiVersion", "kind", "metadata"))
+_IDENTITY_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 """What every embedded object may have, whatever its schema says."""
 
 
-def _unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
+def _describe_unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
     if close := suggestion(name, properties):
         return f"no field {name!r}{close}"
-    known = ", ".join(properties) if properties else "none at all"
-    return f"no field {name!r}; the fields are {known}"
+    known_fields = ", ".join(properties) if properties else "none at all"
+    return f"no field {name!r}; the fields are {known_fields}"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value for a message, short."""
     text = repr(value) if isinstance(value, str) else orjson.dumps(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -240,7 +255,7 @@ def _is_integer(value: Any) -> bool:
     return type(value) is int or (type(value) is float and value.is_integer() and abs(value) < 2**53)
 
 
-_IS_OF: Final[dict[str, Callable[[Any], bool]]] = {
+_TYPE_TESTS: Final[dict[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
@@ -249,11 +264,11 @@ _IS_OF: Final[dict[str, Callable[[Any], bool]]] = {
     "number": lambda value: type(value) in (int, float),
 }
 
-_CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Tell], None]]] = {
-    dict: _object,
-    list: _array,
-    str: _string,
-    int: _number,
-    float: _number,
+_CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] = {
+    dict: _check_object,
+    list: _check_array,
+    str: _check_string,
+    int: _check_number,
+    float: _check_number,
 }
 """By the type of the value: a rule is for values of its own kind, and says nothing of others."""

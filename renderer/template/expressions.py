@@ -15,7 +15,7 @@ class Expression:
     """The text between `${` and `}`; `at` is the offset of `${` in the string."""
 
     text: str
-    at: int
+    offset: int
 
 
 Part = str | Expression
@@ -31,14 +31,14 @@ def scan(text: str) -> tuple[Part, ...]:
     literal text (kro). Raises ExpressionError for `${` inside an expression.
     """
     parts: list[Part] = []
-    done = 0
-    while (start := text.find("${", done)) >= 0 and (end := _closing(text, start)) is not None:
-        if start > done:
-            parts.append(text[done:start])
+    position = 0
+    while (start := text.find("${", position)) >= 0 and (end := _find_closing(text, start)) is not None:
+        if start > position:
+            parts.append(text[position:start])
         parts.append(Expression(text[start + 2 : end], start))
-        done = end + 1
-    if done < len(text):
-        parts.append(text[done:])
+        position = end + 1
+    if position < len(text):
+        parts.append(text[position:])
     return tuple(parts)
 
 
@@ -50,16 +50,16 @@ def parse_expression(text: str) -> Program:
     raise ExpressionError(text, "expected one expression ${...} and nothing around it")
 
 
-def _closing(text: str, start: int) -> int | None:
+def _find_closing(text: str, start: int) -> int | None:
     """The position of the brace that closes `${` at `start`."""
     depth, position = 1, start + 2
     while position < len(text):
         character = text[position]
         if character in "'\"":
-            after = _after_string(text, position)
-            if after is None:
+            string_end = _find_string_end(text, position)
+            if string_end is None:
                 return None
-            position = after
+            position = string_end
             continue
         if text.startswith("${", position):
             raise ExpressionError(
@@ -74,11 +74,11 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _after_string(text: str, start: int) -> int | None:
+def _find_string_end(text: str, start: int) -> int | None:
     """The position after the string literal whose quotes begin at `start`; None when it is not closed."""
-    found = _QUOTES.match(text, start)
-    assert found is not None
-    quote = found[0]
+    opening = _QUOTES.match(text, start)
+    assert opening is not None
+    quote = opening[0]
     prefix = _PREFIX.search(text[max(0, start - 3) : start])
     raw = prefix is not None and "r" in prefix[0].lower()
     position = start + len(quote)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from renderer.cel import OMIT, Meter, Optional, Program, compile_expression, to_json, type_name
-from renderer.cel.to_json import encoded
+from renderer.cel.to_json import encode_bytes
 from renderer.errors import ExpressionError, RendererError
 from renderer.frozen import dataclass
 from renderer.template.expressions import scan
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from renderer.cel.template_codegen import Composer
 
 Path = tuple[str | int, ...]
-DEEPEST: Final = 80
+MAX_DEPTH: Final = 80
 """Levels of maps and lists in a template."""
 
 
@@ -50,7 +50,7 @@ class _Hole:
     """
 
     path: Path
-    written: str
+    source_text: str
     parts: tuple[str | Program, ...]
     binary: bool = False
 
@@ -59,22 +59,24 @@ class _Hole:
         return (part for part in self.parts if isinstance(part, Program))
 
     @property
-    def standalone(self) -> bool:
+    def is_standalone(self) -> bool:
         return len(self.parts) == 1
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
         """Its JSON value, or OMIT. Raises ExpressionError."""
         meter.renew()
-        if not self.standalone:
-            return "".join(part if isinstance(part, str) else _text_of(part, variables, meter) for part in self.parts)
+        if not self.is_standalone:
+            return "".join(
+                part if isinstance(part, str) else _evaluate_text(part, variables, meter) for part in self.parts
+            )
         program = next(self.programs)
         value = program.evaluate(variables, meter)
         if value is OMIT:
             return value
-        return to_json(encoded(value) if self.binary else value, expression=program.text, meter=meter)
+        return to_json(encode_bytes(value) if self.binary else value, expression=program.text, meter=meter)
 
 
-def _text_of(program: Program, variables: Mapping[str, Any], meter: Meter) -> str:
+def _evaluate_text(program: Program, variables: Mapping[str, Any], meter: Meter) -> str:
     value = program.evaluate(variables, meter)
     if type(value) is str:
         return value
@@ -100,7 +102,7 @@ class Template:
     @property
     def expressions(self) -> tuple[tuple[str, Program], ...]:
         """All expressions with the paths of their strings, in the order of the template."""
-        return tuple((path_text(hole.path), program) for hole in self._holes.values() for program in hole.programs)
+        return tuple((format_path(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
     def names(self) -> frozenset[str]:
@@ -114,106 +116,106 @@ class Template:
     def calls(self) -> frozenset[str]:
         return frozenset().union(*(program.calls for _, program in self.expressions))
 
-    def encoding(self, is_binary: Callable[[Path], bool]) -> Template:
+    def with_encoding(self, is_binary: Callable[[Path], bool]) -> Template:
         """The same, but that bytes at these places are written as base64 text, as JSON has them. Elsewhere they are an error."""
-        found = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
-        if not found:
+        binary_holes = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
+        if not binary_holes:
             return self
-        holes = {**self._holes, **found}
-        return Template(self.source, holes, _builder(self.source, holes))
+        holes = {**self._holes, **binary_holes}
+        return Template(self.source, holes, _compile_builder(self.source, holes))
 
-    def blanked(self, value: Any) -> Any:
+    def blank(self, value: Any) -> Any:
         """A value of the template's shape with null for every string that holds expressions in the template."""
-        return _filled(value, (), dict.fromkeys(self._holes))
+        return _fill(value, (), dict.fromkeys(self._holes))
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The finished value; shares nothing with the template or the variables. Raises TemplateError."""
-        value, _ = self.partial(variables, lambda _: False)
+        value, _ = self.evaluate_partially(variables, lambda _: False)
         return value
 
-    def _built(self, variables: Mapping[str, Any], whole: Meter) -> Any:
+    def _try_build(self, variables: Mapping[str, Any], instance_meter: Meter) -> Any:
         """The finished value, fast; OMIT where some expression fails, which then has to be found."""
-        meter = whole.of_object()
+        meter = instance_meter.of_object()
         try:
             return self._build(variables, meter)
         except Exception:
             return OMIT
         finally:
-            whole.charge(meter)
+            instance_meter.charge(meter)
 
-    def partial(
-        self, variables: Mapping[str, Any], pending: Callable[[ExpressionError], bool], meter: Meter | None = None
+    def evaluate_partially(
+        self, variables: Mapping[str, Any], is_pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
         """As much as can be known: strings whose expressions fail with a pending error stay as written.
 
         Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together. `meter` is of the instance
         that the value is part of.
         """
-        whole = meter or Meter.of_instance()
-        built = self._built(variables, whole)
+        instance_meter = meter or Meter.of_instance()
+        built = self._try_build(variables, instance_meter)
         if built is not OMIT:
             return built, []
         waiting: list[tuple[str, ExpressionError]] = []
-        wrong: list[TemplateError] = []
+        errors: list[TemplateError] = []
         values: dict[Path, Any] = {}
-        for path, found in self._each(variables, whole):
-            values[path] = found
-            if isinstance(found, ExpressionError):
-                values[path] = self._holes[path].written
-                if pending(found):
-                    waiting.append((path_text(path), found))
+        for path, result in self._evaluate_holes(variables, instance_meter):
+            values[path] = result
+            if isinstance(result, ExpressionError):
+                values[path] = self._holes[path].source_text
+                if is_pending(result):
+                    waiting.append((format_path(path), result))
                 else:
-                    wrong.append(TemplateError(path_text(path), found))
+                    errors.append(TemplateError(format_path(path), result))
         if () in values and values[()] is OMIT:
-            wrong.append(
+            errors.append(
                 TemplateError("", ExpressionError(str(self.source), "omit() has no field here that it could drop"))
             )
-        if wrong:
-            raise TemplateError(wrong[0].path, wrong[0].error, tuple(wrong[1:])) from None
-        return _filled(self.source, (), values), waiting
+        if errors:
+            raise TemplateError(errors[0].path, errors[0].error, tuple(errors[1:])) from None
+        return _fill(self.source, (), values), waiting
 
-    def known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
+    def evaluate_known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """The value with every string left out whose expressions cannot be evaluated yet. `meter` as in `partial`."""
-        whole = meter or Meter.of_instance()
-        built = self._built(variables, whole)
+        instance_meter = meter or Meter.of_instance()
+        built = self._try_build(variables, instance_meter)
         if built is not OMIT:
             return built
-        found = self._each(variables, whole)
-        values = {path: OMIT if isinstance(value, ExpressionError) else value for path, value in found}
-        value = _filled(self.source, (), values)
+        results = self._evaluate_holes(variables, instance_meter)
+        values = {path: OMIT if isinstance(value, ExpressionError) else value for path, value in results}
+        value = _fill(self.source, (), values)
         return {} if value is OMIT else value
 
-    def _each(self, variables: Mapping[str, Any], whole: Meter) -> Iterator[tuple[Path, Any]]:
+    def _evaluate_holes(self, variables: Mapping[str, Any], instance_meter: Meter) -> Iterator[tuple[Path, Any]]:
         """Every string with expressions: its value, or its error."""
-        meter = whole.of_object()
+        meter = instance_meter.of_object()
         for path, hole in self._holes.items():
             try:
                 yield path, hole.evaluate(variables, meter)
             except ExpressionError as error:
                 yield path, error
-        whole.charge(meter)
+        instance_meter.charge(meter)
 
 
 def compile_template(value: Any) -> Template:
     """Compile a JSON value. Raises TemplateError with all mistakes in it."""
     holes: dict[Path, _Hole] = {}
-    wrong: list[TemplateError] = []
-    for path, text in strings(value):
+    errors: list[TemplateError] = []
+    for path, text in find_strings(value):
         try:
             parts = tuple(
                 part if isinstance(part, str) else compile_expression(part.text.strip()) for part in scan(text)
             )
         except ExpressionError as error:
-            wrong.append(TemplateError(path_text(path), error))
+            errors.append(TemplateError(format_path(path), error))
             continue
         if any(isinstance(part, Program) for part in parts):
             holes[path] = _Hole(path, text, parts)
-    if wrong:
-        raise TemplateError(wrong[0].path, wrong[0].error, tuple(wrong[1:]))
-    return Template(value, holes, _builder(value, holes))
+    if errors:
+        raise TemplateError(errors[0].path, errors[0].error, tuple(errors[1:]))
+    return Template(value, holes, _compile_builder(value, holes))
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """`spec.containers[0].image`; keys that are not plain words are quoted:
     `metadata.labels["app.kubernetes.io/name"]`.
     """
@@ -228,78 +230,78 @@ def path_text(path: Path) -> str:
     return text
 
 
-def strings(value: Any, path: Path = (), *, every: bool = False) -> Iterator[tuple[Path, str]]:
+def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> Iterator[tuple[Path, str]]:
     """All strings of a value that may hold expressions, or `every` one, with their paths. Raises TemplateError for one that is nested too deeply."""
-    if len(path) > DEEPEST:
+    if len(path) > MAX_DEPTH:
         raise TemplateError(
-            path_text(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {DEEPEST} levels")
+            format_path(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {MAX_DEPTH} levels")
         )
     match value:
         case str():
-            if every or "${" in value:
+            if include_all or "${" in value:
                 yield path, value
         case dict():
             for key, item in value.items():
-                yield from strings(item, (*path, str(key)), every=every)
+                yield from find_strings(item, (*path, str(key)), include_all=include_all)
         case list():
             for index, item in enumerate(value):
-                yield from strings(item, (*path, index), every=every)
+                yield from find_strings(item, (*path, index), include_all=include_all)
 
 
-def keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
+def find_keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
     """Places in a value whose keys look like expressions, which they never are."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
         if isinstance(step, str) and "${" in step:
             yield (*path, step)
-        yield from keys_with_expressions(item, (*path, step))
+        yield from find_keys_with_expressions(item, (*path, step))
 
 
-def _filled(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
+def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
     """A fresh copy of a template with the holes' values in it."""
     match value:
         case str():
             return values.get(path, value)
         case dict():
-            items = ((key, _filled(item, (*path, str(key)), values)) for key, item in value.items())
+            items = ((key, _fill(item, (*path, str(key)), values)) for key, item in value.items())
             return {key: item for key, item in items if item is not OMIT}
         case list():
-            elements = (_filled(item, (*path, index), values) for index, item in enumerate(value))
+            elements = (_fill(item, (*path, index), values) for index, item in enumerate(value))
             return [item for item in elements if item is not OMIT]
     return value
 
 
-def _builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
+def _compile_builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
     """The function that builds the finished value, at the cost of the meter of an object."""
     from renderer.cel.template_codegen import Composer
 
     composer = Composer()
-    return composer.function(_display(value, (), holes, composer))
+    return composer.compile_function(_emit_value(value, (), holes, composer))
 
 
-def _display(value: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+def _emit_value(value: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
     """Python source that builds a value afresh."""
     if path in holes:
-        return composer.hole(holes[path].parts, binary=holes[path].binary)
+        return composer.add_hole(holes[path].parts, binary=holes[path].binary)
     match value:
         case dict():
-            return f"{{{', '.join(_entry(key, item, path, holes, composer) for key, item in value.items())}}}"
+            return f"{{{', '.join(_emit_entry(key, item, path, holes, composer) for key, item in value.items())}}}"
         case list():
-            return f"[{', '.join(_element(item, (*path, index), holes, composer) for index, item in enumerate(value))}]"
+            return f"[{', '.join(_emit_element(item, (*path, index), holes, composer) for index, item in enumerate(value))}]"
         case str() | int() | None:
             return repr(value)
         case float() if math.isfinite(value):
             return repr(value)
-    return composer.constant(value)
+    return composer.add_constant(value)
 
 
-def _entry(key: Any, item: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+def _emit_entry(key: Any, item: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
     place = (*path, str(key))
-    return composer.entry(key, _display(item, place, holes, composer), may_omit=_may_omit(place, holes))
+    return composer.emit_entry(key, _emit_value(item, place, holes, composer), may_omit=_may_omit(place, holes))
 
 
-def _element(item: Any, place: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
-    return composer.element(_display(item, place, holes, composer), may_omit=_may_omit(place, holes))
+def _emit_element(item: Any, place: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
+    return composer.emit_element(_emit_value(item, place, holes, composer), may_omit=_may_omit(place, holes))
 
 
 def _may_omit(path: Path, holes: Mapping[Path, _Hole]) -> bool:

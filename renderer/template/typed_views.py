@@ -25,8 +25,8 @@ Path = tuple[str, ...]
 def views_of(scope: Mapping[str, Type], reads: Iterable[Path]) -> dict[str, View]:
     """The views of variables, as far as these paths read them; none of those that are seen as they are."""
     paths = list(reads)
-    found = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
-    return {name: view for name, view in found.items() if view}
+    views = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
+    return {name: view for name, view in views.items() if view}
 
 
 def view_of(kind: Type, reads: Iterable[Path]) -> View | None:
@@ -41,48 +41,51 @@ def holds_bytes(kind: Type, place: Place) -> bool:
     return kind == BYTES or element_of(kind) == BYTES
 
 
-def _view(kind: Type, reads: frozenset[Path], above: tuple[Type, ...]) -> View | None:
+def _view(kind: Type, reads: frozenset[Path], enclosing: tuple[Type, ...]) -> View | None:
     """`above` are the records that this type is part of: one inside itself is seen as it is."""
     if not reads:
         return None
     match kind:
         case Scalar(name=name):
-            return _scalar(name)
+            return _scalar_view(name)
         case StaticList(element=element):
-            item = _view(element, _below(reads), above)
-            return item and _each_item(item)
+            item = _view(element, _without_first_step(reads), enclosing)
+            return item and _list_view(item)
         case StaticMap(value=value):
-            item = _view(value, _below(reads), above)
-            return item and _each_value(item)
-        case Record(fields=fields) if not any(kind is one for one in above):
-            found = {name: _view(fields[name], _at(reads, name), (*above, kind)) for name in _names(fields, reads)}
-            needed = {name: view for name, view in found.items() if view}
-            return _fields(needed) if needed else None
+            item = _view(value, _without_first_step(reads), enclosing)
+            return item and _map_view(item)
+        case Record(fields=fields) if not any(kind is outer for outer in enclosing):
+            views = {
+                name: _view(fields[name], _reads_below(reads, name), (*enclosing, kind))
+                for name in _names_read(fields, reads)
+            }
+            needed_views = {name: view for name, view in views.items() if view}
+            return _fields_view(needed_views) if needed_views else None
     return None
 
 
-def _names(fields: Mapping[str, Type], reads: frozenset[Path]) -> Iterable[str]:
+def _names_read(fields: Mapping[str, Type], reads: frozenset[Path]) -> Iterable[str]:
     return fields if () in reads else sorted({read[0] for read in reads} & fields.keys())
 
 
-def _at(reads: frozenset[Path], name: str) -> frozenset[Path]:
+def _reads_below(reads: frozenset[Path], name: str) -> frozenset[Path]:
     """What is read below a field; what is read whole is read to the bottom."""
     return frozenset(read[1:] for read in reads if not read or read[0] == name)
 
 
-def _below(reads: frozenset[Path]) -> frozenset[Path]:
+def _without_first_step(reads: frozenset[Path]) -> frozenset[Path]:
     return frozenset(read[1:] for read in reads)
 
 
-def _each_item(item: View) -> View:
-    return lambda value: [item(one) for one in value] if isinstance(value, list) else value
+def _list_view(item: View) -> View:
+    return lambda value: [item(element) for element in value] if isinstance(value, list) else value
 
 
-def _each_value(item: View) -> View:
-    return lambda value: {name: item(one) for name, one in value.items()} if isinstance(value, dict) else value
+def _map_view(item: View) -> View:
+    return lambda value: {name: item(element) for name, element in value.items()} if isinstance(value, dict) else value
 
 
-def _fields(views: Mapping[str, View]) -> View:
+def _fields_view(views: Mapping[str, View]) -> View:
     def see(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
@@ -92,29 +95,29 @@ def _fields(views: Mapping[str, View]) -> View:
 
 
 @cache
-def _scalar(name: str) -> View | None:
+def _scalar_view(name: str) -> View | None:
     match name:
         case "double":
-            return _double
+            return _view_double
         case "bytes":
-            return _bytes
+            return _view_bytes
         case "timestamp" | "duration":
-            return _time(name)
+            return _time_view(name)
     return None
 
 
-def _double(value: Any) -> Any:
+def _view_double(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-def _bytes(value: Any) -> Any:
+def _view_bytes(value: Any) -> Any:
     try:
         return base64.b64decode(value, validate=True) if isinstance(value, str) else value
     except binascii.Error:
         return value
 
 
-def _time(function: str) -> View:
+def _time_view(function: str) -> View:
     program = compile_expression(f"{function}(text)")
 
     def see(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from applier.cluster import CONTENT, ClusterName, Discovery, Object, WatchTarget
+from applier.cluster import CONTENT_MANAGER, ClusterName, Discovery, Object, WatchTarget
 from applier.errors import Denied
 from applier.recorded_cluster import RecordedCluster
 from renderer.identity import GroupKind, ObjectKey
@@ -18,7 +18,7 @@ def config_map(namespace: str, name: str, **labels: str) -> Object:
 
 
 OBJECTS = [config_map("prod", "b", tier="web"), config_map("prod", "a"), config_map("dev", "c", tier="db")]
-RECORD = RecordedCluster(ClusterName("noon"), {ObjectKey.of(obj): obj for obj in OBJECTS}, Discovery({}))
+RECORD = RecordedCluster(ClusterName("noon"), {ObjectKey.from_manifest(obj): obj for obj in OBJECTS}, Discovery({}))
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ async def test_what_is_not_in_it_is_absent() -> None:
 
 
 async def test_nothing_can_be_written_or_watched() -> None:
-    key = ObjectKey.of(OBJECTS[0])
+    key = ObjectKey.from_manifest(OBJECTS[0])
     with pytest.raises(Denied, match="noon is a record"):
-        await RECORD.apply(OBJECTS[0], manager=CONTENT)
+        await RECORD.apply(OBJECTS[0], manager=CONTENT_MANAGER)
     with pytest.raises(Denied):
-        await RECORD.merge(key, {}, manager=CONTENT)
+        await RECORD.merge(key, {}, manager=CONTENT_MANAGER)
     with pytest.raises(Denied):
         await RECORD.delete(key, uid="u", resource_version=None)
     with pytest.raises(Denied):

@@ -39,7 +39,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
             yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
 
         with monkeypatch.context() as patched:
-            patched.setattr(ClusterChoice, "connected", connected)
+            patched.setattr(ClusterChoice, "connect", connected)
             patched.setattr(SystemClock, "now", lambda _: fleet.clock.moment)
             found = invoke(list(arguments))
         captured = capsys.readouterr()

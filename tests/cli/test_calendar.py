@@ -11,7 +11,7 @@ import pytest
 
 from gitops.records import window_calendar
 from gitops.records.source_record import read_records
-from gitops.rollouts.source_rules import SourceRules, restored
+from gitops.rollouts.source_rules import SourceRules, restore_rules
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.documents import load
 from renderer.identity import GroupKind
@@ -58,13 +58,13 @@ def test_what_is_published_reads_back_as_what_is_in_force(fleet: Fleet) -> None:
     fleet.rules["holidays.ics"] = "\r\n".join(lines)
     fleet.push(hours=HOURS, default={"windows": {"defaultWhenNoWindow": "Closed"}})
     found = fleet.step()
-    (read,) = fleet.call(window_calendar.read(fleet.cluster))
-    governed = restored("platform", found.propagation.rules["platform"])
+    (read,) = fleet.call(window_calendar.read_rules(fleet.cluster))
+    governed = restore_rules("platform", found.propagation.rules["platform"])
     assert timeless(read) == timeless(governed)
     now = fleet.clock.moment
     for name, window in read.windows.items():
         assert window.timeline.span(now) == governed.windows[name].timeline.span(now)
-    assert read.for_windows(None).no_window == "Closed"
+    assert read.window_set(None).no_window == "Closed"
 
 
 def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it(fleet: Fleet) -> None:
@@ -76,7 +76,7 @@ def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it
     assert fleet.request("GET", PATH)["metadata"]["resourceVersion"] == version
     before = data(fleet)
     fleet.request("PATCH", f"{PATH}?fieldManager=kubectl-edit", {"data": {"platform.yaml": "kind: Nothing"}}, MERGE)
-    assert [one.windows for one in fleet.call(window_calendar.read(fleet.cluster))] == [{}]
+    assert [one.windows for one in fleet.call(window_calendar.read_rules(fleet.cluster))] == [{}]
     fleet.step()
     assert data(fleet) == before
 
@@ -117,7 +117,7 @@ def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
 
 
 async def _targets(fleet: Fleet) -> list[WindowTarget]:
-    found = await window_calendar.targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
+    found = await window_calendar.list_targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
     return found["platform"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from applier.sandbox.endpoints.http import served, write_kubeconfig
+from applier.sandbox.endpoints.http import serve, write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.cli import invoke
 from tests.gitops.source.real_git import Work
@@ -30,13 +30,13 @@ def serving(kubeconfig: Path) -> Iterator[None]:
     """An empty sandbox in a thread of its own: commands want the main one."""
     begun, loop, ended = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
 
-    async def serve() -> None:
-        async with served(Sandbox().answer) as url:
+    async def run() -> None:
+        async with serve(Sandbox().answer) as url:
             write_kubeconfig(kubeconfig, url)
             begun.set()
             await ended.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()
     try:
         assert begun.wait(30)

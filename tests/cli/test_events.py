@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet, commit_id
 
@@ -58,8 +58,8 @@ def test_of_one_source_as_json(fleet: Fleet, typed: Typed) -> None:
 
 
 def test_a_rollout_has_no_events(fleet: Fleet, typed: Typed) -> None:
-    assert "name a source or an instance" in typed(fleet, "events", "rollout/links.g.test", code=USAGE)
-    assert "name a source or an instance" in typed(fleet, "logs", "link/a/app", code=USAGE)
+    assert "name a source or an instance" in typed(fleet, "events", "rollout/links.g.test", code=EXIT_USAGE)
+    assert "name a source or an instance" in typed(fleet, "logs", "link/a/app", code=EXIT_USAGE)
 
 
 @pytest.mark.parametrize("command", ["events", "logs", "history", "tree"])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from applier.causes import Reason
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from gitops.explain.explanation import CauseChain, WaitingLink
-from gitops.explain.phrasing import actions
+from gitops.explain.phrasing import suggest_actions
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
@@ -303,7 +303,7 @@ def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: F
 def test_one_that_a_second_source_wants_is_explained_by_that(shops: Fleet, typed: Typed) -> None:
     """`status` names it, and leads to it; that it is settled where it is answers nothing."""
     link = {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": {"name": "shop", "namespace": "default"}}
-    other = load({"shop.json": json.dumps(link).encode()}, source="other", revision=commit_id(9))
+    other = load({"shop.json": json.dumps(link).encode()}, source="other", commit=commit_id(9))
     shops.call(shops.reconciler.reconcile([shops.state, SourceState(other)]))
     assert "levelgate explain link/shop -n default" in typed(shops, "status")
     assert "1  OwnedElsewhere  Link default/shop, since 10:00 CET" in answer(typed, shops, "link/shop")
@@ -410,7 +410,7 @@ def test_what_is_not_there_is_an_error_that_says_what_is(shops: Fleet, typed: Ty
 
 
 def test_a_reference_that_names_nothing_is_wrong_usage(shops: Fleet, typed: Typed) -> None:
-    assert "names nothing" in typed(shops, "explain", "shop", code=USAGE)
+    assert "names nothing" in typed(shops, "explain", "shop", code=EXIT_USAGE)
 
 
 def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, typed: Typed) -> None:
@@ -499,7 +499,7 @@ def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[st
     """One that nobody answers is mended in no commit."""
     key = ObjectKey("", "Service", "default", "a")
     cause = CauseRow(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object=str(key))
-    found = list(actions(CauseChain(str(key), DisplayState.FAILED, key, chain=(WaitingLink(key, cause),))))
+    found = list(suggest_actions(CauseChain(str(key), DisplayState.FAILED, key, chain=(WaitingLink(key, cause),))))
     assert [(what[: len(want)], how[: len(way)]) for (what, how), (want, way) in zip(found, ways, strict=True)] == ways
 
 
@@ -511,7 +511,7 @@ def test_a_source_that_cannot_be_read_says_why_to_programs_too(typed: Typed) -> 
         fleet.call(
             fleet.cluster.merge(
                 source_parent("platform"),
-                {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}},
+                {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}},
                 manager="levelgate",
             )
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from applier.cluster import WatchEvent
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
 from tests.cli.conftest import Typed
@@ -144,8 +144,8 @@ def test_what_nobody_hears_of(typed: Typed, fleet: Fleet) -> None:
 
 
 def test_what_is_wrong(typed: Typed, fleet: Fleet) -> None:
-    assert "names nothing" in typed(fleet, "explain", "--event", "settings", code=USAGE)
-    assert "names nothing" in typed(fleet, "explain", code=USAGE)
+    assert "names nothing" in typed(fleet, "explain", "--event", "settings", code=EXIT_USAGE)
+    assert "names nothing" in typed(fleet, "explain", code=EXIT_USAGE)
     told = typed(fleet, "explain", "window/w", "--event", "configmap/settings", code=1)
     assert "opens by time" in told
 

@@ -11,7 +11,7 @@ import yaml
 
 from gitops.cli import invoke
 from renderer.catalog.catalog import load
-from renderer.export.example import example
+from renderer.export.example import build_example
 from renderer.identity import GroupKind
 from renderer.schema import to_openapi, validate
 from tests.properties.repositories import GROUP, config_map, definition
@@ -95,7 +95,7 @@ def test_an_example_fits_its_schema(every: bool) -> None:
     types = {"Item": {"key": "string | required=true", "value": "integer"}}
     text = definition("Link", [config_map("a", name="a")], spec={**spec, "text": "string"}, types=types)
     link = load({"a.yaml": text.encode()}).definitions[GroupKind(GROUP, "Link")]
-    assert validate(to_openapi({**spec, "text": "string"}, types), example(link, every=every)["spec"]) == []
+    assert validate(to_openapi({**spec, "text": "string"}, types), build_example(link, all_fields=every)["spec"]) == []
 
 
 def test_a_diagram_shows_order_collections_references_and_conditions(

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
@@ -39,7 +39,7 @@ def test_one_line_for_each_commit_the_newest_first(fleet: Fleet, typed: Typed) -
 
 def test_all_that_one_commit_did(fleet: Fleet, typed: Typed) -> None:
     """surface 5.2: objects by level, start and end, gates met, overrides."""
-    told = typed(fleet, "history", "--commit", fleet.state.catalog.revision)
+    told = typed(fleet, "history", "--commit", fleet.state.catalog.commit)
     assert "Link default/a   level 0   Deployment.apps/default/a-app updated" in told
     assert "WindowClosed: waits for window hours (CHG-1)" in told
     assert "overridden by kubectl-annotate" in told
@@ -55,4 +55,4 @@ def test_of_one_instance(fleet: Fleet, typed: Typed) -> None:
 def test_what_is_not_recorded_is_said_with_what_is(fleet: Fleet, typed: Typed) -> None:
     told = typed(fleet, "history", "--commit", "feed", code=1)
     assert "nothing is recorded of commit feed in cluster prod-eu; recorded commits: 0000000" in told
-    assert "history is of a source" in typed(fleet, "history", "rollout/links.g.test", code=USAGE)
+    assert "history is of a source" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)

@@ -13,7 +13,7 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.cli.progress import ProgressPrinter
-from gitops.text import visible, visible_json
+from gitops.text import escape_terminal, escape_terminal_json
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet, StillClock
 from tests.gitops.source.real_git import Work
@@ -51,7 +51,7 @@ def test_nobody_can_make_up_a_row(held_up: Fleet, typed: Typed, command: tuple[s
 
 
 def test_a_log_shows_which_lines_are_of_one_text(capsys: pytest.CaptureFixture[str]) -> None:
-    ProgressPrinter(StillClock()).notice("shop", HOSTILE)
+    ProgressPrinter(StillClock()).print_notice("shop", HOSTILE)
     first, second = capsys.readouterr().out.splitlines()
     assert first == r"2026-11-20T12:00:00Z  shop                     \x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m"
     assert second == f"{'':22}link/api   Settled"
@@ -59,7 +59,7 @@ def test_a_log_shows_which_lines_are_of_one_text(capsys: pytest.CaptureFixture[s
 
 def test_what_is_text_stays_as_it_is() -> None:
     for text in ("", "two\nlines", "Jürgen: “größer”, 日本語, 👩\u200d💻", "می\u200cخواهم"):
-        assert visible(text) == text
+        assert escape_terminal(text) == text
 
 
 @pytest.fixture
@@ -131,5 +131,5 @@ def test_a_terminal_is_told_nothing_by_what_a_repository_holds(
 
 def test_a_document_says_the_same_however_it_is_shown() -> None:
     text = json.dumps({HOSTILE: "\u200d\x7f\U000e0001"}, ensure_ascii=False)
-    assert json.loads(visible_json(text)) == json.loads(text)
-    assert visible_json('{"a": "größer"}') == '{"a": "größer"}'
+    assert json.loads(escape_terminal_json(text)) == json.loads(text)
+    assert escape_terminal_json('{"a": "größer"}') == '{"a": "größer"}'

@@ -24,10 +24,10 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixture[str]) -> None:
     with Fleet(names=("i0",)) as fleet:
         progress = ProgressPrinter(fleet.clock, json=True)
-        fleet.reconciler.report = progress.result
+        fleet.reconciler.report = progress.print_result
         fleet.push()
         for _ in range(3):
-            progress.passed(fleet.step())
+            progress.report_pass(fleet.step())
     told = lines(capsys)
     (made,) = [line for line in told if line.get("object") == "Link.g.test/default/i0"]
     assert (made["source"], made["revision"], made["action"]) == ("platform", commit_id(1), "created")
@@ -41,10 +41,10 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
         fleet.push()
         progress = ProgressPrinter(fleet.clock, json=True)
         for _ in range(5):
-            progress.passed(fleet.step())
+            progress.report_pass(fleet.step())
             fleet.ready(*fleet.at("one"))
         fleet.push("two", night=HOURS)
-        progress.passed(fleet.step())
+        progress.report_pass(fleet.step())
     told = lines(capsys)
     settled = next(line for line in told if line.get("action") == "settled")
     assert (settled["source"], settled["revision"], settled["reason"]) == ("platform", commit_id(1), "Settled")
@@ -57,7 +57,7 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
 def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with Fleet() as fleet:
         progress = ProgressPrinter(fleet.clock, json=True)
-        progress.result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", revision="abc"))
+        progress.print_result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", commit="abc"))
     (line,) = lines(capsys)
     assert (line["reason"], line["error"]) == ("ApplyFailed", "no")
 
@@ -68,7 +68,7 @@ def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.C
     with Fleet() as fleet:
         for progress in (ProgressPrinter(fleet.clock), ProgressPrinter(fleet.clock, json=True)):
             for result in (no, no, no, other, Result(KEY, KEY, "updated"), other):
-                progress.result(result)
+                progress.print_result(result)
     shown = capsys.readouterr().out.splitlines()
     told = [line.partition("NOT updated: ")[2] for line in shown[:6]]
     assert told == ["no", "as before, 2 times in a row", "as before, 3 times in a row", "quota", "", "quota"]
@@ -80,11 +80,11 @@ def test_what_is_told_of_a_failure_is_forgotten_with_it(capsys: pytest.CaptureFi
     """I11: an object that was refused and that Git no longer wants leaves nothing behind."""
     with Fleet(names=("i0",)) as fleet:
         progress = ProgressPrinter(fleet.clock)
-        progress.result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
+        progress.print_result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
         fleet.push()
         for _ in range(4):
-            progress.passed(fleet.step())
+            progress.report_pass(fleet.step())
             fleet.ready(*fleet.at("one"))
         capsys.readouterr()
-        progress.result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
+        progress.print_result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
     assert capsys.readouterr().out.rstrip().endswith("NOT created: no")

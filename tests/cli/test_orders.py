@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from gitops.records.requests import PersonRequest, RequestSubject, break_glass, hold, pin
 from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
@@ -127,7 +127,7 @@ def test_a_time_that_no_calendar_has_is_wrong_usage(
 ) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
-    told = typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said, code=USAGE)
+    told = typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said, code=EXIT_USAGE)
     assert f"{said!r} is no time" in told
 
 

@@ -201,7 +201,7 @@ def test_so_they_are_where_the_server_does_not_answer(
     async def unreachable(*_: object) -> list[Object]:
         raise Unavailable("list ConfigMap: cannot connect")
 
-    monkeypatch.setattr(plan_inputs, "read_own", unreachable)
+    monkeypatch.setattr(plan_inputs, "read_own_configmaps", unreachable)
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     known = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
@@ -239,9 +239,7 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
     """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*). A new source is at none."""
     with Fleet(names=()) as fleet:
         assert "history" not in typed(fleet, "plan", str(repository.path), "--source", "platform")
-        head = load(
-            {"old.yaml": (MAP % "old").encode()}, source="platform", revision=repository.git("rev-parse", "main")
-        )
+        head = load({"old.yaml": (MAP % "old").encode()}, source="platform", commit=repository.git("rev-parse", "main"))
         state = SourceState(head, ref="main", url=str(repository.path))
         fleet.call(fleet.reconciler.reconcile([state]))
         planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "topic")
@@ -253,7 +251,7 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
 def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
     """The cluster is at `main`, where the source also had an object `gone`."""
     files = {"old.yaml": (MAP % "old").encode(), "gone.yaml": (MAP % "gone").encode()}
-    head = load(files, source="shop", revision=repository.git("rev-parse", "main"))
+    head = load(files, source="shop", commit=repository.git("rev-parse", "main"))
     fleet.call(fleet.reconciler.reconcile([SourceState(head, ref="main", url=str(repository.path), path=path)]))
 
 

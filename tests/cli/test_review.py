@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import USAGE, invoke
+from gitops.cli import EXIT_USAGE, invoke
 from gitops.cli.review import command
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.scenarios.conftest import repository
@@ -25,7 +25,7 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     token = tmp_path / "token"
     token.touch()
     place = "https://git.example.com/acme/platform"
-    assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == USAGE
+    assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == EXIT_USAGE
     assert "--pr goes with --once" in capsys.readouterr().err
     for more, said in (
         (["--listen", ":0"], "go together"),
@@ -33,7 +33,7 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
         (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "goes without --once"),
         (["--listen", "nowhere", "--hook-secret-file", str(token)], "is no address"),
     ):
-        assert invoke(["review", place, "--token-file", str(token), *more]) == USAGE
+        assert invoke(["review", place, "--token-file", str(token), *more]) == EXIT_USAGE
         assert said in capsys.readouterr().err
     assert invoke(["review", place, "--token-file", str(token), "--once"]) == 1
     assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err

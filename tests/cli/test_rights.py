@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from applier.sandbox.api.request_path import address
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.api.request_path import parse_request_path
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.cli.conftest import Printed
@@ -20,8 +20,8 @@ from tests.gitops.fleet import GROUP, Fleet
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NOT_ALL = "Not everything could be read: you may not "
-RECORDS = InjectedFault(Refuse(403), plural="configmaps", namespace="levelgate-system")
-CLUSTER_WIDE = InjectedFault(Refuse(403), verb="list", plural="links", namespace="")
+RECORDS = InjectedFault(RefusedRequest(403), plural="configmaps", namespace="levelgate-system")
+CLUSTER_WIDE = InjectedFault(RefusedRequest(403), verb="list", plural="links", namespace="")
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def denied(fleet: Fleet, *faults: InjectedFault) -> Iterator[None]:
 def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: Fleet, printed: Printed) -> None:
     """surface 1.1, 4.3: sources and rollouts are shown; one line says what is missing, and the exit code that it is."""
     whole, _ = printed(held_up, "status")
-    with denied(held_up, InjectedFault(Refuse(403), verb="list", plural="links")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
         out, err = printed(held_up, "status", code=1)
         told, _ = printed(held_up, "status", "-o", "json", code=1)
     assert out.splitlines()[:3] == whole.splitlines()[:3]
@@ -70,7 +70,7 @@ def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: 
             out, err = printed(held_up, *arguments, code=1)
             assert out == ""
             assert f"{NOT_ALL}" in err
-    with denied(held_up, InjectedFault(Refuse(403), plural="links")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), plural="links")):
         for command in ("status", "explain", "tree", "wait"):
             out, err = printed(held_up, command, "link/cart", code=1)
             assert "does not exist" not in err
@@ -78,24 +78,24 @@ def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: 
 
 
 def test_a_wait_for_a_rollout_counts_no_instance_that_may_not_be_listed(held_up: Fleet, printed: Printed) -> None:
-    with denied(held_up, InjectedFault(Refuse(403), verb="list", plural="links")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
         _, err = printed(held_up, "wait", f"rollout/links.{GROUP}", "--timeout", "1s", code=1)
     assert "cannot be told" in err
 
 
 def test_events_of_the_namespaces_that_may_be_listed(held_up: Fleet, printed: Printed) -> None:
     whole, _ = printed(held_up, "events", "-n", "default")
-    with denied(held_up, InjectedFault(Refuse(403), verb="list", plural="events", namespace="")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="events", namespace="")):
         out, err = printed(held_up, "events")
         assert (out, err) == (whole, "")
-    with denied(held_up, InjectedFault(Refuse(403), verb="list", plural="events")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="events")):
         out, err = printed(held_up, "logs", "--tail", "1", code=1)
         assert "Link default/" in out
         assert f"{NOT_ALL}list events.events.k8s.io" in err
 
 
 def test_credentials_that_are_not_known_end_at_once(held_up: Fleet, printed: Printed) -> None:
-    with denied(held_up, InjectedFault(Refuse(401))):
+    with denied(held_up, InjectedFault(RefusedRequest(401))):
         for command in ("status", "events", "history"):
             out, err = printed(held_up, command, code=1)
             assert out == ""
@@ -104,7 +104,7 @@ def test_credentials_that_are_not_known_end_at_once(held_up: Fleet, printed: Pri
 
 
 def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: Fleet, printed: Printed) -> None:
-    with denied(held_up, InjectedFault(Refuse(403), verb="list")):
+    with denied(held_up, InjectedFault(RefusedRequest(403), verb="list")):
         out, err = printed(held_up, "hold", "link/chart", "--reason", "x", code=1)
     assert out == ""
     assert err.startswith(
@@ -130,7 +130,7 @@ class Roles:
 
     async def answer(self, request: Request) -> Response:
         try:
-            where = address(request)
+            where = parse_request_path(request)
         except (UnknownPathError, Refusal):  # what is served, and who one is, everybody may ask
             return await self.door(request)
         if where.group != "authentication.k8s.io" and not any(

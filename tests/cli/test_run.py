@@ -123,7 +123,7 @@ class Heard(BaseHTTPRequestHandler):
 def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setattr(delivery, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(delivery, "MIN_RETRY_DELAY_SECONDS", 0.05)
     work = Work(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import INTERRUPTED, USAGE, invoke
+from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
 from gitops.simulate.engine import Simulation
 from tests.gitops.fleet import Fleet
 from tests.gitops.windows.windows import manifest
@@ -42,7 +42,7 @@ def platform(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> Reposit
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     assert invoke(["simulate", *arguments]) == code
     captured = capsys.readouterr()
-    return captured.out if code in (0, INTERRUPTED) else captured.err
+    return captured.out if code in (0, EXIT_INTERRUPTED) else captured.err
 
 
 def test_the_timeline_tells_what_moves_and_what_waits(capsys: pytest.CaptureFixture[str], platform: Repository) -> None:
@@ -138,11 +138,15 @@ def test_what_is_wrong_is_told_with_its_line(
     rules.write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     assert "holds no PropagationWindow" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
     assert "no branch, tag or commit" in printed(capsys, place, "--base", "nowhere", code=1)
-    assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=USAGE)
-    assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-19T10:00", code=USAGE)
-    assert "is not after" in printed(capsys, place, "--base", "main", *AT, "--until", "2026-11-20T10:50", code=USAGE)
-    assert "0<=x<=" in printed(capsys, place, "--base", "main", "--seed", str(2**64), code=USAGE)
-    assert "longer than 36525d" in printed(capsys, place, "--base", "main", "--assume", "ready=99999d", code=USAGE)
+    assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=EXIT_USAGE)
+    assert "is not after" in printed(
+        capsys, place, "--base", "main", *AT, "--until", "2026-11-19T10:00", code=EXIT_USAGE
+    )
+    assert "is not after" in printed(
+        capsys, place, "--base", "main", *AT, "--until", "2026-11-20T10:50", code=EXIT_USAGE
+    )
+    assert "0<=x<=" in printed(capsys, place, "--base", "main", "--seed", str(2**64), code=EXIT_USAGE)
+    assert "longer than 36525d" in printed(capsys, place, "--base", "main", "--assume", "ready=99999d", code=EXIT_USAGE)
     assert "no commit between" in printed(capsys, place, "--base", "main", "--policy", str(rules), code=1)
 
 
@@ -166,7 +170,7 @@ def test_what_was_simulated_so_far_is_shown_when_somebody_breaks_it_off(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Simulation, "_until", broken_off)
-    text = printed(capsys, str(platform.path), "--base", "main~1", "--head", "main", *AT, code=INTERRUPTED)
+    text = printed(capsys, str(platform.path), "--base", "main~1", "--head", "main", *AT, code=EXIT_INTERRUPTED)
     assert text.splitlines()[-1].endswith("interrupted.")
 
 

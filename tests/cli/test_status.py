@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from applier.cluster import PARENT, STATUS
+from applier.cluster import PARENT_MANAGER, STATUS_MANAGER
 from applier.sandbox.wire import Request
-from gitops.cli import USAGE
+from gitops.cli import EXIT_USAGE
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
 from gitops.records.source_record import UnreadableSource
@@ -173,8 +173,8 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
     with Fleet(names=("a", "b")) as fleet:
         fleet.start()
         told = UnreadableSource("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
-        said = {"metadata": {"annotations": {well_known.UNREADABLE: told.text()}}}
-        fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS))
+        said = {"metadata": {"annotations": {well_known.UNREADABLE: told.encode()}}}
+        fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS_MANAGER))
         since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"
         lines = typed(fleet, "status").splitlines()
         assert lines[-1] == "Everything is as Git said when it was read last."
@@ -192,7 +192,9 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
         records = SourceRecords(fleet.cluster, fleet.clock)
         fleet.reconciler.follows = {"platform"} if is_followed else None
         fleet.call(fleet.reconciler.reconcile([]))
-        fleet.call(records.tell("platform", SourceError("https://git.example.com/x.git", "the server refused access")))
+        fleet.call(
+            records.report_error("platform", SourceError("https://git.example.com/x.git", "the server refused access"))
+        )
         why = "source/platform cannot be read since Fri 2026-11-20 13:00: https://git.example.com/x.git: the server refused access\n"
         for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
             assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was taken yet.\n")
@@ -205,7 +207,7 @@ def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed)
         fleet.start()
         for since in ("yesterday", "2026-11-20T11:30:00"):
             edited = {"data": {"since": since}}
-            fleet.call(fleet.cluster.merge(source_parent("platform"), edited, manager=STATUS))
+            fleet.call(fleet.cluster.merge(source_parent("platform"), edited, manager=STATUS_MANAGER))
             row = next(line for line in typed(fleet, "status").splitlines() if line.startswith("platform"))
             assert " 0000000  " in row
 
@@ -233,7 +235,7 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
         assert typed(fleet, "status").splitlines()[-1] == "Everything is as Git said when it was read last."
         assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")
         nothing = {"metadata": {"annotations": {well_known.GROUP_KINDS: ""}}}
-        fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT))
+        fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT_MANAGER))
         assert "source/platform" not in typed(fleet, "status")
 
 
@@ -254,7 +256,7 @@ def test_the_wave_that_a_rollout_is_in(waves: Fleet, typed: Typed) -> None:
     assert "links.g.test   r2   prod 2/2   1/3       1        1" in typed(waves, "status")
 
 
-@pytest.mark.parametrize(("ref", "code"), [("window/x", USAGE), ("link/a/app", USAGE), ("source/other", 1)])
+@pytest.mark.parametrize(("ref", "code"), [("window/x", EXIT_USAGE), ("link/a/app", EXIT_USAGE), ("source/other", 1)])
 def test_what_has_no_status_is_refused(waves: Fleet, typed: Typed, ref: str, code: int) -> None:
     assert typed(waves, "status", ref, code=code)
 

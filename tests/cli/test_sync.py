@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from gitops.cli import USAGE
-from gitops.records.source_record import UnreadableSource, untaken_body
-from gitops.records.sync import last_answered, requests
+from gitops.cli import EXIT_USAGE
+from gitops.records.source_record import UnreadableSource, initial_source_body
+from gitops.records.sync import find_sync_requests, last_answered_request
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
@@ -28,7 +28,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def said(fleet: Fleet, path: str) -> str:
-    found: str = (fleet.request("GET", path)["metadata"].get("annotations") or {}).get(well_known.SYNC, "")
+    found: str = (fleet.request("GET", path)["metadata"].get("annotations") or {}).get(well_known.SYNC_REQUESTED_AT, "")
     return found
 
 
@@ -45,17 +45,17 @@ def test_without_a_name_every_source_is_asked(fleet: Fleet, typed: Typed) -> Non
 
 def test_an_instance_asks_its_source(fleet: Fleet, typed: Typed) -> None:
     typed(fleet, "sync", "link/a", "-n", "default")
-    asked = requests(fleet.step().plan.sets)
+    asked = find_sync_requests(fleet.step().plan.sets)
     assert [key.name for key in asked["platform"]] == ["a"]
     assert source_parent("platform") not in asked["platform"]
 
 
 def test_an_instance_is_answered_in_its_own_status_once(fleet: Fleet, typed: Typed) -> None:
     typed(fleet, "sync", "link/a", "-n", "default")
-    asked = requests(fleet.step().plan.sets)["platform"]
+    asked = find_sync_requests(fleet.step().plan.sets)["platform"]
     fleet.call(fleet.reconciler.reconcile([replace(fleet.state, synced=asked)]))
-    assert last_answered(fleet.request("GET", LINK)) == said(fleet, LINK)
-    assert requests(fleet.step().plan.sets) == {}
+    assert last_answered_request(fleet.request("GET", LINK)) == said(fleet, LINK)
+    assert find_sync_requests(fleet.step().plan.sets) == {}
 
 
 def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:
@@ -73,7 +73,7 @@ def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet,
 def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     """I12: the daemon does work here, and has said why."""
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
-    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}}
+    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
 
@@ -89,12 +89,14 @@ def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows
 
 
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
-    assert "name an instance (webapp/shop), source/NAME" in typed(fleet, "sync", "rollout/links.g.test", code=USAGE)
+    assert "name an instance (webapp/shop), source/NAME" in typed(
+        fleet, "sync", "rollout/links.g.test", code=EXIT_USAGE
+    )
 
 
 def test_what_has_settled_needs_no_waiting(fleet: Fleet, typed: Typed) -> None:
     """Results go to stdout, and there is none: how far it is goes to stderr."""
-    revision = fleet.state.catalog.revision
+    revision = fleet.state.catalog.commit
     for arguments in ([], ["source/platform", "--revision", revision], ["link/a", "-n", "default"]):
         assert typed(fleet, "wait", *arguments, "--timeout", "1s") == ""
     assert typed(fleet, "wait", "rollout/links.g.test", "--for", "applied", "--timeout", "1s") == ""
@@ -115,17 +117,17 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fle
     fleet.step()
     assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "300ms", code=3)
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
-    record = untaken_body("slow")
-    record["metadata"]["annotations"] = {well_known.UNREADABLE: why.text()}
+    record = initial_source_body("slow")
+    record["metadata"]["annotations"] = {well_known.UNREADABLE: why.encode()}
     fleet.request("POST", OWN, record)
     told = typed(fleet, "wait", "--timeout", "300ms", code=3)
     assert f"slow: no commit has been read yet: it cannot be read: {why.why}\n" in told
-    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.text()}}}
+    body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "300ms", code=3)
     assert f"platform is at 0000000, not at feedfee yet: it cannot be read: {why.why}\n" in told
 
 
 def test_what_nobody_can_wait_for_is_wrong_usage(fleet: Fleet, typed: Typed) -> None:
-    assert "is no commit" in typed(fleet, "wait", "--revision", "main", code=USAGE)
-    assert "not for window/x" in typed(fleet, "wait", "window/x", code=USAGE)
+    assert "is no commit" in typed(fleet, "wait", "--revision", "main", code=EXIT_USAGE)
+    assert "not for window/x" in typed(fleet, "wait", "window/x", code=EXIT_USAGE)

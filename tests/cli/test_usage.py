@@ -11,7 +11,7 @@ import click
 import pytest
 
 from gitops import cli
-from gitops.cli import INTERRUPTED, USAGE, invoke
+from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
 from tests.properties.repositories import UNREADABLE
 
 OURS = ("gitops", "applier", "renderer")
@@ -86,7 +86,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
     ],
 )
 def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> None:
-    assert called(capsys, *arguments)[0] == USAGE == 64
+    assert called(capsys, *arguments)[0] == EXIT_USAGE == 64
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_wrong_usage_says_what_would_be_right(
     capsys: pytest.CaptureFixture[str], arguments: Sequence[str], told: str
 ) -> None:
     code, _, err = called(capsys, *arguments)
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert told in err
 
 
@@ -121,7 +121,7 @@ def test_a_source_without_a_repository_is_refused(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("text", ["soon", "", "5", "5x", "1h 30m", "-5s", "1.5h"])
 def test_a_duration_that_is_none_says_how_to_write_one(capsys: pytest.CaptureFixture[str], text: str) -> None:
     code, _, err = called(capsys, "run", "--source", ".", "--wait", text)
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert "write for example 90s, 30m, 1h30m or 2d" in err
 
 
@@ -130,7 +130,7 @@ def test_flags_of_sources_and_a_configuration_exclude_each_other(
 ) -> None:
     monkeypatch.setenv("LEVELGATE_CONFIG", "levelgate.yaml")
     code, _, err = called(capsys, "run", "--source", ".", "--ref", "main")
-    assert code == USAGE
+    assert code == EXIT_USAGE
     assert "--source, --ref cannot be combined with --config (or $LEVELGATE_CONFIG)" in err
 
 
@@ -209,8 +209,8 @@ def test_an_interruption_exits_130(capsys: pytest.CaptureFixture[str], monkeypat
 
     monkeypatch.setattr(cli.group, "main", interrupted)
     code, _, err = called(capsys, "version")
-    assert (code, err.strip()) == (INTERRUPTED, "interrupted")
-    assert INTERRUPTED == 130
+    assert (code, err.strip()) == (EXIT_INTERRUPTED, "interrupted")
+    assert EXIT_INTERRUPTED == 130
 
 
 def test_output_that_cannot_be_written_is_told_in_words() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.cli import USAGE, invoke
+from gitops.cli import EXIT_USAGE, invoke
 from tests.gitops.windows.windows import manifest
 from tests.properties.repositories import UNREADABLE, plain
 
@@ -184,7 +184,7 @@ def test_without_windows_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path
 
 @pytest.mark.parametrize("at", ["tomorrow", "9999-12-31T00:00", "2026-13-01"])
 def test_a_time_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path, at: str) -> None:
-    assert invoke(["windows", str(tmp_path), "--at", at]) == USAGE
+    assert invoke(["windows", str(tmp_path), "--at", at]) == EXIT_USAGE
     error = capsys.readouterr().err
     assert f"Invalid value for --at: {at!r} is not a time; write for example 2026-12-24T10:00" in error
 

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from applier.sandbox.endpoints.http import served
+from applier.sandbox.endpoints.http import serve
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
 from tests.controlplane.server import ControlPlane
@@ -166,7 +166,7 @@ class ServedApi(HttpApi):
         self.url = self._urls.get(timeout=10)
 
     async def _serve(self) -> None:
-        async with served(self._sandbox.answer) as url:
+        async with serve(self._sandbox.answer) as url:
             self._urls.put(url)
             while not self._stop.is_set():
                 self._sandbox.tick()
@@ -197,7 +197,7 @@ class SandboxApi(Api):
         return parsed(response.status, response.body, found)
 
     def eventually(self, probe: Callable[[], T]) -> T:
-        self.sandbox.settle()
+        self.sandbox.tick_until_stable()
         answer = probe()
         assert answer, f"not so when nothing changes any more: {answer!r}"
         return answer

@@ -34,7 +34,7 @@ def objects(namespace: str) -> dict[str, Json]:
 def collection(obj: Json, namespace: str) -> str:
     """The path of the objects of a kind."""
     group, _, version = obj["apiVersion"].rpartition("/")
-    for one in builtin_kinds.bundle().discovery:
+    for one in builtin_kinds.load_builtin_schemas().discovery:
         for served in one["versions"]:
             if (one["metadata"]["name"], served["version"]) == (group, version):
                 for entry in served["resources"]:

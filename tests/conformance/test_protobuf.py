@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from applier.sandbox.api.protobuf import MEDIA_TYPE, read
+from applier.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
 from applier.sandbox.kinds.builtin import built_in_kinds
 from tests.conformance.servers import Api
 from tests.conformance.test_objects import collection, lines, objects
@@ -28,13 +28,13 @@ def test_what_the_server_says_in_both_forms_is_the_same(both: tuple[Api, Api], n
     assert real.post(many, obj).code == 201
     answer, body = real.get(one), real.get(one, accept=MEDIA_TYPE).raw
     model = KINDS[obj["apiVersion"], obj["kind"]].model
-    assert model.form is not None
-    found = read(body, model.form)
+    assert model.go_type is not None
+    found = decode_protobuf(body, model.go_type)
     known = {name: found["metadata"].pop(name, None) for name in ("labels", "annotations", "finalizers")}
     assert known == {name: answer.body["metadata"].get(name) for name in known}
     for whole in (found, answer.body):
         whole["metadata"] = {"name": whole["metadata"]["name"]}
-    assert lines(model.fit(found).obj) == lines(answer.body)
+    assert lines(model.decode(found).obj) == lines(answer.body)
     real.merge(one, {"metadata": {"finalizers": None}})
     real.delete(one)
 

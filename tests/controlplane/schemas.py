@@ -37,7 +37,7 @@ def main() -> int:
     except (NotBuiltError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for name, found in ((builtin_kinds.FILE, content), (builtin_kinds.STRUCTURES, structures)):
+    for name, found in ((builtin_kinds.KINDS_FILE, content), (builtin_kinds.STRUCTURES_FILE, structures)):
         file = Path(builtin_kinds.__file__).with_name(name)
         file.write_bytes(gzip.compress(orjson.dumps(found, option=orjson.OPT_SORT_KEYS), 9, mtime=0))
         print(f"{file}: {file.stat().st_size // 1024} KiB")
@@ -107,7 +107,7 @@ def _without_prose(schema: Any) -> Any:
 
 def _kinds(definition: Json) -> Iterator[str]:
     for each in definition.get("x-kubernetes-group-version-kind", ()):
-        yield builtin_kinds.key(each["group"], each["version"], each["kind"])
+        yield builtin_kinds.kind_key(each["group"], each["version"], each["kind"])
 
 
 def _named(groups: list[Json]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _named(groups: list[Json]) -> Iterator[str]:
             for resource in version["resources"]:
                 for each in (resource, *resource.get("subresources", ())):
                     kind = each.get("responseKind") or {}
-                    yield builtin_kinds.key(
+                    yield builtin_kinds.kind_key(
                         kind.get("group") or group["metadata"]["name"],
                         kind.get("version") or version["version"],
                         kind.get("kind", ""),

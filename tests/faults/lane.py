@@ -75,18 +75,18 @@ class Branch:
 
     def push(self, files: Files, number: int, *, rewrites: bool) -> None:
         """A new head; `rewrites`: one that follows from nothing."""
-        self.line = () if rewrites else (*self.line, self.head())
+        self.line = () if rewrites else (*self.line, self.resolve_head())
         self.files, self.number = files, number
-        self.kept[self.head()] = files
+        self.kept[self.resolve_head()] = files
 
-    def holds(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         return commit in self.kept
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        assert new == self.head()
+        assert new == self.resolve_head()
         return old in self.line
 
-    def head(self) -> str:
+    def resolve_head(self) -> str:
         return f"{self.number:012d}".ljust(40, "0")
 
     @property
@@ -94,23 +94,23 @@ class Branch:
         return self.target.location
 
     @property
-    def access(self) -> tuple[object, ...]:
+    def credential_states(self) -> tuple[object, ...]:
         return ()
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def ref_names(self) -> tuple[str, ...]:
         return ()
 
-    def refs(self) -> Mapping[str, str]:
+    def list_refs(self) -> Mapping[str, str]:
         return {}
 
-    def tip(self, _refs: Mapping[str, str]) -> Tip:
-        return Tip("refs/heads/main", self.head())
+    def find_tip(self, _refs: Mapping[str, str]) -> Tip:
+        return Tip("refs/heads/main", self.resolve_head())
 
     def fetch(self, tip: Tip) -> str:
         return tip.commit
 
-    def snapshot(self, revision: str) -> SourceSnapshot:
+    def read_snapshot(self, revision: str) -> SourceSnapshot:
         files = {name: File(revision, text.encode()) for name, text in sorted(self.kept[revision].items())}
         return SourceSnapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
 
@@ -162,7 +162,7 @@ class Lane:
             if not branch.kept or branch.files != files:
                 branch.push(files, self._commits, rewrites=rewrites)
             if approved:
-                await self.approve({short: branch.head()})
+                await self.approve({short: branch.resolve_head()})
 
     async def approve(self, commits: Mapping[str, str]) -> None:
         """Deletions of these commits, by source, need not wait for a person."""
@@ -193,8 +193,8 @@ class Lane:
         async with self._behind(rules, {}) as (proxy, cluster):
             clock = SystemClock()
             follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
-            async with EventRouter(follower.reconciler, follower.wake, lambda _: None) as follower.attention:
-                running = asyncio.ensure_future(follower.forever())
+            async with EventRouter(follower.reconciler, follower.enqueue, lambda _: None) as follower.event_router:
+                running = asyncio.ensure_future(follower.run_forever())
                 try:
                     yield follower, proxy
                 finally:
@@ -338,7 +338,7 @@ async def _end(
 
 async def _passes(follower: Follower, *, wait: float, passes: int) -> ReconcileResult:
     for _ in range(passes):
-        found = await follower.once(wait=timedelta(seconds=wait))
+        found = await follower.run_once(wait=timedelta(seconds=wait))
     return found
 
 

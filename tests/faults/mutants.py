@@ -216,46 +216,46 @@ def last_first() -> Any:
 @contextmanager
 def without_dependencies() -> Iterator[None]:
     """Nothing is known to use anything."""
-    with last_first(), mock.patch.object(prune, "dependents", return_value={}):
+    with last_first(), mock.patch.object(prune, "index_dependents", return_value={}):
         yield
 
 
 def _without_preconditions() -> Any:
     """What a client sends that knows only names: the conditions of a deletion are left out of its body."""
-    original = Client.ask
+    original = Client.request
 
     async def ask(self: Client, call: Any) -> Any:
         return await original(self, dataclasses.replace(call, body=b"{}") if call.verb == "delete" else call)
 
-    return mock.patch.object(Client, "ask", ask)
+    return mock.patch.object(Client, "request", ask)
 
 
 def _from_cache() -> Any:
     """Lists with `resourceVersion=0`: "any version will do", which the server answers from memory."""
-    original = Client.ask
+    original = Client.request
 
     async def ask(self: Client, call: Any) -> Any:
         stale = call.verb == "list" and "continue=" not in call.path
         return await original(self, dataclasses.replace(call, path=f"{call.path}&resourceVersion=0") if stale else call)
 
-    return mock.patch.object(Client, "ask", ask)
+    return mock.patch.object(Client, "request", ask)
 
 
 @contextmanager
 def _ignoring_the_absence_that_is_due() -> Iterator[None]:
     """What is being deleted counts as gone."""
-    original = prune.dependents
+    original = prune.index_dependents
 
     def dependents(*arguments: Any) -> Any:
         found = original(*arguments)
-        return {dep: tuple(user for user in users if not user.terminating) for dep, users in found.items()}
+        return {dep: tuple(user for user in users if not user.is_terminating) for dep, users in found.items()}
 
-    with mock.patch.object(prune, "dependents", dependents):
+    with mock.patch.object(prune, "index_dependents", dependents):
         yield
 
 
 def _open(_rules: Any, _target: Any, _effect: Any, reading: Any) -> WindowVerdict:
-    return WindowVerdict(open=True, next_edge=reading.now)
+    return WindowVerdict(is_open=True, next_edge=reading.now)
 
 
 MUTANTS = (
@@ -264,7 +264,7 @@ MUTANTS = (
     Mutant("recorded dependencies", without_dependencies, prune_a_chain),
     Mutant("uid precondition", _without_preconditions, made_again_by_others),
     Mutant("consistent list", _from_cache, stale_cache),
-    Mutant("member proof", _patched(prune, "is_proven", lambda obj: True), forged_label),
+    Mutant("member proof", _patched(prune, "is_membership_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
     Mutant("rewritten history", _patched(commit_acceptance, "objection", lambda *_: None), rewritten_history),
     Mutant("window before writes", _patched(window_verdicts, "judge", _open), closed_window),

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 from aiohttp import web
 
-from applier.kube.http_transport import cut
-from gitops.clock import any_of
+from applier.kube.http_transport import abort_connection
+from gitops.clock import wait_for_any
 from tests.controlplane.server import ControlPlane
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -168,7 +168,7 @@ class Upstream:
             try:
                 return Answer(response.status, _kept(response.headers), await response.read())
             finally:
-                cut(response)
+                abort_connection(response)
 
     @asynccontextmanager
     async def watch(self, request: Request, headers: dict[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -316,7 +316,7 @@ class Proxy:
         async with self.upstream.watch(request, _kept(http.headers)) as answer:
             response = web.StreamResponse(status=answer.status, headers=_kept(answer.headers))
             await response.prepare(http)
-            await any_of(_passed_on(answer, response, without), self._closing.wait())
+            await wait_for_any(_passed_on(answer, response, without), self._closing.wait())
         return response
 
     def _die(self) -> None:

@@ -29,19 +29,19 @@ Off = Callable[[], AbstractContextManager[object]]
 
 def _without_barrier() -> Any:
     """What depends on a node starts before it."""
-    return mock.patch.object(NodePlanner, "_holds_up", return_value=None)
+    return mock.patch.object(NodePlanner, "_dependents_cause", return_value=None)
 
 
 @contextmanager
 def _with_one_dependency() -> Iterator[None]:
     """Of what an object records to use, only the first counts."""
-    original = prune.dependents
+    original = prune.index_dependents
 
     def dependents(observed: Any, sets: Any) -> Any:
         found = original(observed, sets)
-        return {dep: tuple(user for user in users if min(user.deps) == dep) for dep, users in found.items()}
+        return {dep: tuple(user for user in users if min(user.dependencies) == dep) for dep, users in found.items()}
 
-    with last_first(), mock.patch.object(prune, "dependents", dependents):
+    with last_first(), mock.patch.object(prune, "index_dependents", dependents):
         yield
 
 
@@ -61,36 +61,39 @@ def _with_all_users_or_none() -> Iterator[None]:
 @contextmanager
 def _let_go_at_once() -> Iterator[None]:
     """A deleted instance does not wait for its members."""
-    original = plan._Planner._deleting
+    original = plan._Planner._plan_deleting
 
     def deleting(*arguments: Any) -> Any:
-        return replace(original(*arguments), finish=True)
+        return replace(original(*arguments), finish_deletion=True)
 
     async def nothing_left(*_: Any) -> None:
         return None
 
-    with mock.patch.object(plan._Planner, "_deleting", deleting), mock.patch.object(Executor, "_left_of", nothing_left):
+    with (
+        mock.patch.object(plan._Planner, "_plan_deleting", deleting),
+        mock.patch.object(Executor, "_find_remaining", nothing_left),
+    ):
         yield
 
 
 def _orphans_of(wanted: Callable[[Any, Any], Mapping[Any, Any]]) -> Any:
     """Orphans are judged by another idea of what is wanted."""
-    original = plan._Planner._orphans
+    original = plan._Planner._prune_candidates
 
     def orphans(planner: Any, rendered: Any, *arguments: Any, **named: Any) -> Any:
-        all_wanted, planner.wanted = planner.wanted, wanted(planner, rendered)
+        all_wanted, planner.wanting_sets = planner.wanting_sets, wanted(planner, rendered)
         try:
             return original(planner, rendered, *arguments, **named)
         finally:
-            planner.wanted = all_wanted
+            planner.wanting_sets = all_wanted
 
-    return mock.patch.object(plan._Planner, "_orphans", orphans)
+    return mock.patch.object(plan._Planner, "_prune_candidates", orphans)
 
 
 def _by_its_own_set() -> Any:
     """What another set wants is not known."""
     return _orphans_of(
-        lambda planner, rendered: {key: sets for key, sets in planner.wanted.items() if rendered.id in sets}
+        lambda planner, rendered: {key: sets for key, sets in planner.wanting_sets.items() if rendered.id in sets}
     )
 
 
@@ -100,7 +103,7 @@ def _not_created_again() -> Any:
     def failure(_judge: Any, _rendered: Any, _node: Any, key: Any, live: Any) -> Any:
         return Invalid(f"{key} was deleted") if live is None else None
 
-    return mock.patch.object(NodePlanner, "_failure", failure)
+    return mock.patch.object(NodePlanner, "_write_failure", failure)
 
 
 @contextmanager
@@ -121,13 +124,13 @@ def _deleted_for_good() -> Any:
     """Who deletes an instance by hand means it."""
 
     def detaching(planner: Any, rendered: Any, parent: Any, current: Any) -> Any:
-        all_wanted, planner.wanted = planner.wanted, {}
+        all_wanted, planner.wanting_sets = planner.wanting_sets, {}
         try:
-            return planner._deleting(rendered, parent, current)
+            return planner._plan_deleting(rendered, parent, current)
         finally:
-            planner.wanted = all_wanted
+            planner.wanting_sets = all_wanted
 
-    return mock.patch.object(plan._Planner, "_detaching", detaching)
+    return mock.patch.object(plan._Planner, "_plan_detaching", detaching)
 
 
 @contextmanager

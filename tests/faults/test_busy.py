@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from applier.execute.executor import MOST_CONFLICTS
+from applier.execute.executor import MAX_DELETE_CONFLICTS
 from tests.faults.lane import Lane
 from tests.faults.table import assert_settles, deleted, platform, reference, settled
 
@@ -30,6 +30,6 @@ async def test_an_object_that_is_written_without_pause_is_deleted_all_the_same(l
     assert life.error is None
     assert count
     tried = deleted(lane, since)
-    assert 1 <= tried.count("one-d") <= MOST_CONFLICTS + 1
+    assert 1 <= tried.count("one-d") <= MAX_DELETE_CONFLICTS + 1
     assert tried[tried.count("one-d") :] == ["one-c", "one-b", "one-a"]
     await assert_settles(lane, wanted)

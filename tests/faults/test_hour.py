@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.endpoints.faults import CutWatch, FaultInjector, InjectedFault, Refuse, Reset
+from applier.sandbox.endpoints.faults import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
@@ -59,10 +59,10 @@ class Severed(Committed):
 
     lost = False
 
-    def refs(self, *names: str) -> dict[str, str]:
+    def list_refs(self, *names: str) -> dict[str, str]:
         if self.lost:
             raise Unreachable("https://git.test", "no answer")
-        return super().refs(*names)
+        return super().list_refs(*names)
 
 
 @dataclass
@@ -174,13 +174,15 @@ class Hour:
                 self.fleet.called = self.chance.choice([f"links.{GROUP}", f"chains.{GROUP}"])
                 self._pushed()
             case "cut":
-                self.fleet.faulty.faults = [InjectedFault(CutWatch(self.chance.randrange(3)), verb="watch", times=5)]
+                self.fleet.faulty.faults = [InjectedFault(EndedWatch(self.chance.randrange(3)), verb="watch", times=5)]
             case "refuse":
                 self.fleet.faulty.faults = [
-                    InjectedFault(Refuse(503), verb=self.chance.choice(["list", "patch", "watch"]), times=9)
+                    InjectedFault(RefusedRequest(503), verb=self.chance.choice(["list", "patch", "watch"]), times=9)
                 ]
             case "reset":
-                self.fleet.faulty.faults = [InjectedFault(Reset(self.chance.random() < 0.5), verb="patch", times=3)]
+                self.fleet.faulty.faults = [
+                    InjectedFault(ConnectionReset(self.chance.random() < 0.5), verb="patch", times=3)
+                ]
             case "git":
                 self.mirror.lost = not self.mirror.lost
             case "restart":
@@ -226,13 +228,15 @@ class Hour:
         mirrors = {"platform": cast(Mirror, self.mirror)}
         loop = asyncio.get_running_loop()
         self.follower = Follower(mirrors, self.fleet.reconciler, self.fleet.clock, elapsed=loop.time)
-        self.follower.wake_at = self._timer
+        self.follower.set_timer = self._timer
         self._due: asyncio.TimerHandle | None = None
         self.running = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
-        async with EventRouter(self.fleet.reconciler, self.follower.wake, lambda _: None) as self.follower.attention:
-            await self.follower.forever()
+        async with EventRouter(
+            self.fleet.reconciler, self.follower.enqueue, lambda _: None
+        ) as self.follower.event_router:
+            await self.follower.run_forever()
 
     def _timer(self, moment: datetime | None) -> None:
         if self._due:

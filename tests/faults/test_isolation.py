@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from applier.cluster import Object
-from applier.read.pending_reads import SHORTEST
-from applier.sandbox.endpoints.faults import Delay, InjectedFault, Refuse, Reset
+from applier.read.pending_reads import MIN_ANSWER_TIMEOUT_SECONDS
+from applier.sandbox.endpoints.faults import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
@@ -71,7 +71,7 @@ class Faulted(Shaken):
         if self.unreadable and self.catalog:
             data = {file: found.data for file, found in self.catalog.contents.items()}
             data[f"{self.unreadable}.json"] = b"{"
-            self.catalog = load(data, source="platform", revision=self.catalog.revision)
+            self.catalog = load(data, source="platform", commit=self.catalog.commit)
 
     async def live(self, seconds: float) -> None:
         """So much time goes by, in which all that runs the newest image becomes ready."""
@@ -92,9 +92,9 @@ async def following(fleet: Fleet, passed: Callable[[ReconcileResult], None]) -> 
         elapsed=asyncio.get_running_loop().time,
         max_concurrent=4,
     )
-    async with EventRouter(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
-        follower.passed = passed
-        running = asyncio.ensure_future(follower.forever())
+    async with EventRouter(fleet.reconciler, follower.enqueue, lambda _: None) as follower.event_router:
+        follower.on_pass = passed
+        running = asyncio.ensure_future(follower.run_forever())
         try:
             yield follower
         finally:
@@ -122,23 +122,23 @@ class Rollout:
                 self._break()
             self.fleet.push()
             self.fleet.call(self._live())
-            self.met = Counter((fault.plural, fault.name) for fault in self.fleet.faulty.met)
+            self.met = Counter((fault.plural, fault.name) for fault in self.fleet.faulty.injected)
 
     def _break(self) -> None:
         self.fleet.written = {"i00": {"text": ["no"]}, "i06": {"text": "broken"}}
         in_the_way(self.fleet, "i07")
         self.fleet.unreadable = "i01"
         self.fleet.faulty.faults = [
-            InjectedFault(Refuse(403), verb="patch", name="i03-app"),
-            InjectedFault(Reset(carried_out=False), verb="patch", name="i04-app"),
-            InjectedFault(Refuse(500), verb="patch", name="i05-app"),
-            InjectedFault(Delay(25), verb="patch", plural="deployments", name="i08-app"),
-            InjectedFault(Delay(25), verb="patch", plural="configmaps", name="i08-app"),
-            InjectedFault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
-            InjectedFault(Delay(HANGS), verb="list", plural="secrets"),
-            InjectedFault(Delay(25), verb="patch", name="i10", subresource="status"),
-            InjectedFault(Refuse(429, retry_after=PUT_OFF), verb="patch", name="i11", subresource="status"),
-            InjectedFault(Delay(HANGS), verb="patch", plural="events"),
+            InjectedFault(RefusedRequest(403), verb="patch", name="i03-app"),
+            InjectedFault(ConnectionReset(carried_out=False), verb="patch", name="i04-app"),
+            InjectedFault(RefusedRequest(500), verb="patch", name="i05-app"),
+            InjectedFault(DelayedRequest(25), verb="patch", plural="deployments", name="i08-app"),
+            InjectedFault(DelayedRequest(25), verb="patch", plural="configmaps", name="i08-app"),
+            InjectedFault(RefusedRequest(429, retry_after=PUT_OFF), verb="patch", name="i09-app"),
+            InjectedFault(DelayedRequest(HANGS), verb="list", plural="secrets"),
+            InjectedFault(DelayedRequest(25), verb="patch", name="i10", subresource="status"),
+            InjectedFault(RefusedRequest(429, retry_after=PUT_OFF), verb="patch", name="i11", subresource="status"),
+            InjectedFault(DelayedRequest(HANGS), verb="patch", plural="events"),
         ]
 
     async def _live(self) -> None:
@@ -178,7 +178,7 @@ def test_i9_the_others_are_as_fast_as_ever() -> None:
     faulted.run()
     good = set(normal.names) - FAULTS.keys()
     assert not faulted.settled.keys() & FAULTS.keys()
-    lasted = max(faulted.settled[name] for name in good) - SHORTEST
+    lasted = max(faulted.settled[name] for name in good) - MIN_ANSWER_TIMEOUT_SECONDS
     assert lasted <= 1.2 * max(normal.settled[name] for name in good)
     assert faulted.requests <= 1.5 * normal.requests
     assert faulted.passes < normal.passes + 50
@@ -201,8 +201,8 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
             follower = Follower(
                 {"platform": cast(Mirror, Committed(fleet))}, fleet.reconciler, clock, elapsed=loop.time
             )
-            running = asyncio.ensure_future(follower.forever())
-            while not fleet.faulty.met:  # noqa: ASYNC110 - the server's doing
+            running = asyncio.ensure_future(follower.run_forever())
+            while not fleet.faulty.injected:  # noqa: ASYNC110 - the server's doing
                 await asyncio.sleep(LOOK)
             begun = loop.time()
             follower.stop.set()
@@ -211,15 +211,17 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
             assert loop.time() - begun < 10
 
         fleet.reconciler.report = lambda result: heard.append(result.key.name)
-        fleet.faulty.faults = [InjectedFault(Delay(takes), verb="patch", name="a-app")]
+        fleet.faulty.faults = [InjectedFault(DelayedRequest(takes), verb="patch", name="a-app")]
         fleet.push()
         fleet.call(story())
         assert ("a-app" in heard, "b-app" in heard) == (wanted, True)
 
 
-@pytest.mark.parametrize("fault", [Delay(300), Refuse(503), Refuse(429, retry_after=60)])
+@pytest.mark.parametrize("fault", [DelayedRequest(300), RefusedRequest(503), RefusedRequest(429, retry_after=60)])
 @pytest.mark.parametrize("since", [0.5, 2.0, 20.0])
-def test_who_stops_waits_for_no_server_that_does_not_serve(fault: Delay | Refuse, since: float) -> None:
+def test_who_stops_waits_for_no_server_that_does_not_serve(
+    fault: DelayedRequest | RefusedRequest, since: float
+) -> None:
     """A graceful stop takes less than ten seconds also where a pass is in the middle of what cannot be had, `since` seconds after the start."""
     loop = VirtualLoop()
     clock = cast(StillClock, VirtualClock(loop, START))
@@ -279,7 +281,7 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
             async with following(fleet, lambda _: None) as follower:
                 await fleet.live(20)
                 assert fleet.waits() == {"a": "Settled", "b": "Settled"}
-                fleet.faulty.faults = [InjectedFault(Delay(40), verb="list", plural=plural, namespace="")]
+                fleet.faulty.faults = [InjectedFault(DelayedRequest(40), verb="list", plural=plural, namespace="")]
                 fleet.plain = {"secret": {**SECRET, "stringData": {"text": "two"}}, "service": service("plain", "two")}
                 fleet.push("two")
                 follower.poll("platform")
@@ -308,7 +310,7 @@ def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
         async def story() -> None:
             kinds = [one for one in (await fleet.cluster.discover()).resources.values() if one.group in APIS]
             assert len(kinds) > 3 * SLOTS
-            fleet.faulty.faults = [InjectedFault(Delay(30), verb="list", plural=one.plural) for one in kinds]
+            fleet.faulty.faults = [InjectedFault(DelayedRequest(30), verb="list", plural=one.plural) for one in kinds]
             async with following(fleet, lambda _: None) as follower:
                 await asyncio.sleep(15)
                 assert fleet.request("GET", "/api/v1/namespaces/default/secrets/plain")
@@ -324,10 +326,12 @@ def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
 
 
 RECORDS = {
-    "rollout": InjectedFault(Delay(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
-    "rollout refused": InjectedFault(Refuse(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
-    "revision": InjectedFault(Delay(25), verb="patch", plural="controllerrevisions", name="*-r2"),
-    "revision refused": InjectedFault(Refuse(403), verb="patch", plural="controllerrevisions", name="*-r2"),
+    "rollout": InjectedFault(DelayedRequest(25), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"),
+    "rollout refused": InjectedFault(
+        RefusedRequest(403), verb="patch", plural="configmaps", name=f"rollout-links.{GROUP}"
+    ),
+    "revision": InjectedFault(DelayedRequest(25), verb="patch", plural="controllerrevisions", name="*-r2"),
+    "revision refused": InjectedFault(RefusedRequest(403), verb="patch", plural="controllerrevisions", name="*-r2"),
 }
 
 
@@ -377,7 +381,7 @@ def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> Non
         async def story() -> None:
             async with following(fleet, lambda _: None) as follower:
                 await asyncio.sleep(20)
-                slow = InjectedFault(Delay(12), verb="patch", plural="configmaps", name="source-platform")
+                slow = InjectedFault(DelayedRequest(12), verb="patch", plural="configmaps", name="source-platform")
                 fleet.faulty.faults = [slow]
                 for text in ("two", "three"):
                     fleet.plain = {"service": service("plain", text)}
@@ -385,10 +389,10 @@ def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> Non
                     follower.poll("platform")
                     await asyncio.sleep(4)
                     assert label() == text
-                assert len(fleet.faulty.met) == 1
+                assert len(fleet.faulty.injected) == 1
                 await asyncio.sleep(40)
-                assert fleet.request("GET", SOURCE)["data"]["own"] == fleet.state.catalog.revision
-                assert len(fleet.faulty.met) == 2
+                assert fleet.request("GET", SOURCE)["data"]["own"] == fleet.state.catalog.commit
+                assert len(fleet.faulty.injected) == 2
 
         fleet.push()
         fleet.call(story())
@@ -415,7 +419,7 @@ def test_a_list_that_fails_before_a_record_shrinks_keeps_the_record_and_ends_no_
         settle(fleet)
         fleet.plain = {}
         fleet.push()
-        fleet.faulty.faults = [InjectedFault(Refuse(403), verb="list", plural="secrets", after=2)]
+        fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="list", plural="secrets", skip=2)]
         found = fleet.step()
         assert [one.action for one in found.results if one.error] == ["kept"]
         assert "Secret" in kinds_of(fleet)
@@ -430,7 +434,7 @@ def test_a_source_without_a_record_may_have_members_of_a_kind_that_cannot_be_rea
         fleet.push()
         settle(fleet)
         fleet.request("DELETE", SOURCE)
-        fleet.faulty.faults = [InjectedFault(Refuse(403), verb="list", plural="secrets")]
+        fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="list", plural="secrets")]
         fleet.plain = {}
         fleet.push()
         settle(fleet)

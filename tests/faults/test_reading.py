@@ -9,7 +9,7 @@ import pytest
 
 from applier.cluster import WatchTarget
 from gitops.daemon.follower import Follower
-from gitops.daemon.workqueue import RESYNC
+from gitops.daemon.workqueue import PRIORITY_RESYNC
 from renderer.identity import GroupKind
 from tests.faults.extent import first
 from tests.faults.kills import differences
@@ -46,19 +46,19 @@ async def there(lane: Lane, key: Key) -> None:
 
 async def at_rest(follower: Follower) -> None:
     """All that is watched is watched by now, and nothing is to be done: a watch that begins is a reason to look at everything once more."""
-    assert follower.attention
+    assert follower.event_router
     begun: set[WatchTarget] = set()
-    watches = follower.attention._watches
-    wake = watches.begun
+    watches = follower.event_router._watches
+    wake = watches.on_begin
 
     def hear(subject: WatchTarget) -> None:
         begun.add(subject)
         wake(subject)
 
-    watches.begun = hear
+    watches.on_begin = hear
     for _ in range(600):
-        if follower.reconciler.whole and begun >= follower.attention._subjects and not len(follower.queue):
-            await follower.idle()
+        if follower.reconciler.whole and begun >= follower.event_router._subjects and not len(follower.queue):
+            await follower.wait_until_idle()
             if not len(follower.queue):
                 return
         await asyncio.sleep(0.05)
@@ -127,9 +127,9 @@ async def test_missed_events_the_next_look_at_everything_sees_what_no_watch_told
         assert (
             is_missing or follower.reconciler.whole is not looked
         )  # on a busy machine it may look at everything by itself
-        follower.wake(None, RESYNC)
+        follower.enqueue(None, PRIORITY_RESYNC)
         await there(lane, lane.config_map("one-b"))
-        await follower.idle()
+        await follower.wait_until_idle()
     found, expected = essence(await lane.objects()), essence(wanted)
     assert found == expected, differences(found, expected)
 

@@ -63,7 +63,7 @@ class Door:
     def left(self) -> list[bytes]:
         """Everything that another process could find, to tell it from what else may be left."""
         store = self.sandbox.state.store
-        return [one.content for name in store.resources() for one in store.shelf(name).objects.values()]
+        return [one.content for name in store.resources() for one in store.resource_store(name).objects.values()]
 
     def objects(self) -> list[dict[str, Any]]:
         """All that is stored, but for what the server counts."""

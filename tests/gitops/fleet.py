@@ -41,7 +41,7 @@ _deployed: dict[str, Store] = {}
 
 def copy_of(store: Store) -> Store:
     """With the same objects and events, which never change."""
-    shelves = map(store.shelf, store.resources())
+    shelves = map(store.resource_store, store.resources())
     return deepcopy(store, {id(one): one for shelf in shelves for one in (*shelf.objects.values(), *shelf.events)})
 
 
@@ -136,7 +136,7 @@ class Fleet:
                 self.rules[f"{name}.json"] = json.dumps({**manifest, "spec": spec})
         files = self._files()
         data = {name: text.encode() for name, text in files.items()}
-        self.catalog = load(data, source=self.source, revision=self.committed(files), previous=self.catalog)
+        self.catalog = load(data, source=self.source, commit=self.committed(files), previous=self.catalog)
 
     def committed(self, files: Mapping[str, str]) -> str:
         """The id of the commit that holds these."""
@@ -350,7 +350,7 @@ class Fleet:
 
     def rollout(self) -> RolloutState:
         """As it is stored."""
-        return RolloutState.read(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
+        return RolloutState.from_data(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
 
 
 def _image(deployment: Object) -> str:

@@ -11,7 +11,7 @@ import pytest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.follower import Follower
-from gitops.explain.tree import tree, walk
+from gitops.explain.tree import read_tree, walk
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
@@ -67,11 +67,11 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
         begun = fleet.step()
     assert healthy(fleet) == "False"
     assert fleet.status("a")["state"] == "ACTIVE"  # what depends on it may start
-    assert begun.plan.turns_at == fleet.clock.moment + GRACE
+    assert begun.plan.recheck_at == fleet.clock.moment + GRACE
     before = fleet.writes
-    assert fleet.step(GRACE - timedelta(seconds=1)).plan.turns_at == fleet.clock.moment + timedelta(seconds=1)
+    assert fleet.step(GRACE - timedelta(seconds=1)).plan.recheck_at == fleet.clock.moment + timedelta(seconds=1)
     assert (healthy(fleet), fleet.writes) == ("False", before)
-    assert fleet.step(timedelta(seconds=1)).plan.turns_at is None
+    assert fleet.step(timedelta(seconds=1)).plan.recheck_at is None
     assert healthy(fleet) == "True"
     fleet.step()
     before = fleet.writes
@@ -108,7 +108,7 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, w
     reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
-    found = fleet.call(follower.once(wait=wait))
+    found = fleet.call(follower.run_once(wait=wait))
     tally = StateCounts.of_all(found.ledger)
     assert (tally.waiting, tally.failed) == (waiting, 0)
 
@@ -121,7 +121,7 @@ def test_a_tree_is_judged_by_the_same_rules(fleet: Fleet) -> None:
     def health(after: timedelta) -> str:
         parent = fleet.call(fleet.cluster.get(ObjectKey(GROUP, "Link", "default", "a")))
         assert parent is not None
-        found = fleet.call(tree(fleet.cluster, parent, fleet.clock.moment + after))
+        found = fleet.call(read_tree(fleet.cluster, parent, fleet.clock.moment + after))
         return next(branch.health for _, branch in walk(found) if branch.node == "widget")
 
     assert health(GRACE - timedelta(seconds=1)) == "InProgress"

@@ -69,9 +69,9 @@ QUOTING = {
 async def test_it_is_nowhere(name: str, value: str) -> None:
     spans, told = InMemorySpanExporter(), list[str]()
     async with AsyncExitStack() as stack:
-        tracer = stack.enter_context(tracing.tracer_of("0", SimpleSpanProcessor(spans)))
+        tracer = stack.enter_context(tracing.create_tracer("0", SimpleSpanProcessor(spans)))
         seen = await stack.enter_async_context(scene(names=("i0",), more=[SECRET, *QUOTING[name]]))
-        fleet, stage = seen.fleet, instrumentation.combine(tracing.stage_of(tracer), seen.seen.stage)
+        fleet, stage = seen.fleet, instrumentation.combine(tracing.stage_for(tracer), seen.seen.stage)
         fleet.reconciler = Reconciler(
             tracing.TracedCluster(fleet.cluster, lambda: None, tracer), "0", fleet.clock, LOCAL, stage=stage
         )
@@ -99,6 +99,6 @@ def objects(fleet: Fleet) -> Iterator[tuple[str, str]]:
     """All but the Secret and what the author has copied it to."""
     store = fleet.sandbox.state.store
     for resource in store.resources():
-        for key, stored in store.shelf(resource).objects.items():
+        for key, stored in store.resource_store(resource).objects.items():
             if resource != "secrets" and (resource != "configmaps" or key[0] == "levelgate-system"):
                 yield f"{resource} {key}", stored.content.decode()

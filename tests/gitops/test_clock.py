@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gitops.clock import any_of
+from gitops.clock import wait_for_any
 
 
 async def test_the_first_that_is_over_ends_the_wait_for_all() -> None:
@@ -18,7 +18,7 @@ async def test_the_first_that_is_over_ends_the_wait_for_all() -> None:
         finally:
             ended.append("never")
 
-    await any_of(asyncio.sleep(0), never())
+    await wait_for_any(asyncio.sleep(0), never())
     await asyncio.sleep(0)
     assert ended == ["never"]
 
@@ -28,4 +28,4 @@ async def test_what_fails_is_heard() -> None:
         raise RuntimeError("no such thing")
 
     with pytest.raises(RuntimeError, match="no such thing"):
-        await any_of(fails(), asyncio.Event().wait())
+        await wait_for_any(fails(), asyncio.Event().wait())

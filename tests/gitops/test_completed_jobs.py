@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.completed_jobs import EARLY, MOST
+from applier.applyset.completed_jobs import MAX_COMPLETIONS, TTL_TOLERANCE
 from gitops.reconcile.tally import StateCounts
 from renderer import well_known
 from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
@@ -140,7 +140,7 @@ def test_a_job_that_somebody_deletes_runs_again(fleet: Fleet) -> None:
     ends(fleet)
     fleet.step(timedelta(seconds=5))
     removed(fleet)
-    fleet.step(TTL - EARLY - timedelta(seconds=10))
+    fleet.step(TTL - TTL_TOLERANCE - timedelta(seconds=10))
     assert (jobs(fleet), recorded(fleet)) == (["one"], "")
     removed(fleet)
     fleet.step(TTL)
@@ -234,4 +234,4 @@ def test_a_plain_job_is_recorded_with_its_source(fleet: Fleet) -> None:
 
 def test_what_is_recorded_has_an_end() -> None:
     """All annotations of an object together may have 262,144 bytes."""
-    assert MOST * 46 < 262_144 / 2
+    assert MAX_COMPLETIONS * 46 < 262_144 / 2

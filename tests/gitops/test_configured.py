@@ -11,7 +11,7 @@ import pytest
 
 from applier.applyset.adoption import Adoption
 from applier.causes import Reason
-from applier.cluster import CONTENT
+from applier.cluster import CONTENT_MANAGER
 from applier.plan.model import DeletionBrake
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
@@ -34,7 +34,7 @@ def source(name: str, *maps: str, commit: str = "1" * 40, **said: Any) -> Source
         for one in maps
     }
     files = {f"{one}.json": json.dumps(manifest).encode() for one, manifest in manifests.items()}
-    return SourceState(load(files, source=name, revision=commit), **said)
+    return SourceState(load(files, source=name, commit=commit), **said)
 
 
 def passed(fleet: Fleet, *sources: SourceState) -> ReconcileResult:
@@ -70,7 +70,7 @@ def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fl
 def test_a_source_that_could_not_be_read_at_first_waits_all_the_same(fleet: Fleet) -> None:
     """What tells why it cannot be read is no inventory."""
     records = SourceRecords(fleet.cluster, fleet.clock)
-    fleet.call(records.tell("shop", SourceError("https://x/shop", "the server refused access")))
+    fleet.call(records.report_error("shop", SourceError("https://x/shop", "the server refused access")))
     passed(fleet, source("platform"), source("shop", "s", depends_on=("platform", "other")))
     assert live(fleet) == set()
 
@@ -109,7 +109,7 @@ def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(
     passed(fleet, source("shop", *"abcde"), source("other", *"vwxyz"))
     found = passed(fleet, source("shop", *"ab", brake=brake), source("other", *"vwxyz"))
     assert live(fleet) == (set("abcdevwxyz") if held else set("abvwxyz"))
-    reasons = {orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans if orphan.blocked}
+    reasons = {orphan.blocked.reason for one in found.plan.sets for orphan in one.prune_candidates if orphan.blocked}
     assert reasons == ({Reason.BRAKE_ENGAGED} if held else set())
 
 
@@ -120,7 +120,7 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: F
 
     def held(name: str, *maps: str) -> set[str]:
         found = passed(fleet, source("shop", *maps, commit=named[name], brake=strict))
-        return {one.blocked.message for sets in found.plan.sets for one in sets.orphans if one.blocked}
+        return {one.blocked.message for sets in found.plan.sets for one in sets.prune_candidates if one.blocked}
 
     def approve(commit: str) -> None:
         fleet.put(f"{OWN}/source-shop", approved_commit=commit)
@@ -149,7 +149,7 @@ def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: Fleet) -> Non
     passed(fleet, kept)
     for _ in range(2):  # the annotation goes in the first
         found = passed(fleet, replace(kept, prunes=True))
-        held = [orphan.blocked and orphan.blocked.reason for one in found.plan.sets for orphan in one.orphans]
+        held = [orphan.blocked and orphan.blocked.reason for one in found.plan.sets for orphan in one.prune_candidates]
         assert (held, live(fleet)) == ([Reason.BRAKE_ENGAGED] * 2, {"a", "b", "c"})
     fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)
     passed(fleet, replace(kept, prunes=True))
@@ -177,14 +177,14 @@ def test_what_helm_made_can_be_changed_once_it_is_adopted(fleet: Fleet) -> None:
     def commit(**data: str) -> dict[str, str]:
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
         files = {"a.json": json.dumps({**manifest, "data": data}).encode()}
-        catalog = load(files, source="shop", revision="1" * 40)
+        catalog = load(files, source="shop", commit="1" * 40)
         passed(fleet, SourceState(catalog, adoption=Adoption.parse("IfEqual:helm")))
         found: dict[str, str] = fleet.request("GET", f"{path}/a")["data"]
         return found
 
     assert commit(x="1", y="1") == {"x": "1", "y": "1", "unsaid": "1"}
     metadata = fleet.request("GET", f"{path}/a")["metadata"]
-    assert {entry["manager"] for entry in metadata["managedFields"]} == {CONTENT}
+    assert {entry["manager"] for entry in metadata["managedFields"]} == {CONTENT_MANAGER}
     assert "Helm" not in metadata["labels"].values()
     assert "meta.helm.sh/release-name" not in metadata["annotations"]
     assert commit(x="2") == {"x": "2", "unsaid": "1"}
@@ -211,7 +211,7 @@ def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fle
             for name in instances
         ]
         files = {f"{number}.json": json.dumps(one).encode() for number, one in enumerate(objects)}
-        return SourceState(load(files, source="shop", revision="1" * 40), **said)
+        return SourceState(load(files, source="shop", commit="1" * 40), **said)
 
     both = pairs("a", "b", instances=("p", "q"))
     passed(fleet, both)
@@ -220,7 +220,7 @@ def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fle
     kept = pairs("a", prunes=False)
     found = passed(fleet, kept)
     assert live(fleet) == {"p-a", "p-b", "q-a", "q-b"}
-    told = [orphan.blocked.message for one in found.plan.sets for orphan in one.orphans if orphan.blocked]
+    told = [orphan.blocked.message for one in found.plan.sets for orphan in one.prune_candidates if orphan.blocked]
     assert told == ["no longer in Git; source shop deletes nothing (prune: false)"] * 2
     assert passed(fleet, kept).changed == 0
     passed(fleet, replace(kept, prunes=True))

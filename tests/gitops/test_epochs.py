@@ -8,7 +8,7 @@ import pytest
 
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.leadership import LEASE, Leadership, NotLeading
+from gitops.leadership import LEASE_KEY, Leadership, NotLeading
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
@@ -18,7 +18,7 @@ from tests.gitops.fleet import MERGE, OWN, Fleet
 SOURCE = f"{OWN}/source-platform"
 INSTANCE = "/apis/g.test/v1/namespaces/default/links/a"
 MEMBER = "/apis/apps/v1/namespaces/default/deployments/a-app"
-LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/levelgate-system/leases/{LEASE.name}"
+LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/levelgate-system/leases/{LEASE_KEY.name}"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from aiohttp import web
 
-from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUnavailable, ask
+from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUnavailable, request_fact
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
@@ -59,7 +59,7 @@ class Answers:
 )
 async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answer: bool) -> None:
     async with Answers(text).serving() as server:
-        assert await ask(server.external()) is answer
+        assert await request_fact(server.external()) is answer
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answe
 async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
     async with server.serving():
         with pytest.raises(FactUnavailable) as error:
-            await ask(server.external())
+            await request_fact(server.external())
         assert (str(error.value), server.asked) == (why, 1)
 
 
 async def test_a_server_that_hangs_or_is_gone_is_no_answer() -> None:
     async with Answers(hangs=True).serving() as server:
         with pytest.raises(FactUnavailable, match=r"no answer within 0\.05s"):
-            await ask(server.external(timeout=timedelta(milliseconds=50)))
+            await request_fact(server.external(timeout=timedelta(milliseconds=50)))
     with pytest.raises(FactUnavailable, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
-        await ask(server.external())
+        await request_fact(server.external())
 
 
 async def test_an_answer_counts_until_it_is_too_old() -> None:
@@ -94,17 +94,17 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
         budget = server.external()
         externals.declare([budget])
         assert externals.facts(clock.now()) == {"budget": ExternalFact(None, "not asked yet")}
-        assert await externals.ask(budget)
-        assert not await externals.ask(budget)
+        assert await externals.request_fact(budget)
+        assert not await externals.request_fact(budget)
         server.status = 503
         clock.moment += MINUTE
-        assert not await externals.ask(budget)
+        assert not await externals.request_fact(budget)
         assert externals.facts(clock.now()) == {"budget": ExternalFact(True)}
         clock.moment += timedelta(seconds=1)
         why = "the last answer is 61s old, more than 60s; since then: it answered with status 503, not 200"
         assert externals.facts(clock.now()) == {"budget": ExternalFact(None, why)}
         server.status, server.text = 200, "false"
-        assert await externals.ask(budget)
+        assert await externals.request_fact(budget)
         assert externals.facts(clock.now()) == {"budget": ExternalFact(False)}
         assert externals.facts(clock.now() - timedelta(hours=1))["budget"].answer is None
 
@@ -115,14 +115,14 @@ async def test_what_is_declared_otherwise_is_asked_anew() -> None:
     async with Answers().serving() as server:
         budget, other = server.external(), server.external(name="other")
         externals.declare([budget, other])
-        await externals.ask(budget)
-        await externals.ask(other)
+        await externals.request_fact(budget)
+        await externals.request_fact(other)
         externals.declare([ExternalFactSource("budget", server.url, "yes", MINUTE), other])
         assert externals.facts(clock.now()) == {
             "budget": ExternalFact(None, "not asked yet"),
             "other": ExternalFact(True),
         }
-        assert not await externals.ask(budget), "an answer to what is not asked any more"
+        assert not await externals.request_fact(budget), "an answer to what is not asked any more"
         assert externals.facts(clock.now())["budget"] == ExternalFact(None, "not asked yet")
 
 

@@ -32,7 +32,7 @@ def central(**rules: Mapping[str, Any] | str) -> SourceState:
         kind = "PropagationWindow" if "timeZone" in spec else "PropagationPolicy"
         manifest = {"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
         files[f"{name}.yaml"] = (spec if isinstance(spec, str) else json.dumps(manifest)).encode()
-    return SourceState(load(files, source="central", revision="2" * 40))
+    return SourceState(load(files, source="central", commit="2" * 40))
 
 
 def passed(fleet: Fleet, *others: SourceState, governors: frozenset[str] = GOVERNED) -> ReconcileResult:

@@ -19,11 +19,17 @@ from applier.errors import Denied
 from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.endpoints.faults import Delay, FaultInjector, InjectedFault, Refuse, Reset
+from applier.sandbox.endpoints.faults import (
+    ConnectionReset,
+    DelayedRequest,
+    FaultInjector,
+    InjectedFault,
+    RefusedRequest,
+)
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.clock import Clock, SystemClock
-from gitops.leadership import LEASE, Leadership, NotLeading, is_gone, own_identity
+from gitops.leadership import LEASE_KEY, Leadership, NotLeading, is_process_gone, own_identity
 from renderer.identity import ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 
@@ -133,7 +139,7 @@ async def test_one_leads_and_the_other_waits_until_it_falls_silent(sandbox: Kube
         assert (two.is_leader, two.waited_for) == (False, ["one"])
         await time.pass_by(6)
         assert two.is_leader
-        assert (await sandbox.get(LEASE) or {})["spec"]["leaseTransitions"] == 2
+        assert (await sandbox.get(LEASE_KEY) or {})["spec"]["leaseTransitions"] == 2
 
 
 @pytest.mark.parametrize("minutes", [-5, 5, 60])
@@ -165,14 +171,16 @@ async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbo
     """Its answer was not waited for, so the version that is known is an old one; nobody has to wait for the Lease to run out."""
     time = Time()
     one, two = (Leadership(sandbox, name, time, lambda: time.seconds) for name in ("one", "two"))
-    assert await one.take(await one.read())
-    await sandbox.merge(LEASE, {"spec": {"renewTime": "2026-11-20T00:00:01.000000Z"}}, manager="levelgate-leadership")
+    assert await one.try_acquire(await one.read_lease())
+    await sandbox.merge(
+        LEASE_KEY, {"spec": {"renewTime": "2026-11-20T00:00:01.000000Z"}}, manager="levelgate-leadership"
+    )
     await one.release()
-    assert holder(await sandbox.get(LEASE)) == ""
-    assert await one.take(await one.read())
-    assert await two.take(await two.read())
+    assert holder(await sandbox.get(LEASE_KEY)) == ""
+    assert await one.try_acquire(await one.read_lease())
+    assert await two.try_acquire(await two.read_lease())
     await one.release()
-    assert holder(await sandbox.get(LEASE)) == "two"
+    assert holder(await sandbox.get(LEASE_KEY)) == "two"
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for_at_the_end() -> None:
@@ -182,8 +190,8 @@ def test_a_server_that_does_not_answer_is_not_waited_for_at_the_end() -> None:
         lead = Leadership(cluster_of(faulty.answer), "one", SystemClock(), runner.get_loop().time)
 
         async def story() -> float:
-            assert await lead.take(await lead.read())
-            faulty.faults = [InjectedFault(Delay(1e6))]
+            assert await lead.try_acquire(await lead.read_lease())
+            faulty.faults = [InjectedFault(DelayedRequest(1e6))]
             begun = runner.get_loop().time()
             await lead.release()
             return runner.get_loop().time() - begun
@@ -202,7 +210,7 @@ async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: Kub
         time.seconds += 9.9
         found = await writes.apply(CONFIG_MAP, manager="levelgate")
         time.seconds += 0.1
-        key, uid = ObjectKey.of(found), found["metadata"]["uid"]
+        key, uid = ObjectKey.from_manifest(found), found["metadata"]["uid"]
         with pytest.raises(NotLeading, match="was not renewed for 10 seconds"):
             await writes.apply(CONFIG_MAP, manager="levelgate")
         with pytest.raises(NotLeading):
@@ -216,7 +224,7 @@ async def test_who_was_stopped_for_too_long_writes_nothing_any_more(sandbox: Kub
 async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(user: str) -> None:
     """I6: between two tries of one write the process is stopped for longer than the Lease."""
     time = Time()
-    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(429), verb="patch", plural="configmaps")])
+    faulty = FaultInjector(Sandbox().answer, [InjectedFault(RefusedRequest(429), verb="patch", plural="configmaps")])
 
     async def stopped(_: float) -> None:
         time.seconds += 60
@@ -225,16 +233,18 @@ async def test_a_write_that_was_put_off_is_not_tried_again_by_who_leads_no_more(
     async with processes("one", time=time, cluster=cluster) as ((one, task),):
         task.cancel()
         writes: Cluster = FencedCluster(cluster, one.leads.check)
-        writes = writes.impersonating(user) if user else writes
+        writes = writes.with_user(user) if user else writes
         with pytest.raises(NotLeading):
             await writes.apply(CONFIG_MAP, manager="levelgate")
-        assert len(faulty.met) == 1
+        assert len(faulty.injected) == 1
 
 
 async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
     """Ten seconds of errors end it; the other waits fifteen."""
     time = Time()
-    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(500), verb="patch", plural="leases", after=2)])
+    faulty = FaultInjector(
+        Sandbox().answer, [InjectedFault(RefusedRequest(500), verb="patch", plural="leases", skip=2)]
+    )
     cluster = cluster_of(faulty.answer, sleep=time.sleep)
     async with processes("one", time=time, cluster=cluster) as ((one, _),):
         await time.pass_by(9)
@@ -251,11 +261,11 @@ async def test_a_renewal_whose_answer_is_lost_costs_nothing_while_the_server_res
     async with processes("one", time=time, cluster=cluster) as ((one, _),):
         await time.pass_by(4)
         faulty.faults = [
-            InjectedFault(Reset(carried_out=True), verb="patch", plural="leases", times=1),
-            InjectedFault(Refuse(403), verb="get", plural="leases", times=2),
+            InjectedFault(ConnectionReset(carried_out=True), verb="patch", plural="leases", times=1),
+            InjectedFault(RefusedRequest(403), verb="get", plural="leases", times=2),
         ]
         await time.pass_by(60)
-        assert (one.is_leader, len(faulty.met)) == (True, 3)
+        assert (one.is_leader, len(faulty.injected)) == (True, 3)
 
 
 async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
@@ -264,7 +274,7 @@ async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
     faulty = FaultInjector(Sandbox().answer)
     async with processes("one", "two", time=time, cluster=cluster_of(faulty.answer, sleep=time.sleep)) as (one, two):
         await time.pass_by(10)
-        faulty.faults = [InjectedFault(Refuse(500), plural="leases")]
+        faulty.faults = [InjectedFault(RefusedRequest(500), plural="leases")]
         await time.pass_by(60)
         assert [each.is_leader for each, _ in (one, two)] == [False, False]
         assert not two[1].done()
@@ -275,7 +285,7 @@ async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
 
 async def test_who_has_read_no_lease_yet_says_that_it_cannot() -> None:
     time = Time()
-    faulty = FaultInjector(Sandbox().answer, [InjectedFault(Refuse(403), plural="leases")])
+    faulty = FaultInjector(Sandbox().answer, [InjectedFault(RefusedRequest(403), plural="leases")])
     one = Process(Leadership(cluster_of(faulty.answer), "one", time, lambda: time.seconds))
     with pytest.raises(Denied):
         await one.run()
@@ -285,12 +295,12 @@ async def test_who_has_read_no_lease_yet_says_that_it_cannot() -> None:
 async def test_who_lost_the_lease_stops_for_good(sandbox: KubeCluster, edit: str) -> None:
     time = Time()
     async with processes("one", time=time, cluster=sandbox) as ((one, task),):
-        lease = await sandbox.get(LEASE)
+        lease = await sandbox.get(LEASE_KEY)
         assert lease
         if edit == "taken":
-            await sandbox.merge(LEASE, {"spec": {"holderIdentity": "somebody"}}, manager="kubectl-edit")
+            await sandbox.merge(LEASE_KEY, {"spec": {"holderIdentity": "somebody"}}, manager="kubectl-edit")
         else:
-            await sandbox.delete(LEASE, uid=lease["metadata"]["uid"], resource_version=None)
+            await sandbox.delete(LEASE_KEY, uid=lease["metadata"]["uid"], resource_version=None)
         await time.pass_by(3)
         assert task.done()
         assert "has taken the lead" in one.end
@@ -314,8 +324,8 @@ async def test_of_many_that_begin_at_once_one_leads(kubeconfig: object) -> None:
     """On the real server: the version that was read decides who of them writes."""
     time = Time()
     cluster = await connect(kubeconfig=str(kubeconfig))
-    if lease := await cluster.get(LEASE):
-        await cluster.merge(LEASE, {"spec": {"holderIdentity": ""}}, manager="test")
+    if lease := await cluster.get(LEASE_KEY):
+        await cluster.merge(LEASE_KEY, {"spec": {"holderIdentity": ""}}, manager="test")
         assert lease
     leaders = [Leadership(cluster, f"p{number}", time, lambda: time.seconds) for number in range(8)]
     tasks = [asyncio.create_task(one.acquire(lambda _: None, patient=True)) for one in leaders]
@@ -325,7 +335,7 @@ async def test_of_many_that_begin_at_once_one_leads(kubeconfig: object) -> None:
         task.cancel()
     assert len(done) == 1
     (leader,) = (one for one, task in zip(leaders, tasks, strict=True) if task in done)
-    assert holder(await cluster.get(LEASE)) == leader.identity
+    assert holder(await cluster.get(LEASE_KEY)) == leader.identity
     await leader.release()
     await cluster.close()
 
@@ -335,16 +345,18 @@ def test_a_process_of_this_machine_that_does_not_run_is_gone() -> None:
     running = own_identity()
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     other = running.replace(running.rpartition("_")[2], f"{child.pid}-{_started(child.pid)}")
-    assert not is_gone(running)
-    assert not is_gone(other)
+    assert not is_process_gone(running)
+    assert not is_process_gone(other)
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert is_gone(other)  # killed, and nobody has asked how it ended
+    assert is_process_gone(other)  # killed, and nobody has asked how it ended
     child.communicate()
-    assert is_gone(other)
-    assert is_gone(running.replace(running.rpartition("-")[2], "1"))  # the number of the process was given again
-    assert not is_gone(other.replace(other.split("_")[1], "another-machine"))
-    assert not is_gone("")
+    assert is_process_gone(other)
+    assert is_process_gone(
+        running.replace(running.rpartition("-")[2], "1")
+    )  # the number of the process was given again
+    assert not is_process_gone(other.replace(other.split("_")[1], "another-machine"))
+    assert not is_process_gone("")
 
 
 def _started(process: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from applier.errors import ClusterError
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
@@ -38,18 +38,18 @@ class Committed:
 
     fleet: Fleet
     server: str = "here"
-    wanted: tuple[str, ...] = ("main",)
-    access: tuple[object, ...] = ()
+    ref_names: tuple[str, ...] = ("main",)
+    credential_states: tuple[object, ...] = ()
 
     @property
     def target(self) -> SourceTarget:
         return SourceTarget("file:///platform", BranchRef("main"))
 
-    def refs(self, *names: str) -> dict[str, str]:
+    def list_refs(self, *names: str) -> dict[str, str]:
         assert self.fleet.catalog
-        return dict.fromkeys(names, self.fleet.catalog.revision)
+        return dict.fromkeys(names, self.fleet.catalog.commit)
 
-    def tip(self, refs: dict[str, str]) -> Tip:
+    def find_tip(self, refs: dict[str, str]) -> Tip:
         return Tip("main", refs["main"])
 
     def fetch(self, tip: Tip) -> str:
@@ -58,10 +58,10 @@ class Committed:
     def is_ancestor(self, *_: str) -> bool:
         return True
 
-    def holds(self, _commit: str) -> bool:
+    def has_commit(self, _commit: str) -> bool:
         return True
 
-    def snapshot(self, revision: str) -> SourceSnapshot:
+    def read_snapshot(self, revision: str) -> SourceSnapshot:
         assert self.fleet.catalog
         files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
         return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", None)
@@ -102,9 +102,9 @@ async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **
         {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
     )
     found = Operation(fleet, follower)
-    follower.passed = found.passed
-    async with EventRouter(reconciler, follower.wake, lambda _: None) as follower.attention:
-        running = asyncio.ensure_future(follower.forever())
+    follower.on_pass = found.passed
+    async with EventRouter(reconciler, follower.enqueue, lambda _: None) as follower.event_router:
+        running = asyncio.ensure_future(follower.run_forever())
         try:
             await found.until(lambda: None in found.passes)
             yield found
@@ -159,7 +159,7 @@ def test_a_commit_touches_the_instances_that_it_changes(fleet: Fleet) -> None:
             def told() -> bool:
                 fleet.ready("b")
                 commit = fleet.request("GET", RECORD)["data"]["applied"]
-                return bool(fleet.catalog and commit == fleet.catalog.revision)
+                return bool(fleet.catalog and commit == fleet.catalog.commit)
 
             assert set(await found.until(told)) == {frozenset({"b"})}
             (deed,) = (one for one in _deeds(fleet) if one["action"] == "updated" and one["node"] == "app")
@@ -191,7 +191,7 @@ def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fle
             assert None not in await found.until(lambda: exists(fleet, "settings"))
             fleet.clock.moment += timedelta(seconds=2)
             found.follower.poll()
-            await found.until(lambda: fleet.request("GET", RECORD)["data"]["own"] == fleet.state.catalog.revision)
+            await found.until(lambda: fleet.request("GET", RECORD)["data"]["own"] == fleet.state.catalog.commit)
 
     fleet.call(story())
 
@@ -226,7 +226,7 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
 
     async def story() -> None:
         refusing = FaultInjector(
-            fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="b-app", times=6)]
+            fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=6)]
         )
         fleet.cluster = cluster_of(refusing.answer)
         async with operating(fleet) as found:
@@ -240,7 +240,9 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
 
 def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
     """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
-    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="b-app", times=100)])
+    refusing = FaultInjector(
+        fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=100)]
+    )
     fleet.cluster = cluster_of(refusing.answer)
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
     fleet.push("two")

@@ -11,7 +11,7 @@ import pytest
 
 from gitops.clock import SystemClock
 from gitops.external_facts import ExternalFactSource, FactUnavailable
-from gitops.external_facts import ask as ask_fact
+from gitops.external_facts import request_fact as ask_fact
 from gitops.forge.port import ForgeError
 from gitops.forge.rest import Rest
 from gitops.notifications.delivery import post

@@ -12,8 +12,8 @@ import pytest
 
 from applier.causes import Reason
 from applier.execute import pending_writes
-from applier.execute.refusals import FIRST_WAIT, LONGEST_WAIT, Refusals
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.execute.refusals import FIRST_RETRY_WAIT, MAX_RETRY_WAIT, Refusals
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from gitops.reconcile.reconciler import Reconciler
@@ -53,12 +53,14 @@ class Refusing:
 
     def restart(self) -> None:
         self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, LOCAL, waits_for_responses=False)
-        self.fleet.reconciler.decider.refusals.chance = lambda: 0.0
+        self.fleet.reconciler.decider.refusals.random_fraction = lambda: 0.0
 
     async def door(self, request: Request) -> Response:
         if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:
             self.tries += 1
-            return await FaultInjector(self.fleet.sandbox.answer, [InjectedFault(Refuse(self.code))]).answer(request)
+            return await FaultInjector(self.fleet.sandbox.answer, [InjectedFault(RefusedRequest(self.code))]).answer(
+                request
+            )
         return await self.fleet.sandbox.answer(request)
 
     def tried(self, *, after: timedelta = timedelta(), passes: int = 3) -> int:
@@ -83,13 +85,13 @@ def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) 
     story.code = code
     assert story.tried() == 1
     assert {one["metadata"]["name"] for one in story.fleet.request("GET", MAPS)["items"]} >= {"good", "a-app"}
-    wait, waits = FIRST_WAIT, []
+    wait, waits = FIRST_RETRY_WAIT, []
     for _ in range(14):
         waits.append(wait)
         assert story.tried(after=wait - timedelta(milliseconds=1)) == 0
         assert story.tried(after=timedelta(milliseconds=1)) == 1
-        wait = min(2 * wait, LONGEST_WAIT)
-    assert waits[-1] == LONGEST_WAIT
+        wait = min(2 * wait, MAX_RETRY_WAIT)
+    assert waits[-1] == MAX_RETRY_WAIT
     (source,) = (one for one in story.fleet.step().plan.sets if one.rendered.is_source)
     (bad,) = (node for node in source.nodes if node.node.key and node.node.key.name == "bad")
     assert bad.blocked is not None
@@ -97,7 +99,7 @@ def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) 
 
 
 def test_chance_takes_off_up_to_a_half_of_a_wait() -> None:
-    assert 0 <= Refusals().chance() < 1
+    assert 0 <= Refusals().random_fraction() < 1
 
 
 def another_intent(story: Refusing) -> None:
@@ -152,7 +154,9 @@ def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, ch
 
 def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_change(story: Refusing) -> None:
     fleet, path = story.fleet, "/apis/apps/v1/namespaces/default/deployments/a-app"
-    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(422), verb="patch", name="a-app", times=100)])
+    refusing = FaultInjector(
+        fleet.sandbox.answer, [InjectedFault(RefusedRequest(422), verb="patch", name="a-app", times=100)]
+    )
     fleet.cluster = cluster_of(refusing.answer)
     story.restart()
     fleet.push("two")
@@ -181,7 +185,7 @@ def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) 
     del fleet.plain["bad"]
     fleet.push()
     assert story.tried() == 1
-    assert story.tried(after=FIRST_WAIT) == 1
+    assert story.tried(after=FIRST_RETRY_WAIT) == 1
 
 
 def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
@@ -193,13 +197,15 @@ def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
     story.fleet.plain["bad"] = config_map("bad", "other")
     story.fleet.push()
     assert story.tried() == 1
-    assert story.tried(after=LONGEST_WAIT) == 1
+    assert story.tried(after=MAX_RETRY_WAIT) == 1
 
 
 def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
     """By a timer, and as soon as it is accepted nothing is remembered."""
     fleet = story.fleet
-    refusing = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="patch", name="a-app", times=4)])
+    refusing = FaultInjector(
+        fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="a-app", times=4)]
+    )
     fleet.cluster = cluster_of(refusing.answer)
     fleet.plain = {}
     fleet.push("two")
@@ -244,7 +250,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
             assert told() == (Reason.PROGRESSING, True)
             fleet.call(asyncio.sleep(20))
         assert fleet.request("GET", f"{MAPS}/free")["data"] == {"text": "one"}
-        fleet.call(asyncio.sleep(pending_writes.LONGEST_WAIT))
+        fleet.call(asyncio.sleep(pending_writes.MAX_RETRY_SECONDS))
         assert told() == told() == (Reason.APPLY_FAILED, True)
         assert tries <= 11
         tries = 0

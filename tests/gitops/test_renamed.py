@@ -33,7 +33,7 @@ def named(kind: str, name: str, *nodes: str) -> str:
 
 def states(platform: Platform) -> dict[str, RolloutState]:
     """As they are stored."""
-    stored = Rollouts.of(obj for obj in platform.cluster.objects.values() if obj["kind"] == "ConfigMap")
+    stored = Rollouts.from_objects(obj for obj in platform.cluster.objects.values() if obj["kind"] == "ConfigMap")
     return stored.states(platform.clock.moment)
 
 
@@ -88,7 +88,7 @@ def told(platform: Platform, source: str, passes: int = 4) -> dict[str, str]:
     """What the record of the source says of objects that others have."""
     for _ in range(passes):
         platform.go_on()
-    record = SourceRecord.read(platform.cluster.objects[source_parent(source)])
+    record = SourceRecord.from_object(platform.cluster.objects[source_parent(source)])
     rows = [row for row in record.causes if row["reason"] == Reason.OWNED_ELSEWHERE]
     return {str(row["object"]): str(row["message"]) for row in rows}
 

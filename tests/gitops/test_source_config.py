@@ -23,15 +23,15 @@ from gitops.source import locations
 def test_the_name_of_a_source_is_given_or_the_last_segment_of_its_url(text: str, name: str | None) -> None:
     if name is None:
         with pytest.raises(SourceError):
-            source_config.source_config(text)
+            source_config.parse_source(text)
     else:
-        assert source_config.source_config(text).name == name
+        assert source_config.parse_source(text).name == name
 
 
 def test_a_path_is_made_absolute_and_named_by_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "platform").mkdir()
     monkeypatch.chdir(tmp_path / "platform")
-    found = source_config.source_config(".")
+    found = source_config.parse_source(".")
     assert found.name == "platform"
     assert str(tmp_path) in str(found.target)
 
@@ -39,27 +39,27 @@ def test_a_path_is_made_absolute_and_named_by_its_directory(tmp_path: Path, monk
 @pytest.mark.parametrize("name", ["Bad", "-a", "a_b", "a b", "x" * 60])
 def test_a_name_that_cannot_be_one_is_told_with_what_to_write(name: str) -> None:
     with pytest.raises(SourceError, match="write NAME=URL"):
-        source_config.source_config(f"{name}=https://git.example.com/x.git")
+        source_config.parse_source(f"{name}=https://git.example.com/x.git")
 
 
 def test_two_sources_of_one_name_are_told(tmp_path: Path) -> None:
-    one, other = (source_config.source_config(f"https://{host}.example.com/platform.git") for host in "ab")
+    one, other = (source_config.parse_source(f"https://{host}.example.com/platform.git") for host in "ab")
     with pytest.raises(SourceError, match="two sources are called 'platform'"):
-        source_config.mirrors([one, other], tmp_path)
+        source_config.create_mirrors([one, other], tmp_path)
 
 
 def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     (tmp_path / "broken.yaml").write_text("a: [")
-    catalog = source_config.catalog_of(locations.read(str(tmp_path)), source="platform")
+    catalog = source_config.load_catalog(locations.read_location(str(tmp_path)), source="platform")
     assert [item.manifest["metadata"]["name"] for item in catalog.objects] == ["a"]
-    assert catalog.unreadable == {"broken.yaml"}
+    assert catalog.unreadable_files == {"broken.yaml"}
     assert catalog.source == "platform"
 
 
 def test_a_place_that_does_not_exist_is_told() -> None:
     with pytest.raises(SourceError, match="does not exist"):
-        locations.read("/no/such/place")
+        locations.read_location("/no/such/place")
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_a_place_that_does_not_exist_is_told() -> None:
     ],
 )
 def test_what_is_only_looked_at_gets_a_name_that_can_be_one(place: str, name: str) -> None:
-    assert source_config.likely_name(place) == name
-    assert source_config.source_config(f"{name}={place}").name == name
+    assert source_config.derive_name(place) == name
+    assert source_config.parse_source(f"{name}={place}").name == name

@@ -36,7 +36,7 @@ class Noon:
 @cache
 def state() -> SourceState:
     files = {"chain.yaml": chain(GROUP, "ab"), "one.yaml": link(GROUP, NAMESPACE)}
-    catalog = load({name: text.encode() for name, text in files.items()}, source="s", revision="1" * 40)
+    catalog = load({name: text.encode() for name, text in files.items()}, source="s", commit="1" * 40)
     return SourceState(catalog, adoption=Adoption.parse("IfUnowned:kro"))
 
 
@@ -74,7 +74,7 @@ def left_by_kro() -> Door:
         crd = state().catalog.definitions[GroupKind(GROUP, "Chain")].crd
         for manifest, manager in kept(crd):
             await cluster.apply(manifest, manager=manager)
-            door.sandbox.settle()
+            door.sandbox.tick_until_stable()
 
     asyncio.run(write())
     return door
@@ -83,7 +83,7 @@ def left_by_kro() -> Door:
 def take_over(door: Door) -> None:
     """As processes that start anew, until nothing changes any more."""
     for _ in range(10):
-        door.sandbox.settle()
+        door.sandbox.tick_until_stable()
         if not asyncio.run(Reconciler(door.cluster, "0.1.0", Noon(), LOCAL).reconcile([state()])).changed:
             return
     pytest.fail("it never comes to rest")

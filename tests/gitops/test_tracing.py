@@ -44,9 +44,9 @@ async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     fleet = Fleet(names=("i0",))
     fleet.sandbox = Sandbox(clock=fleet.clock.seconds)
     fleet.push()
-    with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
+    with tracing.create_tracer("0.1.0", SimpleSpanProcessor(kept)) as tracer:
         cluster = tracing.TracedCluster(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
-        reconciler = Reconciler(cluster, "0", fleet.clock, LOCAL, stage=tracing.stage_of(tracer))
+        reconciler = Reconciler(cluster, "0", fleet.clock, LOCAL, stage=tracing.stage_for(tracer))
         for _ in range(3):
             await reconciler.reconcile([fleet.state])
         gone = ObjectKey("apps", "Deployment", "default", "gone")
@@ -150,8 +150,8 @@ def test_the_spans_of_a_run_reach_a_collector(tmp_path: Path) -> None:
 
 def test_what_fails_says_so() -> None:
     kept = InMemorySpanExporter()
-    with tracing.tracer_of("0.1.0", SimpleSpanProcessor(kept)) as tracer:
-        with pytest.raises(ValueError, match="x"), tracing.stage_of(tracer)("fetch", source="platform"):
+    with tracing.create_tracer("0.1.0", SimpleSpanProcessor(kept)) as tracer:
+        with pytest.raises(ValueError, match="x"), tracing.stage_for(tracer)("fetch", source="platform"):
             raise ValueError("x")
         (span,) = kept.get_finished_spans()
     assert attributes(span) == {"levelgate.source": "platform", "error.type": "ValueError"}
@@ -171,21 +171,21 @@ def test_what_fails_says_so() -> None:
     ],
 )
 def test_the_standard_variables_say_whether(environment: dict[str, str], asked: bool) -> None:
-    assert tracing.is_asked_for(environment) is asked
+    assert tracing.is_enabled(environment) is asked
 
 
 def test_without_the_extra_whoever_asks_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     asked = {"OTEL_TRACES_EXPORTER": "otlp"}
     message = r"pip install 'levelgate\[tracing\]'"
-    with pytest.raises(tracing.NotInstalled, match=message), tracing.tracing("0.1.0", asked):
+    with pytest.raises(tracing.NotInstalled, match=message), tracing.open_tracer("0.1.0", asked):
         pass
 
 
 def test_nothing_is_traced_and_nothing_imported_unless_somebody_asks() -> None:
     program = (
         "import sys; from gitops import tracing\n"
-        "with tracing.tracing('0', {}) as tracer: assert tracer is None\n"
+        "with tracing.open_tracer('0', {}) as tracer: assert tracer is None\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

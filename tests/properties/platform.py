@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from applier.applyset.inventory import Scope, read_scope
-from applier.cluster import CONTENT, Object
+from applier.cluster import CONTENT_MANAGER, Object
 from applier.errors import ClusterError
 from applier.state.observed import annotation, label
 from gitops.plan import planner
@@ -36,7 +36,7 @@ VOLATILE = frozenset(
         well_known.FILE,
         well_known.COMMIT,
         well_known.REVISION,
-        well_known.APPROVED,
+        well_known.APPROVED_COMMIT,
         well_known.TARGET,
     }
 )
@@ -94,13 +94,15 @@ class Platform:
         if approved and parent in self.cluster.objects:
             self.cluster.edit(
                 parent,
-                lambda obj: obj["metadata"]["annotations"].update({well_known.APPROVED: commit_id(self._commits)}),
+                lambda obj: obj["metadata"]["annotations"].update(
+                    {well_known.APPROVED_COMMIT: commit_id(self._commits)}
+                ),
             )
         known = self.sources.get(source)
         catalog = load(
             {name: text.encode() for name, text in files.items()},
             source=source,
-            revision=commit_id(self._commits),
+            commit=commit_id(self._commits),
             previous=known.catalog if known else None,
         )
         self.sources[source] = SourceState(catalog, ref="main", url="file:///platform", hold=hold)
@@ -136,7 +138,7 @@ class Platform:
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
-        plan = planner.against(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
+        plan = planner.plan_against_cluster(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
         return self._runner.run(plan)
 
     def _started(self) -> Reconciler:
@@ -170,7 +172,7 @@ class Platform:
         if write.verb == "delete":
             self._nothing_lives_on_it(objects, write)
             self._git_does_not_want_it(write)
-        if write.verb == "apply" and write.manager == CONTENT and write.after is not None:
+        if write.verb == "apply" and write.manager == CONTENT_MANAGER and write.after is not None:
             self._needs_are_recorded(write.after)
             if write.before is None:
                 self._dependencies_are_there(objects, write.after)
@@ -181,7 +183,8 @@ class Platform:
         for key, obj in objects.items():
             if key.kind == "ConfigMap" and label(obj, well_known.PARENT_ID):
                 recorded |= {
-                    applyset_id(parent): (parent, scope) for parent, scope in SourceRecord.read(obj).scopes.items()
+                    applyset_id(parent): (parent, scope)
+                    for parent, scope in SourceRecord.from_object(obj).scopes.items()
                 }
         parents = {
             label(obj, well_known.PARENT_ID): (key, read_scope(obj))
@@ -217,7 +220,7 @@ class Platform:
             self.broken.append(f"S0-10: {write.key} was deleted, and Git wants it")
         for state in self.sources.values():
             if label(write.before, well_known.PART_OF) == applyset_id(source_parent(state.catalog.source)):
-                file, unreadable = annotation(write.before, well_known.SOURCE_FILE), state.catalog.unreadable
+                file, unreadable = annotation(write.before, well_known.SOURCE_FILE), state.catalog.unreadable_files
                 if unreadable and (file in unreadable or file not in state.catalog.contents):
                     self.broken.append(f"S0-10: {write.key} was deleted, and {sorted(unreadable)} cannot be read")
 
@@ -226,7 +229,9 @@ class Platform:
         deps = deps_of(applied)
         for name in _named_by(applied):
             if deps.isdisjoint(_hashes_of(name)):
-                self.broken.append(f"S0-11: {ObjectKey.of(applied)} reads {name}, which its record does not say")
+                self.broken.append(
+                    f"S0-11: {ObjectKey.from_manifest(applied)} reads {name}, which its record does not say"
+                )
 
     def _dependencies_are_there(self, objects: Mapping[ObjectKey, Object], created: Object) -> None:
         """S0-9: nothing is created before all that it depends on is there and runs."""
@@ -234,10 +239,10 @@ class Platform:
         uses = {key: deps_of(obj) for key, obj in objects.items()}
         for dep in annotation(created, well_known.DEPS).split(","):
             if dep and not dep.endswith("~") and dep not in by_hash:
-                self.broken.append(f"S0-9: {ObjectKey.of(created)} was created before a dependency of it")
-        for key in _reached(uses, by_hash, ObjectKey.of(created)):
+                self.broken.append(f"S0-9: {ObjectKey.from_manifest(created)} was created before a dependency of it")
+        for key in _reached(uses, by_hash, ObjectKey.from_manifest(created)):
             if key.kind == "Deployment" and not _runs(objects[key]):
-                self.broken.append(f"S0-9: {ObjectKey.of(created)} was created before {key} ran")
+                self.broken.append(f"S0-9: {ObjectKey.from_manifest(created)} was created before {key} ran")
 
 
 def deps_of(obj: Object) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import CONTENT
+from applier.cluster import CONTENT_MANAGER
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 from tests.properties.platform import Platform
@@ -88,7 +88,7 @@ def test_a_deep_graph_changes_in_one_pass_and_only_what_changed_is_written() -> 
         platform.commit({"l.json": definition("Link", nodes), "x.json": instance("Link", "x", text="two")})
         platform.run()
         assert data(platform, "x-n7") == {"above": "two"}
-        written = [write.key.name for write in platform.cluster.writes[before:] if write.manager == CONTENT]
+        written = [write.key.name for write in platform.cluster.writes[before:] if write.manager == CONTENT_MANAGER]
         assert [name for name in written if name.startswith("x-")] == [f"x-n{index}" for index in range(8)]
 
 

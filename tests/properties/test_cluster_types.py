@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from applier.cluster import CONTENT
+from applier.cluster import CONTENT_MANAGER
 from renderer.identity import GroupKind
 from tests.properties.platform import Platform
 from tests.properties.repositories import GROUP, config_map, definition, instance, widget
@@ -68,7 +68,7 @@ def test_a_crd_that_changes_under_a_definition_takes_nothing_from_its_instances(
         assert place == "spec.resources[0].template.spec.size"
         assert message == "1 is an integer, where a string is needed; put it in quotes"
         assert platform.members() == {"x-reader"}
-        assert [write.key for write in platform.cluster.writes[before:] if write.manager == CONTENT] == []
+        assert [write.key for write in platform.cluster.writes[before:] if write.manager == CONTENT_MANAGER] == []
 
 
 def test_what_was_checked_against_a_crd_is_checked_again_only_when_that_changed() -> None:

@@ -149,7 +149,7 @@ def simulated(
         pushes.append(CommitPush(at, fleet.state, image))
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=3)))
     store = simulation.world.sandbox.state.store
-    stored = [one for name in sorted(store.resources()) for one in store.shelf(name).objects.values()]
-    found = as_json(simulation.timeline(), assumed=assume, seed=0)
+    stored = [one for name in sorted(store.resources()) for one in store.resource_store(name).objects.values()]
+    found = as_json(simulation.timeline(), assumptions=assume, seed=0)
     found["events"].sort(key=lambda one: (one["at"], one["kind"], one["who"], one["message"]))
     return stored, orjson.dumps(found)

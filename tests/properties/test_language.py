@@ -20,7 +20,7 @@ from renderer.catalog.catalog import load
 from renderer.cel import budget
 from renderer.documents import dump
 from renderer.export import diagram, json_schema
-from renderer.export.example import example
+from renderer.export.example import build_example
 from renderer.export.lint import LintFinding, lint
 from renderer.render.model import Rendering
 from renderer.render.render import render
@@ -102,13 +102,13 @@ def _gone_through(files: Mapping[str, bytes]) -> tuple[Rendering, list[LintFindi
     bundle = render([catalog], ClusterView())
     findings = lint(files, catalog, bundle)
     for one in catalog.definitions.values():
-        example(one, every=True)
+        build_example(one, all_fields=True)
         json_schema.instance_schema(one)
-        assert diagram.mermaid(one)
-        assert diagram.dot(one)
+        assert diagram.render_mermaid(one)
+        assert diagram.render_dot(one)
     for rendered in bundle.instances.values():
         if rendered.conditions:
-            rendered.conditions.conditions([], [])
+            rendered.conditions.evaluate([], [])
     return bundle, findings
 
 
@@ -294,4 +294,4 @@ def test_the_order_of_files_does_not_matter(values: list[dict[str, Any]]) -> Non
 @given(st.sampled_from([RICH, INNER]))
 def test_examples_fit_their_schemas(value: dict[str, Any]) -> None:
     (one,) = load({"a.json": json.dumps(value).encode()}).definitions.values()
-    assert validate(one.spec_schema, example(one)["spec"]) == []
+    assert validate(one.spec_schema, build_example(one)["spec"]) == []

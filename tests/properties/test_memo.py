@@ -74,10 +74,10 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         gates: ChangePermissions,
         comparisons: ComparisonCache,
         *,
-        to_the_end: bool = False,
+        to_final_state: bool = False,
     ) -> Plan:
-        found = plan(bundle, observed, records, gates, comparisons, to_the_end=to_the_end)
-        assert found == plan(bundle, observed, records, gates, to_the_end=to_the_end)
+        found = plan(bundle, observed, records, gates, comparisons, to_final_state=to_final_state)
+        assert found == plan(bundle, observed, records, gates, to_final_state=to_final_state)
         return found
 
     with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
@@ -105,7 +105,7 @@ def test_files_with_the_same_bytes_are_not_read_again() -> None:
 def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that finds one of them changed renders and plans that one, and what is common to all. The status of an instance is no change of it."""
     judged, rendered = list[ObjectKey](), list[ObjectKey]()
-    nodes, family = NodePlanner.nodes, RenderCache.family
+    nodes, family = NodePlanner.plan_nodes, RenderCache.family
 
     def judging(judge: NodePlanner, one: RenderedApplySet, **named: Any) -> Any:
         judged.append(one.parent)
@@ -120,7 +120,7 @@ def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch
     with Fleet(names=("i0", "i1", "i2")) as fleet:
         fleet.start()
         fleet.step()
-        monkeypatch.setattr(NodePlanner, "nodes", judging)
+        monkeypatch.setattr(NodePlanner, "plan_nodes", judging)
         monkeypatch.setattr(RenderCache, "family", remembered)
         fleet.step()
         assert set(judged) == {source_parent("platform")}

@@ -137,7 +137,7 @@ def declare(fleet: Fleet, commit: Mapping[str, str]) -> None:
     said = {name: plain(name, text) for name, text in commit.items() if name in PLAIN}
     fleet.plain = {name: one for name, one in {**fleet.plain, **said}.items() if name not in gone}
     fleet.push()
-    fleet.put(f"{OWN}/source-platform", approved=fleet.state.catalog.revision)
+    fleet.put(f"{OWN}/source-platform", approved=fleet.state.catalog.commit)
 
 
 def due(fleet: Fleet) -> Collection[ObjectKey]:

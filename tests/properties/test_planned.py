@@ -176,19 +176,21 @@ class Said:
         is_slow = policy is not None and not goes_back
         repairs = policy is not None and json.loads(policy)["spec"].get("governs") == "All"
         known = {one.key: one.parts[0] if is_slow or _is_held(one) else one for one in report.changes if one.key}
-        turns = {key for key, one in known.items() if one.gates and all(gate.is_turn for gate in one.gates)}
+        turns = {key for key, one in known.items() if one.obstacles and all(gate.is_turn for gate in one.obstacles)}
         new = {key for key, one in known.items() if key == one.instance and one.action is PlannedAction.CREATE}
         if is_slow:
-            items = {key for key, one in known.items() if one.gates and all(gate.is_of_items for gate in one.gates)}
-            never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - items
+            items = {
+                key for key, one in known.items() if one.obstacles and all(gate.is_of_items for gate in one.obstacles)
+            }
+            never = {key for key, one in known.items() if one.action in _STAYS or one.obstacles} - items
             unclear = items | {key for key, one in known.items() if one.action is PlannedAction.UNKNOWN}
             unclear |= {key for key, one in known.items() if one.instance in new} - never if others_come else set()
             now = {key: one.action for key, one in known.items() if key not in never | unclear}
-            first = {one.instance for one in report.changes if one.instance and one.meanwhile} if repairs else set()
+            first = {one.instance for one in report.changes if one.instance and one.interim} if repairs else set()
             return cls(now, never, unclear, set(map(applyset_id, first)))
         late = {one.instance for key, one in known.items() if one.instance and (key in turns or one.instance in new)}
-        never = {key for key, one in known.items() if one.action in _STAYS or one.gates} - turns
-        twice = {one.key for one in report.changes if one.key and one.meanwhile and not _is_held(one)}
+        never = {key for key, one in known.items() if one.action in _STAYS or one.obstacles} - turns
+        twice = {one.key for one in report.changes if one.key and one.interim and not _is_held(one)}
         unclear = turns | twice | {key for key, one in known.items() if one.action is PlannedAction.UNKNOWN}
         now = {key: one.action for key, one in known.items() if key not in never | unclear}
         return cls(now, never, unclear, {applyset_id(one) for one in late} if report.moves else set())
@@ -196,7 +198,7 @@ class Said:
 
 def _is_held(change: PlannedChange) -> bool:
     """Is something done to it first, and the rest held by more than a turn that may come soon?"""
-    return bool(change.meanwhile) and not all(gate.is_turn for gate in change.gates)
+    return bool(change.interim) and not all(gate.is_turn for gate in change.obstacles)
 
 
 def run(platform: Platform) -> list[Write]:
@@ -286,7 +288,7 @@ def in_two_sources(story: Sequence[Turn]) -> None:
                 said = Said.of(report, turn.files, goes_back=goes_back(platform), others_come=others)
                 writes = [one for one in both if _is_of(source, one)]
                 first = {one.key for one in both if one not in writes and one.before is None}
-                later = {one.key for one in report.changes if one.why.startswith("handed over")} - done(both).keys()
+                later = {one.key for one in report.changes if one.message.startswith("handed over")} - done(both).keys()
                 agree(replace(said, now={key: it for key, it in said.now.items() if key not in first | later}), writes)
 
 
@@ -327,14 +329,14 @@ def _less(story: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
 
 def goes_back(platform: Platform) -> bool:
     """Is there a rollout that is a rollback?"""
-    states = Rollouts.of(platform.cluster.objects.values()).states(platform.clock.moment).values()
+    states = Rollouts.from_objects(platform.cluster.objects.values()).states(platform.clock.moment).values()
     return any(target.is_rollback for state in states for target in state.targets.values())
 
 
 def others_come(platform: Platform, source: str) -> bool:
     """Are there instances in Git of other sources that are not in the cluster yet? No plan of this one knows that they wait for a turn too."""
     others = (one.catalog for name, one in platform.sources.items() if name != source)
-    wanted = {ObjectKey.of(one.manifest) for catalog in others for one in catalog.objects}
+    wanted = {ObjectKey.from_manifest(one.manifest) for catalog in others for one in catalog.objects}
     return any(key.group == GROUP and key not in platform.cluster.objects for key in wanted)
 
 
@@ -427,7 +429,7 @@ def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None
         changed = json.dumps(fixed | {"data": {"text": "two"}})
         platform.commit({"fixed.json": changed, "window.json": deny("create")})
         (change,) = platform.plan().changes
-        assert (change.action, [gate.reason for gate in change.gates]) == (
+        assert (change.action, [gate.reason for gate in change.obstacles]) == (
             PlannedAction.REPLACE,
             [Reason.WINDOW_CLOSED],
         )

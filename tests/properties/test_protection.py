@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from applier.applyset.inventory import read_scope
-from applier.cluster import PARENT, Object
+from applier.cluster import PARENT_MANAGER, Object
 from applier.errors import Denied
 from applier.state.observed import label
 from gitops.records.source_record import SourceRecord
@@ -93,7 +93,7 @@ def test_a_source_gets_another_name_without_a_deletion() -> None:
         platform.commit(files, source="new")
         platform.commit({}, source="old", hold="the path does not exist", approved=False)
         platform.settle()
-        assert SourceRecord.read(platform.cluster.objects[source_parent("old")]).kinds == ()
+        assert SourceRecord.from_object(platform.cluster.objects[source_parent("old")]).kinds == ()
         del platform.sources["old"]
         platform.settle()
         sets = {label(platform.cluster.objects[one], well_known.PART_OF) for one in (X, key("p"))}
@@ -432,7 +432,7 @@ def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_a
         before = len(platform.cluster.writes)
         platform.settle()
         content = [write for write in platform.cluster.writes[before:] if write.key.namespace == "default"]
-        assert [content[0].key, content[0].manager] == [X, PARENT]
+        assert [content[0].key, content[0].manager] == [X, PARENT_MANAGER]
         assert platform.members("Deployment") == set()
 
 

@@ -47,7 +47,8 @@ def made(specs: dict[str, Spec]) -> dict[str, Object]:
 def needs(live: dict[str, Object]) -> dict[str, set[str]]:
     by_hash = {key_hash(key(name)): name for name in live}
     return {
-        name: {by_hash[dep] for dep in Member.of(obj).deps if dep in by_hash} - {name} for name, obj in live.items()
+        name: {by_hash[dep] for dep in Member.from_object(obj).dependencies if dep in by_hash} - {name}
+        for name, obj in live.items()
     }
 
 
@@ -116,4 +117,4 @@ def test_a_kept_member_holds_only_what_it_needs(specs: dict[str, Spec], kept: st
 
 def without_records(live: dict[str, Object]) -> set[str]:
     """These go last, after what is stuck as well (S0-13)."""
-    return {name for name, obj in live.items() if not Member.of(obj).has_record}
+    return {name for name, obj in live.items() if not Member.from_object(obj).has_record}

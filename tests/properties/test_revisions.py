@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import CONTENT
+from applier.cluster import CONTENT_MANAGER
 from applier.state.observed import label
 from renderer import well_known
 from renderer.definition.crd import key_of
@@ -117,7 +117,7 @@ def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: P
     )
     deploy(platform, link=same, x=instance("Link", "x"))
     assert numbers(platform) == ["r1"]
-    assert [write.key for write in platform.cluster.writes[writes:] if write.manager == CONTENT] == []
+    assert [write.key for write in platform.cluster.writes[writes:] if write.manager == CONTENT_MANAGER] == []
     deploy(platform, link=definition("Link", [one, {**other, "propagateWhen": []}]), x=instance("Link", "x"))
     assert numbers(platform) == ["r1", "r2"]
 

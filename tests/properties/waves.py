@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from applier.cluster import CONTENT, Discovery, Object
-from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, dependents, prune_candidates
+from applier.cluster import CONTENT_MANAGER, Discovery, Object
+from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, index_dependents, prune_candidates
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
@@ -57,7 +57,9 @@ def member(
             **({well_known.SOURCE_FILE: file} if file else {}),
             **(annotations or {}),
         },
-        "managedFields": [{"manager": CONTENT if proven else "kubectl", "operation": "Apply", "fieldsV1": MINE}],
+        "managedFields": [
+            {"manager": CONTENT_MANAGER if proven else "kubectl", "operation": "Apply", "fieldsV1": MINE}
+        ],
     }
     if itself.namespace:
         metadata["namespace"] = itself.namespace
@@ -82,11 +84,11 @@ def judge(
     found = prune_candidates(
         SET,
         observed,
-        wanted={key(name): SET.id for name in desired},
-        unsettled=unsettled,
-        dependents=dependents(observed, {SET.id, OTHER.id}),
+        desired_keys={key(name): SET.id for name in desired},
+        protections=unsettled,
+        dependents=index_dependents(observed, {SET.id, OTHER.id}),
         unreadable=unreadable,
-        hold=hold,
+        hold_message=hold,
         release=release,
     )
     return {orphan.member.key.name: orphan for orphan in found}

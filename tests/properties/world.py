@@ -14,15 +14,15 @@ from applier.cluster import Object
 from applier.kube.cluster import KubeCluster
 from applier.kube.discovery import DiscoveryCache
 from applier.kube.transport_port import NotSentError
-from applier.sandbox.api.request_bodies import APPLY, media_type
-from applier.sandbox.api.request_path import address
-from applier.sandbox.api.state import opened
-from applier.sandbox.controllers.workloads import Script
+from applier.sandbox.api.request_bodies import APPLY_PATCH, media_type
+from applier.sandbox.api.request_path import parse_request_path
+from applier.sandbox.api.state import with_type_meta
+from applier.sandbox.controllers.workloads import WorkloadScript
 from applier.sandbox.endpoints.transport import SandboxTransport
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import StoredKey, StoredObject
-from applier.sandbox.wire import DroppedError, Request, Response
+from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 from renderer.identity import ObjectKey
 
 MOST_READS = 20_000
@@ -60,8 +60,8 @@ class World(KubeCluster):
         self.sandbox = Sandbox(
             clock=lambda: 1_767_225_600.0,  # The first of January 2026, before any time that a platform tells.
             new_uid=lambda: f"uid-{next(numbers)}",
-            script=Script(),
-            prompt=instant,
+            script=WorkloadScript(),
+            serve_immediately=instant,
         )
         self.faults: Mapping[int, str] = {}
         self.writes: list[Write] = []
@@ -92,19 +92,19 @@ class World(KubeCluster):
         """Everything stored, as read. Not to be changed."""
         state, found = self.sandbox.state, {}
         for resource in state.store.resources():
-            kind = state.kinds.stored(resource)
-            for stored in state.store.shelf(resource).objects.values() if kind else ():
+            kind = state.kinds.find_resource(resource)
+            for stored in state.store.resource_store(resource).objects.values() if kind else ():
                 known = self._objects.get(stored.key)
                 if known is None or known[0] is not stored:
                     assert kind
-                    obj = opened(kind, stored)
-                    known = self._objects[stored.key] = (stored, ObjectKey.of(obj), obj)
+                    obj = with_type_meta(kind, stored)
+                    known = self._objects[stored.key] = (stored, ObjectKey.from_manifest(obj), obj)
                 found[known[1]] = known[2]
         return found
 
     def put(self, manifest: Object, *, manager: str = "somebody") -> None:
         """Created or changed by somebody else."""
-        kind, key = self._placed(ObjectKey.of(manifest))
+        kind, key = self._placed(ObjectKey.from_manifest(manifest))
         if key.namespace and not self.sandbox.state.store.get(StoredKey("namespaces", "", key.namespace)):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
         metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVERS_OWN}
@@ -134,7 +134,7 @@ class World(KubeCluster):
 
     def tick(self) -> None:
         """Controllers catch up."""
-        self.sandbox.settle()
+        self.sandbox.tick_until_stable()
 
     # ---- between the client and the sandbox
 
@@ -153,28 +153,28 @@ class World(KubeCluster):
             self.dead = True
             raise Crash
         if fault == "unavailable":
-            raise NotSentError("refused", final=True)
+            raise NotSentError("refused", is_final=True)
         response = self._written(request)
         if fault == "after":
             self.dead = True
             raise Crash
         if fault == "unknown":
-            raise DroppedError("the answer was lost", sent=True)
+            raise ConnectionDroppedError("the answer was lost", request_sent=True)
         return response
 
     def _written(self, request: Request) -> Response:
-        where = address(request)
+        where = parse_request_path(request)
         kind = self.sandbox.state.kinds.find(where.group, where.version, where.plural)
         place = kind.key(where.namespace, where.name) if kind else None
         before = self._shown(kind, place)
         response = self.sandbox.handle(request)
         if self._instant:
-            self.sandbox.settle()
+            self.sandbox.tick_until_stable()
         if kind and response.status < 300:
             key = ObjectKey(kind.group, kind.kind, where.namespace, where.name)
             verb = {"DELETE": "delete", "PATCH": "merge"}[request.method]
             after = self._shown(kind, place)
-            verb = "apply" if media_type(request) == APPLY else verb
+            verb = "apply" if media_type(request) == APPLY_PATCH else verb
             write = Write(verb, key, where.query.get("fieldManager", ""), before != after, before, after)
             self.writes.append(write)
             self.witness(write)
@@ -182,7 +182,7 @@ class World(KubeCluster):
 
     def _shown(self, kind: ServedKind | None, place: StoredKey | None) -> Object | None:
         stored = self.sandbox.state.store.get(place) if place else None
-        return opened(kind, stored) if kind and stored else None
+        return with_type_meta(kind, stored) if kind and stored else None
 
     def _placed(self, key: ObjectKey) -> tuple[ServedKind, StoredKey]:
         kind = next(one for one in self.sandbox.state.kinds if (one.group, one.kind) == (key.group, key.kind))
@@ -192,7 +192,7 @@ class World(KubeCluster):
         response = self.sandbox.handle(request)
         assert response.status < 300, response.body
         if self._instant:
-            self.sandbox.settle()
+            self.sandbox.tick_until_stable()
 
 
 async def _at_once(_: float) -> None:

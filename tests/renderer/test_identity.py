@@ -66,7 +66,7 @@ def test_group_and_kind_of_a_manifest(api_version: str, group: str) -> None:
     ],
 )
 def test_the_key_of_a_manifest(metadata: dict[str, Any], text: str) -> None:
-    assert str(ObjectKey.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})) == text
+    assert str(ObjectKey.from_manifest({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})) == text
 
 
 KEYS = st.builds(ObjectKey, *[st.text(alphabet="ab.", max_size=3)] * 4)

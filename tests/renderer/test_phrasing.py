@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from renderer.phrasing import counted, listed
+from renderer.phrasing import format_count, join_names
 
 
 @pytest.mark.parametrize(("number", "told"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_a_number_has_its_noun(number: int, told: str) -> None:
-    assert counted(number, "file") == told
+    assert format_count(number, "file") == told
 
 
 @pytest.mark.parametrize(
     ("names", "told"), [((), ""), ("abcde", "a, b, c, d, e"), ("abcdef", "a, b, c, d, e and 1 more")]
 )
 def test_many_names_are_shortened(names: str, told: str) -> None:
-    assert listed(names) == told
+    assert join_names(names) == told

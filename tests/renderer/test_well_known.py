@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from renderer.well_known import (
+    BREAK_GLASS_REASON,
+    BREAK_GLASS_SCOPE,
+    BREAK_GLASS_UNTIL,
     CONFLICTS,
     DELETION_POLICY,
     DEPENDS_ON,
     FINALIZER,
-    GLASS_REASON,
-    GLASS_SCOPE,
-    GLASS_UNTIL,
     HEALTH,
     HOLD,
     HOLD_UNTIL,
@@ -25,7 +25,7 @@ from renderer.well_known import (
     SUSPEND_UNTIL,
     WAIT_FOR,
     WRITTEN_BY_PEOPLE,
-    refused,
+    find_refused_keys,
 )
 
 
@@ -48,7 +48,7 @@ from renderer.well_known import (
 )
 def test_keys_in_git(place: str, key: str, told: str) -> None:
     """KEP-3659: Git content that carries a `part-of` label is rejected."""
-    found = refused({"metadata": {place: {key: "x"}}})
+    found = find_refused_keys({"metadata": {place: {key: "x"}}})
     assert [path for path, _ in found] == ([f"metadata.{place}[{key}]"] if told else [])
     assert all(told in message for _, message in found)
 
@@ -62,8 +62,8 @@ WORDS = {
     CONFLICTS: ("force", "report"),
     DELETION_POLICY: ("delete", "orphan"),
     PRIORITY: ("-3",),
-    GLASS_SCOPE: ("windows",),
-    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, GLASS_UNTIL), ("2026-11-23T09:00:00+01:00",)),
+    BREAK_GLASS_SCOPE: ("windows",),
+    **dict.fromkeys((HOLD_UNTIL, SUSPEND_UNTIL, BREAK_GLASS_UNTIL), ("2026-11-23T09:00:00+01:00",)),
 }
 
 
@@ -71,14 +71,18 @@ WORDS = {
     ("key", "word"), [(key, word) for key in sorted(WRITTEN_BY_PEOPLE) for word in WORDS.get(key, ("x",))]
 )
 def test_what_people_write_is_taken(key: str, word: str) -> None:
-    whole = {GLASS_REASON: "INC-7", GLASS_UNTIL: "2026-11-23T08:00:00Z"} if "break-glass" in key else {}
-    assert refused({"kind": "ResourceGraphDefinition", "metadata": {"annotations": {**whole, key: word}}}) == []
+    whole = {BREAK_GLASS_REASON: "INC-7", BREAK_GLASS_UNTIL: "2026-11-23T08:00:00Z"} if "break-glass" in key else {}
+    assert (
+        find_refused_keys({"kind": "ResourceGraphDefinition", "metadata": {"annotations": {**whole, key: word}}}) == []
+    )
 
 
-@pytest.mark.parametrize(("key", "missing"), [(GLASS_REASON, GLASS_UNTIL), (GLASS_UNTIL, GLASS_REASON)])
+@pytest.mark.parametrize(
+    ("key", "missing"), [(BREAK_GLASS_REASON, BREAK_GLASS_UNTIL), (BREAK_GLASS_UNTIL, BREAK_GLASS_REASON)]
+)
 def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str) -> None:
     """3.3, 14."""
-    found = refused({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
+    found = find_refused_keys({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
     assert found == [(f"metadata.annotations[{key}]", f"passes no window without {missing}")]
 
 
@@ -89,7 +93,7 @@ def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str)
         (CONFLICTS, "ignore", ["must be force or report"]),
         (HOLD, " ", ["must give the reason"]),
         (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
-        (GLASS_SCOPE, "halt", ["must be windows"]),
+        (BREAK_GLASS_SCOPE, "halt", ["must be windows"]),
         (PRIORITY, "high", ["must be a whole number; higher goes first"]),
         (PRUNE, "disable", ["must be disabled or allowed"]),
         (RECONCILE, "false", ["must be disabled"]),
@@ -99,17 +103,20 @@ def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str)
     ],
 )
 def test_a_word_that_would_mean_nothing_is_refused(key: str, value: str, told: list[str]) -> None:
-    assert [message for _, message in refused({"metadata": {"annotations": {key: value}}})] == told
+    assert [message for _, message in find_refused_keys({"metadata": {"annotations": {key: value}}})] == told
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"labels": None}, {"labels": [PART_OF]}, {"annotations": "text"}])
 def test_metadata_of_any_shape_is_looked_at(metadata: Any) -> None:
-    assert refused({"metadata": metadata}) == []
+    assert find_refused_keys({"metadata": metadata}) == []
 
 
 def test_all_refused_keys_are_told_together() -> None:
     labels = {PART_OF: "a", "levelgate.dev/node": "b"}
-    assert len(refused({"metadata": {"labels": labels, "annotations": {"internal.levelgate.dev/hash": "c"}}})) == 3
+    assert (
+        len(find_refused_keys({"metadata": {"labels": labels, "annotations": {"internal.levelgate.dev/hash": "c"}}}))
+        == 3
+    )
 
 
 def test_the_finalizer_reads_as_the_annotation() -> None:

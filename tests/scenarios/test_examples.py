@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from renderer.builtin_kinds import bundle
+from renderer.builtin_kinds import load_builtin_schemas
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import GroupKind
 from renderer.kinds import is_built_in
@@ -97,7 +97,9 @@ def needed(catalog: Catalog) -> Iterator[dict[str, Any]]:
     for definition in catalog.definitions.values():
         for node in definition.nodes:
             kind = node.group_kind
-            known = bundle().schema(kind.group, node.version, kind.kind) or kind in catalog.types.described
+            known = (
+                load_builtin_schemas().schema(kind.group, node.version, kind.kind) or kind in catalog.types.described
+            )
             if not (known or is_built_in(kind)):
                 yield given.get(kind.kind) or open_crd(kind, node.version)
 

@@ -9,7 +9,7 @@ from pkgutil import walk_packages
 import applier
 import gitops
 import renderer
-from gitops.cli import GARBAGE
+from gitops.cli import GC_THRESHOLD
 from tests.demo import SAMPLE
 from tests.properties.platform import Platform
 
@@ -26,5 +26,5 @@ with Platform() as platform:  # Compiles methods, expressions and patterns, whic
         platform.run()
         platform.cluster.tick()
 gc.collect()
-gc.set_threshold(GARBAGE)  # As the command's own start does, which a forked one does not go through.
+gc.set_threshold(GC_THRESHOLD)  # As the command's own start does, which a forked one does not go through.
 gc.freeze()  # Or each child would copy every page when it looks for garbage for the first time.

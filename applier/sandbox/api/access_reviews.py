@@ -12,41 +12,41 @@ from typing import Any
 import orjson
 
 from applier.sandbox.api.request_path import RequestPath
-from applier.sandbox.wire import RefusalSubject, Request, Response, bad_request, invalid, invalid_object
+from applier.sandbox.wire import RefusalSubject, Request, Response, bad_request, invalid_object, invalid_value
 
-_ATTRIBUTES = ("resourceAttributes", "nonResourceAttributes")
-
-
-def is_review(where: RequestPath) -> bool:
-    return where.verb == "create" and (where.group, where.version, where.plural) in _REVIEWS
+_ATTRIBUTE_FIELDS = ("resourceAttributes", "nonResourceAttributes")
 
 
-def review(where: RequestPath, request: Request) -> Response:
+def is_review(request_path: RequestPath) -> bool:
+    return request_path.verb == "create" and (request_path.group, request_path.version, request_path.plural) in _REVIEWS
+
+
+def answer_review(request_path: RequestPath, request: Request) -> Response:
     """The answer. Raises Refusal (400, 422) where the question cannot be read, or does not ask about exactly one thing."""
-    kind, answer = _REVIEWS[where.group, where.version, where.plural]
+    kind, build_answer = _REVIEWS[request_path.group, request_path.version, request_path.plural]
     try:
-        found = orjson.loads(request.body)
-        body = answer(found)
+        review_request = orjson.loads(request.body)
+        body = build_answer(review_request)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
         raise bad_request(f"the body is no {kind}") from None
-    head = {"kind": kind, "apiVersion": f"{where.group}/{where.version}", "metadata": {}}
-    return Response(201, orjson.dumps({**head, **body}))
+    type_meta = {"kind": kind, "apiVersion": f"{request_path.group}/{request_path.version}", "metadata": {}}
+    return Response(201, orjson.dumps({**type_meta, **body}))
 
 
-def _may(asked: Mapping[str, Any]) -> dict[str, Any]:
-    spec = asked["spec"]
-    if len([name for name in _ATTRIBUTES if spec.get(name)]) != 1:
+def _review_access(review_request: Mapping[str, Any]) -> dict[str, Any]:
+    spec = review_request["spec"]
+    if len([name for name in _ATTRIBUTE_FIELDS if spec.get(name)]) != 1:
         subject = RefusalSubject("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
-        why = f"exactly one of {' or '.join(_ATTRIBUTES)} must be specified"
-        raise invalid_object(subject, [invalid("spec." + _ATTRIBUTES[0], None, why)])
+        detail = f"exactly one of {' or '.join(_ATTRIBUTE_FIELDS)} must be specified"
+        raise invalid_object(subject, [invalid_value("spec." + _ATTRIBUTE_FIELDS[0], None, detail)])
     return {"spec": spec, "status": {"allowed": True, "reason": "whoever connects to a sandbox may do everything"}}
 
 
-def _who(_: Mapping[str, Any]) -> dict[str, Any]:
+def _review_identity(_: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": {"userInfo": {"username": "system:anonymous", "groups": ["system:unauthenticated"]}}}
 
 
 _REVIEWS: Mapping[tuple[str, str, str], tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    ("authorization.k8s.io", "v1", "selfsubjectaccessreviews"): ("SelfSubjectAccessReview", _may),
-    ("authentication.k8s.io", "v1", "selfsubjectreviews"): ("SelfSubjectReview", _who),
+    ("authorization.k8s.io", "v1", "selfsubjectaccessreviews"): ("SelfSubjectAccessReview", _review_access),
+    ("authentication.k8s.io", "v1", "selfsubjectreviews"): ("SelfSubjectReview", _review_identity),
 }

@@ -10,53 +10,53 @@ from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.api.options import DeleteOptions
-from applier.sandbox.api.state import ApiState, opened
+from applier.sandbox.api.state import ApiState, with_type_meta
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredObject
-from applier.sandbox.wire import Refusal, conflict, not_found
+from applier.sandbox.wire import Refusal, conflict, not_found_refusal
 
 Object = dict[str, Any]
 
-_OF_POLICY = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
-_KEPT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
+_POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteVerbs:
     """`gone` is told what was removed for good."""
 
-    def __init__(self, state: ApiState, *, gone: Callable[[ServedKind, StoredObject], None]) -> None:
+    def __init__(self, state: ApiState, *, on_removed: Callable[[ServedKind, StoredObject], None]) -> None:
         self._state = state
-        self._gone = gone
+        self._on_removed = on_removed
 
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
         """The object that is going away, or a Status that it is gone. Raises Refusal (403, 404, 409)."""
         stored = self._state.store.get(kind.key(namespace, name))
         if stored is None:
-            raise not_found(kind.subject(name))
-        live = opened(kind, stored)
+            raise not_found_refusal(kind.subject(name))
+        live = with_type_meta(kind, stored)
         _check_preconditions(kind, live, options)
-        if kind.resource == "namespaces" and name in _KEPT_NAMESPACES:
+        if kind.resource == "namespaces" and name in _UNDELETABLE_NAMESPACES:
             message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
             raise Refusal(403, "Forbidden", message, details=kind.subject(name).details())
-        return self._deleted(kind, live, options)
+        return self._mark_or_remove(kind, live, options)
 
-    def _deleted(self, kind: ServedKind, live: Object, options: DeleteOptions) -> Object:
+    def _mark_or_remove(self, kind: ServedKind, live: Object, options: DeleteOptions) -> Object:
         metadata = live["metadata"]
         key = kind.key(metadata.get("namespace", ""), metadata["name"])
-        wanted = _finalizers(kind, metadata.get("finalizers") or [], options.propagation)
-        marked = self._marked(kind, live, wanted)
-        if wanted or is_held(kind, marked):
-            if not options.dry_run and marked != live:
-                self._state.write(key, marked)
-            return marked
+        finalizers = _select_finalizers(kind, metadata.get("finalizers") or [], options.propagation)
+        terminating = self._mark_terminating(kind, live, finalizers)
+        if finalizers or has_spec_finalizers(kind, terminating):
+            if not options.dry_run and terminating != live:
+                self._state.write(key, terminating)
+            return terminating
         if not options.dry_run:
             removed = self._state.store.remove(key)
             if removed:
-                self._gone(kind, removed)
+                self._on_removed(kind, removed)
         details = kind.subject(metadata["name"]).details(uid=metadata["uid"])
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
-    def _marked(self, kind: ServedKind, live: Object, finalizers: list[str]) -> Object:
+    def _mark_terminating(self, kind: ServedKind, live: Object, finalizers: list[str]) -> Object:
         metadata = dict(live["metadata"])
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._state.now()
@@ -69,44 +69,44 @@ class DeleteVerbs:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        marked = {**live, "metadata": metadata}
+        terminating = {**live, "metadata": metadata}
         if kind.resource == "namespaces":
-            marked["status"] = {**(live.get("status") or {}), "phase": "Terminating"}
-        return marked
+            terminating["status"] = {**(live.get("status") or {}), "phase": "Terminating"}
+        return terminating
 
-    def delete_all(self, kind: ServedKind, found: list[StoredObject], options: DeleteOptions) -> None:
-        for stored in found:
+    def delete_all(self, kind: ServedKind, stored_objects: list[StoredObject], options: DeleteOptions) -> None:
+        for stored in stored_objects:
             live = self._state.store.get(stored.key)
             if live:
-                self._deleted(kind, opened(kind, live), options)
+                self._mark_or_remove(kind, with_type_meta(kind, live), options)
 
 
 def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions) -> None:
     metadata = live["metadata"]
     subject = kind.subject(metadata["name"])
-    for wanted, field, word, hint in (
+    for expected, field, label, hint in (
         (options.uid, "uid", "UID", "deleted and then recreated"),
         (options.version, "resourceVersion", "ResourceVersion", "modified"),
     ):
-        if wanted and wanted != metadata[field]:
-            why = (
-                f"the {word} in the precondition ({wanted}) does not match the {word} in record ({metadata[field]}). "
+        if expected and expected != metadata[field]:
+            detail = (
+                f"the {label} in the precondition ({expected}) does not match the {label} in record ({metadata[field]}). "
                 f"The object might have been {hint}"
             )
-            raise conflict(subject, why, content=True)
+            raise conflict(subject, detail, content=True)
 
 
-def _finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
+def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
     """The finalizers of an object that is to be deleted by a policy; without one those that are there decide."""
     if kind.resource == "namespaces":
         return present
     if policy:
-        present = [name for name in present if name not in _OF_POLICY.values()]
-    if added := _OF_POLICY.get(policy):
+        present = [name for name in present if name not in _POLICY_FINALIZERS.values()]
+    if added := _POLICY_FINALIZERS.get(policy):
         return [*present, added]
     return present
 
 
-def is_held(kind: ServedKind, obj: Object) -> bool:
+def has_spec_finalizers(kind: ServedKind, obj: Object) -> bool:
     """Namespaces have finalizers in their spec too."""
     return kind.resource == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))

@@ -12,17 +12,17 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.kinds.registry import Registry, ServedKind
+from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.wire import Response, UnknownPathError
 from renderer.builtin_kinds import BuiltinSchemas
 
 Schema = Mapping[str, Any]
 
-NO_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+EMPTY_V2_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
 """The old document, which kubectl reads for `kind: List` only: one that knows nothing, in protobuf, is no bytes at all."""
 
-_PREFIX = "#/components/schemas/"
-_PARAMETERS = [
+_REFERENCE_PREFIX = "#/components/schemas/"
+_WRITE_PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string"}}
     for name in ("dryRun", "fieldManager", "fieldValidation")
 ]
@@ -31,50 +31,50 @@ _PARAMETERS = [
 class OpenApi:
     """Documents by group version, made when they are asked for."""
 
-    def __init__(self, kinds: Registry, bundle: BuiltinSchemas) -> None:
+    def __init__(self, kinds: KindRegistry, builtin_schemas: BuiltinSchemas) -> None:
         self._kinds = kinds
-        self._bundle = bundle
+        self._builtin_schemas = builtin_schemas
 
     def answer(self, path: list[str]) -> Response:
         """`path` comes after /openapi/v3. Raises UnknownPathError."""
         match path:
             case []:
-                return _json({"paths": dict(self._links())})
+                return _json_response({"paths": dict(self._list_documents())})
             case ["api", version]:
                 group = ""
             case ["apis", group, version]:
                 pass
             case _:
                 raise UnknownPathError
-        found = self._kinds.kinds(group, version)
-        if not found:
+        kinds = self._kinds.kinds(group, version)
+        if not kinds:
             raise UnknownPathError
-        return _json(self._document(found))
+        return _json_response(self._build_document(kinds))
 
-    def _links(self) -> Iterator[tuple[str, dict[str, str]]]:
-        tag = hashlib.sha256(str(self._kinds.revision).encode()).hexdigest()[:16].upper()
+    def _list_documents(self) -> Iterator[tuple[str, dict[str, str]]]:
+        content_hash = hashlib.sha256(str(self._kinds.revision).encode()).hexdigest()[:16].upper()
         for group in self._kinds.groups():
             for version in self._kinds.versions(group):
                 path = f"apis/{group}/{version}" if group else f"api/{version}"
-                yield path, {"serverRelativeURL": f"/openapi/v3/{path}?hash={tag}"}
+                yield path, {"serverRelativeURL": f"/openapi/v3/{path}?hash={content_hash}"}
 
-    def _document(self, kinds: list[ServedKind]) -> dict[str, Any]:
+    def _build_document(self, kinds: list[ServedKind]) -> dict[str, Any]:
         schemas: dict[str, Any] = {}
         for kind in kinds:
-            name, schema = self._schema(kind)
+            name, schema = self._resolve_schema(kind)
             schemas[name] = schema
             self._add_references(schema, schemas)
-        info = {"title": "Kubernetes", "version": self._bundle.version}
-        paths = {path: item for kind in kinds for path, item in _paths(kind)}
+        info = {"title": "Kubernetes", "version": self._builtin_schemas.version}
+        paths = {path: item for kind in kinds for path, item in _build_paths(kind)}
         return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
-    def _schema(self, kind: ServedKind) -> tuple[str, Schema]:
-        schema = self._bundle.schema(kind.group, kind.version, kind.kind)
-        if schema is not None and not kind.custom:
-            return self._bundle.kinds[f"{kind.group}/{kind.version}/{kind.kind}"], schema
-        reverse = ".".join(reversed(kind.group.split(".")))
+    def _resolve_schema(self, kind: ServedKind) -> tuple[str, Schema]:
+        schema = self._builtin_schemas.schema(kind.group, kind.version, kind.kind)
+        if schema is not None and not kind.is_custom:
+            return self._builtin_schemas.kinds[f"{kind.group}/{kind.version}/{kind.kind}"], schema
+        reversed_group = ".".join(reversed(kind.group.split(".")))
         identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-        return f"{reverse}.{kind.version}.{kind.kind}", {
+        return f"{reversed_group}.{kind.version}.{kind.kind}", {
             **kind.model.schema,
             "x-kubernetes-group-version-kind": [identity],
         }
@@ -83,9 +83,9 @@ class OpenApi:
         """All definitions that a schema refers to, and those that they refer to."""
         match value:
             case {"$ref": str(reference), **rest}:
-                name = reference.removeprefix(_PREFIX)
+                name = reference.removeprefix(_REFERENCE_PREFIX)
                 if name not in schemas:
-                    schemas[name] = self._bundle.definitions[name]
+                    schemas[name] = self._builtin_schemas.definitions[name]
                     self._add_references(schemas[name], schemas)
                 self._add_references(rest, schemas)
             case dict():
@@ -96,23 +96,26 @@ class OpenApi:
                     self._add_references(item, schemas)
 
 
-def _paths(kind: ServedKind) -> Iterator[tuple[str, dict[str, Any]]]:
+def _build_paths(kind: ServedKind) -> Iterator[tuple[str, dict[str, Any]]]:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    place = "/namespaces/{namespace}" if kind.namespaced else ""
+    scope_path = "/namespaces/{namespace}" if kind.namespaced else ""
     identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
     def operation(action: str) -> dict[str, Any]:
         return {
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": identity,
-            "parameters": _PARAMETERS,
+            "parameters": _WRITE_PARAMETERS,
             "responses": {"200": {"description": "OK"}},
         }
 
-    yield f"{root}{place}/{kind.plural}", {"get": operation("list"), "post": operation("post")}
-    one = {"get": "get", "put": "put", "patch": "patch", "delete": "delete"}
-    yield f"{root}{place}/{kind.plural}/{{name}}", {method: operation(action) for method, action in one.items()}
+    yield f"{root}{scope_path}/{kind.plural}", {"get": operation("list"), "post": operation("post")}
+    item_methods = {"get": "get", "put": "put", "patch": "patch", "delete": "delete"}
+    yield (
+        f"{root}{scope_path}/{kind.plural}/{{name}}",
+        {method: operation(action) for method, action in item_methods.items()},
+    )
 
 
-def _json(document: Mapping[str, Any]) -> Response:
+def _json_response(document: Mapping[str, Any]) -> Response:
     return Response(200, orjson.dumps(document))

@@ -11,25 +11,25 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.api.request_path import flag
+from applier.sandbox.api.request_path import parse_flag
 from applier.sandbox.wire import (
     Refusal,
     RefusalSubject,
     Request,
     StatusCause,
     bad_request,
-    forbidden,
+    forbidden_field,
     invalid_object,
-    required,
-    too_long,
-    unsupported,
+    required_value,
+    too_long_value,
+    unsupported_value,
 )
 from renderer.frozen import dataclass
 
-_POLICIES = ("Foreground", "Background", "Orphan")
-_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
-_MATCH = "resourceVersionMatch"
-_MATCHES = ("Exact", "NotOlderThan")
+_PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
+_FIELD_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_VERSION_MATCH = "resourceVersionMatch"
+_VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +38,34 @@ class WriteOptions:
 
     manager: str
     dry_run: bool
-    validation: str
+    field_validation: str
     force: bool
 
 
-def write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
+def parse_write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
     """Options of a create, update or patch. Raises Refusal (422)."""
-    named = query.get("fieldManager", "")
-    mistakes = [*_dry_run(query), *_field_manager(named, apply=apply)]
-    if (asked := query.get("fieldValidation", "")) not in _VALIDATIONS:
-        mistakes.append(unsupported("fieldValidation", asked, _VALIDATIONS))
+    field_manager = query.get("fieldManager", "")
+    mistakes = [*_check_dry_run(query), *_check_field_manager(field_manager, apply=apply)]
+    if (field_validation := query.get("fieldValidation", "")) not in _FIELD_VALIDATIONS:
+        mistakes.append(unsupported_value("fieldValidation", field_validation, _FIELD_VALIDATIONS))
     if "force" in query and verb == "patch" and not apply:
-        mistakes.append(forbidden("force", "may not be specified for non-apply patch"))
+        mistakes.append(forbidden_field("force", "may not be specified for non-apply patch"))
     if mistakes:
         raise invalid_object(RefusalSubject("meta.k8s.io", "", f"{verb.capitalize()}Options"), mistakes)
-    manager = named or request.headers.get("user-agent", "").partition("/")[0][:128] or "unknown"
-    return WriteOptions(manager, "dryRun" in query, asked or "Warn", flag(query, "force"))
+    manager = field_manager or request.headers.get("user-agent", "").partition("/")[0][:128] or "unknown"
+    return WriteOptions(manager, "dryRun" in query, field_validation or "Warn", parse_flag(query, "force"))
 
 
-def _dry_run(query: Mapping[str, str]) -> list[StatusCause]:
-    asked = query.get("dryRun")
-    return [] if asked in (None, "All") else [unsupported("dryRun", [asked], ["All"])]
+def _check_dry_run(query: Mapping[str, str]) -> list[StatusCause]:
+    value = query.get("dryRun")
+    return [] if value in (None, "All") else [unsupported_value("dryRun", [value], ["All"])]
 
 
-def _field_manager(name: str, *, apply: bool) -> list[StatusCause]:
+def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
     if apply and not name:
-        return [required("fieldManager", "is required for apply patch")]
+        return [required_value("fieldManager", "is required for apply patch")]
     if len(name.encode()) > 128:
-        return [too_long("fieldManager", "may not be more than 128 bytes")]
+        return [too_long_value("fieldManager", "may not be more than 128 bytes")]
     return (
         []
         if name.isprintable()
@@ -83,29 +83,29 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
+def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
     """Options of a deletion, from the body if there is one, else from the query. Raises Refusal (400, 422)."""
-    body = _delete_body(request.body)
+    body = _parse_delete_body(request.body)
     preconditions = body.get("preconditions") or {}
-    dry = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     policy = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     orphan = body.get("orphanDependents")
     if orphan is not None and not policy:
         policy = "Orphan" if orphan else "Background"
-    if not isinstance(preconditions, dict) or not isinstance(dry, list) or not isinstance(policy, str):
+    if not isinstance(preconditions, dict) or not isinstance(dry_run, list) or not isinstance(policy, str):
         raise bad_request("the body is no DeleteOptions")
-    mistakes = [unsupported("dryRun", dry, ["All"])] if dry not in ([], ["All"]) else []
-    if policy and policy not in _POLICIES:
-        mistakes.append(unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    mistakes = [unsupported_value("dryRun", dry_run, ["All"])] if dry_run not in ([], ["All"]) else []
+    if policy and policy not in _PROPAGATION_POLICIES:
+        mistakes.append(unsupported_value("propagationPolicy", policy, (*_PROPAGATION_POLICIES, "nil")))
     if mistakes:
         raise invalid_object(RefusalSubject("meta.k8s.io", "", "DeleteOptions"), mistakes)
     uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
     if not isinstance(uid, str) or not isinstance(version, str):
         raise bad_request("preconditions of DeleteOptions are texts")
-    return DeleteOptions(uid, version, policy, bool(dry))
+    return DeleteOptions(uid, version, policy, bool(dry_run))
 
 
-def _delete_body(body: bytes) -> dict[str, Any]:
+def _parse_delete_body(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
@@ -129,56 +129,76 @@ class ListOptions:
     version: int | None = None
     exact: bool = False
     limit: int = 0
-    token: str = ""
-    seconds: int = 0
-    initial: bool | None = None
-    bookmarks: bool = False
+    continue_token: str = ""
+    timeout_seconds: int = 0
+    send_initial_events: bool | None = None
+    allow_bookmarks: bool = False
 
 
-def list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
+def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
     """Raises Refusal (400, 422; 500 for the version of a watch)."""
-    limit, seconds = _number(query, "limit"), _number(query, "timeoutSeconds")
-    initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
-    text, match, token = (query.get(name, "") for name in ("resourceVersion", _MATCH, "continue"))
-    if mistakes := list(_of_watch(match, initial) if watching else _of_list(match, text, token, initial)):
+    limit, timeout_seconds = _parse_int_parameter(query, "limit"), _parse_int_parameter(query, "timeoutSeconds")
+    send_initial_events = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
+    version_text, version_match, continue_token = (
+        query.get(name, "") for name in ("resourceVersion", _VERSION_MATCH, "continue")
+    )
+    if mistakes := list(
+        _check_watch_options(version_match, send_initial_events)
+        if watching
+        else _check_list_options(version_match, version_text, continue_token, send_initial_events)
+    ):
         raise invalid_object(RefusalSubject("meta.k8s.io", "", "ListOptions"), mistakes)
-    if token and text not in ("", "0"):
+    if continue_token and version_text not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
-    version = version_of(text, told="" if watching else "invalid resource version: ", code=500 if watching else 400)
-    return ListOptions(version, match == "Exact", limit, token, seconds, initial, flag(query, "allowWatchBookmarks"))
+    version = parse_resource_version(
+        version_text, message_prefix="" if watching else "invalid resource version: ", code=500 if watching else 400
+    )
+    return ListOptions(
+        version,
+        version_match == "Exact",
+        limit,
+        continue_token,
+        timeout_seconds,
+        send_initial_events,
+        parse_flag(query, "allowWatchBookmarks"),
+    )
 
 
-def _of_list(match: str, version: str, token: str, initial: bool | None) -> Iterator[StatusCause]:
-    if match and not version:
-        yield forbidden(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided")
-    if match and token:
-        yield forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided")
-    if match == "Exact" and version == "0":
-        yield forbidden(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
-    if match not in ("", *_MATCHES):
-        yield unsupported(_MATCH, match, (*_MATCHES, ""))
-    if initial is not None:
-        yield forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+def _check_list_options(
+    version_match: str, version: str, continue_token: str, send_initial_events: bool | None
+) -> Iterator[StatusCause]:
+    if version_match and not version:
+        yield forbidden_field(_VERSION_MATCH, f"{_VERSION_MATCH} is forbidden unless resourceVersion is provided")
+    if version_match and continue_token:
+        yield forbidden_field(_VERSION_MATCH, f"{_VERSION_MATCH} is forbidden when continue is provided")
+    if version_match == "Exact" and version == "0":
+        yield forbidden_field(_VERSION_MATCH, f'{_VERSION_MATCH} "exact" is forbidden for resourceVersion "0"')
+    if version_match not in ("", *_VERSION_MATCHES):
+        yield unsupported_value(_VERSION_MATCH, version_match, (*_VERSION_MATCHES, ""))
+    if send_initial_events is not None:
+        yield forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
 
 
-def _of_watch(match: str, initial: bool | None) -> Iterator[StatusCause]:
-    if initial is not None and match != "NotOlderThan":
-        yield forbidden(_MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan")
-    if initial is None and match:
-        yield forbidden(_MATCH, f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided")
+def _check_watch_options(version_match: str, send_initial_events: bool | None) -> Iterator[StatusCause]:
+    if send_initial_events is not None and version_match != "NotOlderThan":
+        yield forbidden_field(_VERSION_MATCH, f"sendInitialEvents requires setting {_VERSION_MATCH} to NotOlderThan")
+    if send_initial_events is None and version_match:
+        yield forbidden_field(
+            _VERSION_MATCH, f"{_VERSION_MATCH} is forbidden for watch unless sendInitialEvents is provided"
+        )
 
 
-def version_of(text: str, *, told: str = "", code: int = 500) -> int | None:
+def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
     """A resourceVersion, None for none. Raises Refusal with `code` and a message that begins with `told`."""
     if not text:
         return None
     if not re.fullmatch("[0-9]{1,20}", text) or int(text) >= 2**64:
         message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise Refusal(code, "BadRequest" if code == 400 else "", told + message)
+        raise Refusal(code, "BadRequest" if code == 400 else "", message_prefix + message)
     return int(text)
 
 
-def _number(query: Mapping[str, str], name: str) -> int:
+def _parse_int_parameter(query: Mapping[str, str], name: str) -> int:
     """A parameter that is a whole number of 64 bits, 0 if it is not given. Raises Refusal (400)."""
     text = query.get(name, "0")
     if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:

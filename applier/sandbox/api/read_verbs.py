@@ -15,29 +15,29 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.api.options import list_options, version_of
+from applier.sandbox.api.options import parse_list_options, parse_resource_version
 from applier.sandbox.api.request_path import RequestPath
-from applier.sandbox.api.selectors import field_selector, label_selector
+from applier.sandbox.api.selectors import parse_field_selector, parse_label_selector
 from applier.sandbox.api.state import ApiState
-from applier.sandbox.jsonpath import at
+from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.printing.representations import Representation, list_bytes
+from applier.sandbox.printing.representations import Representation, encode_list
 from applier.sandbox.storage.store import StoredObject
-from applier.sandbox.wire import Refusal, bad_request, expired, not_found
+from applier.sandbox.wire import Refusal, bad_request, expired_refusal, not_found_refusal
 from renderer.frozen import dataclass
 
-SNAPSHOTS = 32
+MAX_LIST_SNAPSHOTS = 32
 """Lists that are being read in pages, kept at once."""
 
-_METADATA = {"metadata.name": "", "metadata.namespace": ""}
-_EVENT = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
-_FIELDS: Mapping[str, Mapping[str, str]] = {
+_METADATA_FIELDS = {"metadata.name": "", "metadata.namespace": ""}
+_EVENT_REFERENCE_FIELDS = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
+_SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "certificatesigningrequests.certificates.k8s.io": {"spec.signerName": ""},
     "events": dict.fromkeys(
-        (*(f"involvedObject.{name}" for name in _EVENT), "reason", "reportingComponent", "type"), ""
+        (*(f"involvedObject.{name}" for name in _EVENT_REFERENCE_FIELDS), "reason", "reportingComponent", "type"), ""
     ),
     "events.events.k8s.io": dict.fromkeys(
-        (*(f"regarding.{name}" for name in _EVENT), "reason", "reportingController", "type"), ""
+        (*(f"regarding.{name}" for name in _EVENT_REFERENCE_FIELDS), "reason", "reportingController", "type"), ""
     ),
     "jobs.batch": {"status.successful": "0"},
     "namespaces": {"status.phase": ""},
@@ -58,49 +58,50 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 """What field selectors may ask for beside name and namespace, and what is found where there is nothing."""
 
-_WITHOUT_NAMESPACE = frozenset({"namespaces", "nodes"})
+_NOT_SELECTABLE_BY_NAMESPACE = frozenset({"namespaces", "nodes"})
 
-_TOKEN = "meta.k8s.io/v1"
-_EXPIRED = (
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_EXPIRED_MESSAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter."
 )
 
-Match = Callable[[StoredObject], bool]
+ObjectPredicate = Callable[[StoredObject], bool]
 
 
-def selection(kind: ServedKind, address: RequestPath) -> tuple[Match, bool]:
+def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
     """Which objects an address means, and whether it leaves any out. Raises Refusal (400)."""
-    labels, fields = address.query.get("labelSelector", ""), address.query.get("fieldSelector", "")
-    matches_labels = label_selector(labels)
-    terms = field_selector(fields)
-    known = {**_METADATA, **_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
-    if kind.resource in _WITHOUT_NAMESPACE:
-        del known["metadata.namespace"]
+    labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
+    matches_labels = parse_label_selector(labels)
+    terms = parse_field_selector(fields)
+    selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
+    if kind.resource in _NOT_SELECTABLE_BY_NAMESPACE:
+        del selectable["metadata.namespace"]
     for path, _, _ in terms:
-        if path not in known:
+        if path not in selectable:
             raise bad_request(f"field label not supported: {path}")
 
     def matches(stored: StoredObject) -> bool:
         return matches_labels(stored.labels) and all(
-            (_field(stored, path, known[path]) == value) is equal for path, value, equal in terms
+            (_selectable_value(stored, path, selectable[path]) == value) is must_equal
+            for path, value, must_equal in terms
         )
 
     return matches, bool(labels.strip() or terms)
 
 
-def _field(stored: StoredObject, path: str, absent: str) -> str:
+def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
     match path:
         case "metadata.name":
             return stored.key.name
         case "metadata.namespace":
             return stored.key.namespace
-    value = at(stored.object(), path)
+    value = get_field(stored.to_object(), path)
     return absent if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _ContinueToken:
     """Where a page begins: after the object `start`, in the state of `version`."""
 
     version: int
@@ -108,15 +109,15 @@ class _Token:
 
     @property
     def text(self) -> str:
-        document = {"v": _TOKEN, "rv": self.version, "start": "/".join(self.start) + "\0"}
+        document = {"v": _TOKEN_VERSION, "rv": self.version, "start": "/".join(self.start) + "\0"}
         return base64.urlsafe_b64encode(orjson.dumps(document)).decode().rstrip("=")
 
     @classmethod
-    def parse(cls, text: str) -> _Token:
+    def parse(cls, text: str) -> _ContinueToken:
         try:
             document = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
             namespace, _, name = document["start"].removesuffix("\0").rpartition("/")
-            if document["v"] == _TOKEN and type(document["rv"]) is int and document["rv"] > 0:
+            if document["v"] == _TOKEN_VERSION and type(document["rv"]) is int and document["rv"] > 0:
                 return cls(document["rv"], (namespace, name))
         except (binascii.Error, ValueError, KeyError, TypeError, AttributeError):
             pass
@@ -130,67 +131,69 @@ class ReadVerbs:
         self._state = state
         self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[StoredObject]] = OrderedDict()
 
-    def find(self, kind: ServedKind, address: RequestPath) -> StoredObject:
+    def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
         """Raises Refusal (404, 500, 504)."""
-        self._check_version(version_of(address.query.get("resourceVersion", "")))
-        stored = self._state.store.get(kind.key(address.namespace, address.name))
+        self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
+        stored = self._state.store.get(kind.key(request_path.namespace, request_path.name))
         if stored is None:
-            raise not_found(kind.subject(address.name))
+            raise not_found_refusal(kind.subject(request_path.name))
         return stored
 
-    def select(self, kind: ServedKind, address: RequestPath) -> builtins.list[StoredObject]:
+    def select(self, kind: ServedKind, request_path: RequestPath) -> builtins.list[StoredObject]:
         """All objects that an address means, in order."""
-        matches, _ = selection(kind, address)
-        return [stored for stored in self._all(kind, address.namespace) if matches(stored)]
+        matches, _ = parse_selection(kind, request_path)
+        return [stored for stored in self._list_objects(kind, request_path.namespace) if matches(stored)]
 
-    def list(self, kind: ServedKind, address: RequestPath, look: Representation) -> bytes:
+    def list(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
         """Raises Refusal (400, 410, 422, 504)."""
-        matches, partial = selection(kind, address)
-        options = list_options(address.query)
+        matches, is_filtered = parse_selection(kind, request_path)
+        options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version
-        if options.token:
-            version, items = self._resume(kind, address, _Token.parse(options.token))
+        if options.continue_token:
+            version, items = self._resume(kind, request_path, _ContinueToken.parse(options.continue_token))
         else:
             self._check_version(options.version)
             if options.exact and options.version != version:
-                raise expired("The resourceVersion for the provided list is too old.")
+                raise expired_refusal("The resourceVersion for the provided list is too old.")
             if options.version == 0:  # Served from a cache, which knows no pages.
                 limit = 0
-            items = self._all(kind, address.namespace)
-        page, rest = _page((item for item in items if matches(item)), limit)
+            items = self._list_objects(kind, request_path.namespace)
+        page, remaining = _take_page((item for item in items if matches(item)), limit)
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
-        if rest is not None:
-            self._keep((version, kind.resource, address.namespace), items)
-            metadata["continue"] = _Token(version, page[-1].key[1:]).text
-            if not partial:
-                metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
-        return list_bytes(kind, page, look, metadata)
+        if remaining is not None:
+            self._keep_snapshot((version, kind.resource, request_path.namespace), items)
+            metadata["continue"] = _ContinueToken(version, page[-1].key[1:]).text
+            if not is_filtered:
+                metadata["remainingItemCount"] = 1 + sum(1 for _ in remaining)
+        return encode_list(kind, page, representation, metadata)
 
-    def _all(self, kind: ServedKind, namespace: str) -> builtins.list[StoredObject]:
-        shelf = self._state.store.shelf(kind.resource)
-        return [shelf.objects[key] for key in shelf.keys(namespace or None)]
+    def _list_objects(self, kind: ServedKind, namespace: str) -> builtins.list[StoredObject]:
+        resource_store = self._state.store.resource_store(kind.resource)
+        return [resource_store.objects[key] for key in resource_store.keys(namespace or None)]
 
-    def _resume(self, kind: ServedKind, address: RequestPath, token: _Token) -> tuple[int, builtins.list[StoredObject]]:
-        kept = self._snapshots.get((token.version, kind.resource, address.namespace))
-        if kept is None:
-            raise expired(_EXPIRED)
-        return token.version, [item for item in kept if item.key[1:] > token.start]
+    def _resume(
+        self, kind: ServedKind, request_path: RequestPath, token: _ContinueToken
+    ) -> tuple[int, builtins.list[StoredObject]]:
+        snapshot = self._snapshots.get((token.version, kind.resource, request_path.namespace))
+        if snapshot is None:
+            raise expired_refusal(_EXPIRED_MESSAGE)
+        return token.version, [item for item in snapshot if item.key[1:] > token.start]
 
-    def _keep(self, key: tuple[int, str, str], items: builtins.list[StoredObject]) -> None:
+    def _keep_snapshot(self, key: tuple[int, str, str], items: builtins.list[StoredObject]) -> None:
         if key not in self._snapshots:
             self._snapshots[key] = items
-            while len(self._snapshots) > SNAPSHOTS:
+            while len(self._snapshots) > MAX_LIST_SNAPSHOTS:
                 self._snapshots.popitem(last=False)
 
     def _check_version(self, version: int | None) -> None:
-        present = self._state.store.version
-        if version is not None and version > present:
+        current = self._state.store.version
+        if version is not None and version > current:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-            message = f"Timeout: Too large resource version: {version}, current: {present}"
+            message = f"Timeout: Too large resource version: {version}, current: {current}"
             raise Refusal(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
 
 
-def _page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
+def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
     """The first `limit` (0: all), and what comes after the one that follows them, None if none does."""
     page: list[StoredObject] = []
     for item in items:

@@ -13,54 +13,54 @@ from typing import Any
 import orjson
 
 from applier.sandbox.api.options import WriteOptions
-from applier.sandbox.api.protobuf import MEDIA_TYPE, UnreadableError, read
+from applier.sandbox.api.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.kinds import metadata as rules
 from applier.sandbox.kinds.go_types import GoType
-from applier.sandbox.kinds.registry import Fitted, ServedKind
-from applier.sandbox.merge.json_patch import MOST_OPERATIONS, json_patch, merge_patch
-from applier.sandbox.merge.strategic_patch import strategic_merge
+from applier.sandbox.kinds.registry import DecodedObject, ServedKind
+from applier.sandbox.merge.json_patch import MAX_OPERATIONS, apply_json_patch, apply_merge_patch
+from applier.sandbox.merge.strategic_patch import apply_strategic_merge
 from applier.sandbox.wire import (
     Refusal,
     RefusalSubject,
     Request,
     StatusCause,
     bad_request,
-    invalid,
+    format_json,
     invalid_object,
-    shown,
+    invalid_value,
 )
 
 Object = dict[str, Any]
 
-APPLY = "application/apply-patch+yaml"
-_MERGE, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-_STRATEGIC = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_MERGE_PATCH, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
-def as_json(request: Request, form: GoType | None) -> Request:
+def with_json_body(request: Request, go_type: GoType | None) -> Request:
     """A request whose body is JSON, where it was protobuf of something of this form. Raises Refusal (400)."""
-    if form is None or media_type(request) != MEDIA_TYPE:
+    if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
-        body = orjson.dumps(read(request.body, form))
-    except UnreadableError as error:
+        body = orjson.dumps(decode_protobuf(request.body, go_type))
+    except ProtobufError as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from None
     return replace(request, headers={**request.headers, "content-type": "application/json"}, body=body)
 
 
-def decoded(kind: ServedKind, request: Request) -> Object:
+def parse_object(kind: ServedKind, request: Request) -> Object:
     """The body of a create or update, an object of this kind. Raises Refusal (400, 415, 422)."""
     body = request.body
-    sent = media_type(request)
-    if sent not in ("", "application/json", "*/*"):
+    content_type = media_type(request)
+    if content_type not in ("", "application/json", "*/*"):
         message = (
             "the body of the request was in an unknown format - accepted media types include: application/json "
-            f"(the sandbox reads no {sent})"
+            f"(the sandbox reads no {content_type})"
         )
         raise Refusal(415, "UnsupportedMediaType", message)
     try:
@@ -82,13 +82,13 @@ def decoded(kind: ServedKind, request: Request) -> Object:
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
     """apiVersion and kind must be those of the address; built-in kinds may leave them out."""
-    api_version, name = obj.get("apiVersion"), obj.get("kind")
-    if not kind.custom:
-        sent = (api_version or kind.api_version, name or kind.kind)
-        if sent != (kind.api_version, kind.kind):
-            raise bad_request(f'{sent[1]} in version "{sent[0]}" cannot be handled as a {kind.kind}')
-    elif not name or not api_version:
-        missing, text = "Kind" if not name else "apiVersion", body[:200].decode(errors="replace")
+    api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
+    if not kind.is_custom:
+        type_meta = (api_version or kind.api_version, kind_name or kind.kind)
+        if type_meta != (kind.api_version, kind.kind):
+            raise bad_request(f'{type_meta[1]} in version "{type_meta[0]}" cannot be handled as a {kind.kind}')
+    elif not kind_name or not api_version:
+        missing, text = "Kind" if not kind_name else "apiVersion", body[:200].decode(errors="replace")
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind.kind}): Object '{missing}' is missing in '{text}'"
         )
@@ -96,172 +96,177 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
         )
-    elif name != kind.kind:
+    elif kind_name != kind.kind:
         metadata = obj.get("metadata")
-        named = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
-        subject = RefusalSubject(kind.group, kind.plural, str(name), named)
-        raise invalid_object(subject, [invalid("kind", name, f"must be {kind.kind}")])
+        object_name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+        subject = RefusalSubject(kind.group, kind.plural, str(kind_name), object_name)
+        raise invalid_object(subject, [invalid_value("kind", kind_name, f"must be {kind.kind}")])
 
 
 def read_object(kind: ServedKind, obj: Object, options: WriteOptions, body: bytes) -> tuple[Object, tuple[str, ...]]:
     """An object by the rules of its kind, and warnings. Raises Refusal (400)."""
-    fitted = fit(kind, obj)
-    told = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-    if fitted.mistake:
-        raise bad_request(f"{told}: {fitted.mistake}")
-    repeated = _repeated_owners(fitted.obj, "")
-    if options.validation == "Ignore":
-        return fitted.obj, repeated
-    strange = [*duplicates(body, obj), *(f'unknown field "{path}"' for path in fitted.unknown)]
-    if strange and options.validation == "Strict":
-        raise bad_request(f"{told}: strict decoding error: {', '.join(strange)}")
-    return fitted.obj, (*strange, *repeated)
+    decoded_object = decode_content(kind, obj)
+    message_prefix = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    if decoded_object.error:
+        raise bad_request(f"{message_prefix}: {decoded_object.error}")
+    owner_warnings = _drop_repeated_owners(decoded_object.obj, "")
+    if options.field_validation == "Ignore":
+        return decoded_object.obj, owner_warnings
+    strict_warnings = [
+        *find_duplicate_fields(body, obj),
+        *(f'unknown field "{path}"' for path in decoded_object.unknown_fields),
+    ]
+    if strict_warnings and options.field_validation == "Strict":
+        raise bad_request(f"{message_prefix}: strict decoding error: {', '.join(strict_warnings)}")
+    return decoded_object.obj, (*strict_warnings, *owner_warnings)
 
 
-def _whole(value: Any) -> Any:
+def _normalize_numbers(value: Any) -> Any:
     """With `1` for `1.0`, as Go writes it and then reads it. Into the structure of a built-in kind `1.0` is not read."""
-    kind = value.__class__
-    if kind is dict:
-        return {name: _whole(item) for name, item in value.items()}
-    if kind is list:
-        return [_whole(item) for item in value]
-    return int(value) if kind is float and value.is_integer() and -(2**63) <= value < 2**63 else value
+    value_class = value.__class__
+    if value_class is dict:
+        return {name: _normalize_numbers(item) for name, item in value.items()}
+    if value_class is list:
+        return [_normalize_numbers(item) for item in value]
+    return int(value) if value_class is float and value.is_integer() and -(2**63) <= value < 2**63 else value
 
 
-def _repeated_owners(obj: Object, when: str) -> tuple[str, ...]:
+def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
     """Drops owner references that stand there twice; the warning that says so."""
-    if not (repeated := rules.drop_repeated_owners(obj["metadata"])):
+    if not (repeated_uids := rules.drop_repeated_owners(obj["metadata"])):
         return ()
     return (
-        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and "
-        f"may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated)}",
+        f".metadata.ownerReferences contains duplicate entries{context}; API server dedups owner references in 1.20+, and "
+        f"may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated_uids)}",
     )
 
 
-def fit(kind: ServedKind, obj: Object, *, merged: bool = False) -> Fitted:
+def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
     """As `Model.fit`, with the metadata read first. What was `merged` was read before."""
-    metadata, unknown, mistake = rules.read(obj.get("metadata"))
-    content = _whole(obj) if kind.custom and not merged else obj
-    fitted = kind.model.fit(
+    metadata, unknown, mistake = rules.read_metadata(obj.get("metadata"))
+    content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
+    decoded_object = kind.model.decode(
         {"apiVersion": kind.api_version, "kind": kind.kind, **content, "metadata": metadata}, merged=merged
     )
-    return Fitted(fitted.obj, (*unknown, *fitted.unknown), mistake or fitted.mistake)
+    return DecodedObject(
+        decoded_object.obj, (*unknown, *decoded_object.unknown_fields), mistake or decoded_object.error
+    )
 
 
-def duplicates(body: bytes, obj: Object) -> list[str]:
+def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
     """Fields that one JSON object of the body gives twice. The slow reading is made only where the sizes differ."""
     if body.count(b'":') + body.count(b'" :') == orjson.dumps(obj).count(b'":'):
         return []
-    found: list[str] = []
+    messages: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> Object:
-        seen: Object = {}
+        members: Object = {}
         for name, value in pairs:
-            if name in seen:
-                found.append(f'duplicate field "{name}"')
-            seen[name] = value
-        return seen
+            if name in members:
+                messages.append(f'duplicate field "{name}"')
+            members[name] = value
+        return members
 
     json.loads(body, object_pairs_hook=note)
-    return found
+    return messages
 
 
-def _unknown_fields(paths: tuple[str, ...]) -> str:
+def _join_unknown_fields(paths: tuple[str, ...]) -> str:
     return ", ".join(f'unknown field "{path}"' for path in paths)
 
 
-def _warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...]:
-    return tuple(f'unknown field "{path}"' for path in unknown) if options.validation == "Warn" else ()
+def _unknown_field_warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...]:
+    return tuple(f'unknown field "{path}"' for path in unknown) if options.field_validation == "Warn" else ()
 
 
-def check_place(metadata: Object, address: RequestPath, *, name: str) -> None:
+def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
     """The name, where the address has one, and the namespace, where one is given, are those of the address."""
     if name:
-        sent = metadata.get("name")
-        if not sent:
+        sent_name = metadata.get("name")
+        if not sent_name:
             raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
-        if sent != name:
-            raise bad_request(f"the name of the object ({sent}) does not match the name on the URL ({name})")
-    if metadata.get("namespace", address.namespace) != address.namespace:
+        if sent_name != name:
+            raise bad_request(f"the name of the object ({sent_name}) does not match the name on the URL ({name})")
+    if metadata.get("namespace", request_path.namespace) != request_path.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def change_of(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
+def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
     """What a patch does to an object. Raises Refusal (400, 413, 415); the result, PatchError."""
     if content_type == _JSON_PATCH:
-        return _operations_of(body)
-    if content_type == _MERGE:
-        merge = _merge_of(body)
-        return lambda live: merge_patch(live, merge)
-    if content_type == _STRATEGIC and not kind.custom:
-        merge = _whole(_merge_of(body))
-        return lambda live: strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
-    raise _unknown_patch(custom=kind.custom)
+        return _parse_json_patch(body)
+    if content_type == _MERGE_PATCH:
+        merge = _parse_merge_patch(body)
+        return lambda live: apply_merge_patch(live, merge)
+    if content_type == _STRATEGIC_PATCH and not kind.is_custom:
+        merge = _normalize_numbers(_parse_merge_patch(body))
+        return lambda live: apply_strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
+    raise _unsupported_patch_refusal(custom=kind.is_custom)
 
 
-def _unknown_patch(*, custom: bool) -> Refusal:
+def _unsupported_patch_refusal(*, custom: bool) -> Refusal:
     if not custom:
         return Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
-    accepted = ", ".join((_JSON_PATCH, _MERGE, APPLY))
+    accepted = ", ".join((_JSON_PATCH, _MERGE_PATCH, APPLY_PATCH))
     message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
     return Refusal(415, "UnsupportedMediaType", message)
 
 
-def _unreadable_patch(patched: Object, why: str) -> Refusal:
-    text = shown(orjson.dumps(patched).decode())
-    message = f"Invalid value: {text}: {why}"
+def _invalid_patch_refusal(patched: Object, detail: str) -> Refusal:
+    text = format_json(orjson.dumps(patched).decode())
+    message = f"Invalid value: {text}: {detail}"
     return Refusal(
         422,
         "Invalid",
         f' "" is invalid: patch: {message}',
-        details={"causes": [StatusCause("patch", "FieldValueInvalid", message).as_cause]},
+        details={"causes": [StatusCause("patch", "FieldValueInvalid", message).as_dict]},
     )
 
 
-def _json(body: bytes) -> Any:
+def _parse_patch_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from None
 
 
-def _merge_of(body: bytes) -> Object:
-    patch = _json(body)
+def _parse_merge_patch(body: bytes) -> Object:
+    patch = _parse_patch_json(body)
     if not isinstance(patch, dict):
-        told = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding patch: {told}")
+        detail = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {detail}")
     return patch
 
 
-def _operations_of(body: bytes) -> Callable[[Object], Any]:
-    operations = _json(body)
+def _parse_json_patch(body: bytes) -> Callable[[Object], Any]:
+    operations = _parse_patch_json(body)
     if not isinstance(operations, list):
-        told = f"json: cannot unmarshal {rules.go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
-        raise bad_request(f"error decoding patch: {told}")
-    if len(operations) > MOST_OPERATIONS:
-        message = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
+        detail = f"json: cannot unmarshal {rules.go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {detail}")
+    if len(operations) > MAX_OPERATIONS:
+        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise Refusal(413, "RequestEntityTooLarge", message)
-    return lambda live: json_patch(live, operations)
+    return lambda live: apply_json_patch(live, operations)
 
 
-def intent_of(kind: ServedKind, address: RequestPath, body: bytes) -> Object:
+def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Object:
     """The body of a server-side apply. Raises Refusal (400)."""
     try:
-        intent = _whole(orjson.loads(body))
+        intent = _normalize_numbers(orjson.loads(body))
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
     if not isinstance(intent, dict):
-        told = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {told}")
+        detail = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {detail}")
     if (intent.get("apiVersion"), intent.get("kind")) != (kind.api_version, kind.kind):
         group, _, version = str(intent.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={intent.get('kind') or ''}")
-    metadata, _, mistake = rules.read(intent.get("metadata"))
+    metadata, _, mistake = rules.read_metadata(intent.get("metadata"))
     if mistake:
         raise Refusal(
             500,
             "",
-            f"failed to create typed patch object ({address.namespace}/{address.name}; {gvk(kind)}): {mistake}",
+            f"failed to create typed patch object ({request_path.namespace}/{request_path.name}; {gvk(kind)}): {mistake}",
         )
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -272,15 +277,17 @@ def gvk(kind: ServedKind) -> str:
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 
-def read_patched(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
+def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
     """A patched object by the rules of its kind, and warnings. Raises Refusal (422)."""
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
-        raise _unreadable_patch(patched, message)
-    fitted = fit(kind, patched)
-    if fitted.mistake:
-        raise _unreadable_patch(patched, fitted.mistake)
-    if fitted.unknown and options.validation == "Strict":
-        raise _unreadable_patch(patched, f"strict decoding error: {_unknown_fields(fitted.unknown)}")
-    repeated = _repeated_owners(fitted.obj, " after mutating admission happens")
-    return fitted.obj, (*_warnings(fitted.unknown, options), *repeated)
+        raise _invalid_patch_refusal(patched, message)
+    decoded_object = decode_content(kind, patched)
+    if decoded_object.error:
+        raise _invalid_patch_refusal(patched, decoded_object.error)
+    if decoded_object.unknown_fields and options.field_validation == "Strict":
+        raise _invalid_patch_refusal(
+            patched, f"strict decoding error: {_join_unknown_fields(decoded_object.unknown_fields)}"
+        )
+    owner_warnings = _drop_repeated_owners(decoded_object.obj, " after mutating admission happens")
+    return decoded_object.obj, (*_unknown_field_warnings(decoded_object.unknown_fields, options), *owner_warnings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, unquote
 
-from applier.sandbox.wire import Request, UnknownPathError, not_allowed
+from applier.sandbox.wire import Request, UnknownPathError, method_not_allowed_refusal
 from renderer.frozen import dataclass
 
 
@@ -26,7 +26,7 @@ class RequestPath:
     query: Mapping[str, str]
 
 
-def query_of(target: str) -> dict[str, str]:
+def parse_query(target: str) -> dict[str, str]:
     """Parameters of a target, the first value of each, as the API server takes them."""
     _, _, query = target.partition("?")
     if not query:
@@ -34,36 +34,36 @@ def query_of(target: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
+def parse_flag(query: Mapping[str, str], name: str) -> bool:
     """A parameter that is yes or no, as the API server takes it: what is given is yes, but for `false` and `0`."""
     return query.get(name, "0").lower() not in ("false", "0")
 
 
-def segments(target: str) -> list[str]:
+def path_segments(target: str) -> list[str]:
     path = target.partition("?")[0]
-    return [unquote(part) for part in path.strip("/").split("/")]
+    return [unquote(segment) for segment in path.strip("/").split("/")]
 
 
-def address(request: Request) -> RequestPath:
+def parse_request_path(request: Request) -> RequestPath:
     """The address of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
-    match segments(request.target):
+    match path_segments(request.target):
         case ["api", version, *rest]:
             group = ""
         case ["apis", group, version, *rest]:
             pass
         case _:
             raise UnknownPathError
-    query = query_of(request.target)
-    namespace, plural, name, subresource = _place(rest)
-    verb = _verb(request.method, name, subresource, query)
+    query = parse_query(request.target)
+    namespace, plural, name, subresource = _parse_resource_segments(rest)
+    verb = _determine_verb(request.method, name, subresource, query)
     return RequestPath(verb, group, version, plural, namespace, name, subresource, query)
 
 
-def _place(rest: list[str]) -> tuple[str, str, str, str]:
+def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
     """Namespace, plural, name and subresource. A namespace is itself an object, with subresources of its own."""
-    match rest:
+    match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:
-            return "", "namespaces", name, rest[2]
+            return "", "namespaces", name, resource_segments[2]
         case ["namespaces", namespace, plural, *more] if len(more) <= 2:
             name, subresource = [*more, "", ""][:2]
             return namespace, plural, name, subresource
@@ -74,12 +74,12 @@ def _place(rest: list[str]) -> tuple[str, str, str, str]:
             raise UnknownPathError
 
 
-def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) -> str:
+def _determine_verb(method: str, name: str, subresource: str, query: Mapping[str, str]) -> str:
     match method, bool(name):
         case "GET", True:
             return "get"
         case "GET", False:
-            return "watch" if flag(query, "watch") else "list"
+            return "watch" if parse_flag(query, "watch") else "list"
         case "POST", False:
             return "create"
         case "PUT", True:
@@ -91,4 +91,4 @@ def _verb(method: str, name: str, subresource: str, query: Mapping[str, str]) ->
         case "DELETE", False:
             return "deletecollection"
         case _:
-            raise not_allowed()
+            raise method_not_allowed_refusal()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from applier.sandbox.kinds.registry import Registry, ServedKind
+from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from renderer.frozen import dataclass
 
@@ -19,34 +19,34 @@ class ApiState:
     """`clock` answers seconds since 1970, `new_uid` a text that was never used before; tests bring their own."""
 
     store: Store
-    kinds: Registry
+    kinds: KindRegistry
     clock: Callable[[], float]
     new_uid: Callable[[], str]
 
     def now(self) -> str:
         """The time as objects show it: RFC 3339, UTC, whole seconds."""
-        return timestamp(int(self.clock()))
+        return format_timestamp(int(self.clock()))
 
     def read(self, kind: ServedKind, key: StoredKey) -> Object | None:
         """An object as its kind shows it, to work on."""
         stored = self.store.get(key)
-        return opened(kind, stored) if stored else None
+        return with_type_meta(kind, stored) if stored else None
 
     def write(self, key: StoredKey, obj: Object) -> StoredObject:
         """Store an object; `obj` gets its resourceVersion."""
-        return self.store.put(key, stored_form(obj))
+        return self.store.put(key, without_type_meta(obj))
 
 
-def opened(kind: ServedKind, stored: StoredObject) -> Object:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.object()}
+def with_type_meta(kind: ServedKind, stored: StoredObject) -> Object:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.to_object()}
 
 
-def stored_form(obj: Object) -> Object:
+def without_type_meta(obj: Object) -> Object:
     """Without apiVersion and kind, the metadata first."""
     content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return {"metadata": obj["metadata"], **content}
 
 
 @lru_cache(maxsize=4)
-def timestamp(seconds: int) -> str:
+def format_timestamp(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

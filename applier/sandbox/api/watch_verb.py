@@ -13,132 +13,147 @@ from contextlib import suppress
 
 import orjson
 
-from applier.sandbox.api.options import list_options
-from applier.sandbox.api.read_verbs import Match, selection
+from applier.sandbox.api.options import parse_list_options
+from applier.sandbox.api.read_verbs import ObjectPredicate, parse_selection
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.printing.representations import Representation, object_bytes
+from applier.sandbox.printing.representations import Representation, encode_object
 from applier.sandbox.storage.store import StoredObject, StoreEvent
-from applier.sandbox.wire import Refusal, expired
+from applier.sandbox.wire import Refusal, expired_refusal
 
-LONGEST, BOOKMARK_EVERY = 3600.0, 60.0
+MAX_WATCH_SECONDS, BOOKMARK_INTERVAL_SECONDS = 3600.0, 60.0
 """Seconds: the most that a watch lasts, and between two bookmarks of one that nothing happens to."""
 
 
 class WatchVerb:
     """`served` says whether a kind is still served: a watch ends with its kind."""
 
-    def __init__(self, state: ApiState, *, served: Callable[[ServedKind], bool]) -> None:
+    def __init__(self, state: ApiState, *, is_served: Callable[[ServedKind], bool]) -> None:
         self._state = state
-        self._served = served
+        self._is_served = is_served
 
-    def watch(self, kind: ServedKind, address: RequestPath, look: Representation) -> AsyncIterator[bytes]:
+    def watch(
+        self, kind: ServedKind, request_path: RequestPath, representation: Representation
+    ) -> AsyncIterator[bytes]:
         """The events, as lines of JSON. Raises Refusal (400, 422, 500) at once."""
-        matches, _ = selection(kind, address)
-        options = list_options(address.query, watching=True)
-        cursor = _Cursor(self._state, kind, address.namespace, matches, look)
-        if options.initial or (options.initial is None and not options.version):
-            first = cursor.present(mark=options.bookmarks and bool(options.initial))
+        matches, _ = parse_selection(kind, request_path)
+        options = parse_list_options(request_path.query, watching=True)
+        cursor = _Cursor(self._state, kind, request_path.namespace, matches, representation)
+        if options.send_initial_events or (options.send_initial_events is None and not options.version):
+            initial_lines = cursor.take_initial_events(
+                with_end_bookmark=options.allow_bookmarks and bool(options.send_initial_events)
+            )
         else:
             cursor.position = options.version or self._state.store.version
-            first = []
-        seconds = min(options.seconds or LONGEST, LONGEST)
-        return self._stream(cursor, first, seconds=seconds, bookmarks=options.bookmarks)
+            initial_lines = []
+        timeout_seconds = min(options.timeout_seconds or MAX_WATCH_SECONDS, MAX_WATCH_SECONDS)
+        return self._stream(cursor, initial_lines, timeout_seconds=timeout_seconds, bookmarks=options.allow_bookmarks)
 
     async def _stream(
-        self, cursor: _Cursor, first: list[bytes], *, seconds: float, bookmarks: bool
+        self, cursor: _Cursor, initial_lines: list[bytes], *, timeout_seconds: float, bookmarks: bool
     ) -> AsyncIterator[bytes]:
-        happened = asyncio.Event()
-        shelf = self._state.store.shelf(cursor.kind.resource)
-        shelf.listeners.add(happened.set)
+        change_event = asyncio.Event()
+        resource_store = self._state.store.resource_store(cursor.kind.resource)
+        resource_store.listeners.add(change_event.set)
         loop = asyncio.get_running_loop()
-        end, mark = loop.time() + seconds, loop.time() + BOOKMARK_EVERY
+        deadline, next_bookmark = loop.time() + timeout_seconds, loop.time() + BOOKMARK_INTERVAL_SECONDS
         try:
-            yield b"".join(first)
-            while self._served(cursor.kind):
-                happened.clear()
+            yield b"".join(initial_lines)
+            while self._is_served(cursor.kind):
+                change_event.clear()
                 try:
-                    lines = b"".join(cursor.news())
+                    lines = b"".join(cursor.take_events())
                 except Refusal as refusal:
-                    yield _line(b"ERROR", orjson.dumps(refusal.status))
+                    yield _encode_line(b"ERROR", orjson.dumps(refusal.status))
                     return
                 if lines:
                     yield lines
                     continue
-                if bookmarks and loop.time() >= mark:
-                    mark = loop.time() + BOOKMARK_EVERY
-                    yield cursor.bookmark()
-                wait = min(end, mark if bookmarks else end) - loop.time()
-                if loop.time() >= end:
+                if bookmarks and loop.time() >= next_bookmark:
+                    next_bookmark = loop.time() + BOOKMARK_INTERVAL_SECONDS
+                    yield cursor.encode_bookmark()
+                wait_seconds = min(deadline, next_bookmark if bookmarks else deadline) - loop.time()
+                if loop.time() >= deadline:
                     return
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(wait):  # `wait_for` may swallow that somebody ends the watch
-                        await happened.wait()
-            yield b"".join(cursor.news())
+                    async with asyncio.timeout(wait_seconds):  # `wait_for` may swallow that somebody ends the watch
+                        await change_event.wait()
+            yield b"".join(cursor.take_events())
         finally:
-            shelf.listeners.discard(happened.set)
+            resource_store.listeners.discard(change_event.set)
 
 
 class _Cursor:
     """One watcher's place in the history."""
 
-    def __init__(self, state: ApiState, kind: ServedKind, namespace: str, matches: Match, look: Representation) -> None:
+    def __init__(
+        self,
+        state: ApiState,
+        kind: ServedKind,
+        namespace: str,
+        matches: ObjectPredicate,
+        representation: Representation,
+    ) -> None:
         self.kind = kind
         self.position = 0
         self._state = state
-        self._shelf = state.store.shelf(kind.resource)
+        self._resource_store = state.store.resource_store(kind.resource)
         self._namespace = namespace
         self._matches = matches
-        self._look = look
+        self._representation = representation
 
-    def present(self, *, mark: bool) -> list[bytes]:
+    def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
         """What is there, as if just added, and on request the bookmark that ends it."""
         self.position = self._state.store.version
-        objects = (self._shelf.objects[key] for key in self._shelf.keys(self._namespace or None))
-        lines = [self._event(b"ADDED", stored) for stored in objects if self._matches(stored)]
-        if mark:
-            lines.append(self.bookmark({"k8s.io/initial-events-end": "true"}))
+        objects = (self._resource_store.objects[key] for key in self._resource_store.keys(self._namespace or None))
+        lines = [self._encode_event(b"ADDED", stored) for stored in objects if self._matches(stored)]
+        if with_end_bookmark:
+            lines.append(self.encode_bookmark({"k8s.io/initial-events-end": "true"}))
         return lines
 
-    def news(self) -> Iterator[bytes]:
+    def take_events(self) -> Iterator[bytes]:
         """Events since the last call. Raises Refusal (410) where they are gone."""
-        if self.position < self._shelf.forgotten:
-            raise expired(f"too old resource version: {self.position} ({self._shelf.forgotten})")
-        for event in self._shelf.since(self.position):
+        if self.position < self._resource_store.compacted_version:
+            raise expired_refusal(
+                f"too old resource version: {self.position} ({self._resource_store.compacted_version})"
+            )
+        for event in self._resource_store.events_after(self.position):
             self.position = event.version
             if not self._namespace or event.after.key.namespace == self._namespace:
-                yield from self._told(event)
+                yield from self._translate_event(event)
         self.position = max(self.position, self._state.store.version)
 
-    def _told(self, event: StoreEvent) -> Iterator[bytes]:
+    def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
         """An object that comes to be selected is added, one that no longer is deleted."""
-        before = event.before is not None and self._matches(event.before)
-        after = event.type != "DELETED" and self._matches(event.after)
-        if after:
-            yield self._event(b"MODIFIED" if before else b"ADDED", event.after)
-        elif before:
-            yield self._event(b"DELETED", event.after if event.type == "DELETED" else _last_seen(event))
+        was_selected = event.before is not None and self._matches(event.before)
+        is_selected = event.type != "DELETED" and self._matches(event.after)
+        if is_selected:
+            yield self._encode_event(b"MODIFIED" if was_selected else b"ADDED", event.after)
+        elif was_selected:
+            yield self._encode_event(
+                b"DELETED", event.after if event.type == "DELETED" else _last_selected_state(event)
+            )
 
-    def _event(self, kind: bytes, stored: StoredObject) -> bytes:
-        return _line(kind, object_bytes(self.kind, stored, self._look))
+    def _encode_event(self, event_type: bytes, stored: StoredObject) -> bytes:
+        return _encode_line(event_type, encode_object(self.kind, stored, self._representation))
 
-    def bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
+    def encode_bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
         metadata = {"resourceVersion": str(self.position)} | ({"annotations": annotations} if annotations else {})
         kind, api_version = self.kind.kind, self.kind.api_version
-        if self._look.shape == "metadata":
+        if self._representation.shape == "metadata":
             kind, api_version = "PartialObjectMetadata", "meta.k8s.io/v1"
         obj = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
-        return _line(b"BOOKMARK", orjson.dumps(obj))
+        return _encode_line(b"BOOKMARK", orjson.dumps(obj))
 
 
-def _last_seen(event: StoreEvent) -> StoredObject:
+def _last_selected_state(event: StoreEvent) -> StoredObject:
     """The object as it was while it was selected, with the version of its leaving."""
     assert event.before is not None
-    obj = event.before.object()
+    obj = event.before.to_object()
     obj["metadata"]["resourceVersion"] = str(event.version)
     return StoredObject(event.before.key, event.version, event.before.uid, orjson.dumps(obj), event.before.labels)
 
 
-def _line(kind: bytes, obj: bytes) -> bytes:
-    return b'{"type":"' + kind + b'","object":' + obj + b"}\n"
+def _encode_line(event_type: bytes, obj: bytes) -> bytes:
+    return b'{"type":"' + event_type + b'","object":' + obj + b"}\n"

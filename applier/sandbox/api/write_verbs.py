@@ -10,57 +10,64 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from applier.sandbox.api.delete_verbs import is_held
-from applier.sandbox.api.options import WriteOptions, write_options
+from applier.sandbox.api.delete_verbs import has_spec_finalizers
+from applier.sandbox.api.options import WriteOptions, parse_write_options
 from applier.sandbox.api.request_bodies import (
-    APPLY,
-    change_of,
-    check_place,
-    decoded,
-    fit,
+    APPLY_PATCH,
+    check_identity,
+    decode_content,
     gvk,
-    intent_of,
     media_type,
+    parse_intent,
+    parse_object,
+    parse_patch,
     read_object,
-    read_patched,
+    read_patched_object,
 )
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.kinds import metadata as rules
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.kinds.scale import scale_of, with_scale
-from applier.sandbox.kinds.server_fields import SERVERS_OWN, counted, generated_name, keep_servers_own, ordered, within
-from applier.sandbox.kinds.strategies import CONDITIONAL, CREATED_BY_UPDATE, NAME_RULES
+from applier.sandbox.kinds.server_fields import (
+    SERVER_FIELDS,
+    generate_name,
+    generation_content,
+    keep_server_fields,
+    restrict_to_subresource,
+    sort_metadata,
+)
+from applier.sandbox.kinds.strategies import ALLOWS_CREATE_ON_UPDATE, NAME_RULES, REQUIRES_RESOURCE_VERSION
 from applier.sandbox.merge import (
     ApplyConflicts,
     FieldManager,
     MergeType,
-    NotTyped,
+    TypeMismatchError,
     apply,
     keep_times,
-    reset_by,
+    reset_fields_of,
     track_update,
 )
 from applier.sandbox.merge.json_patch import PatchError
-from applier.sandbox.merge.values import equal
+from applier.sandbox.merge.values import is_equal
 from applier.sandbox.storage.store import StoredKey, StoredObject
 from applier.sandbox.wire import (
     Refusal,
     RefusalSubject,
     Request,
-    already_exists,
+    already_exists_refusal,
     bad_request,
     conflict,
-    invalid,
+    format_json,
     invalid_object,
-    not_found,
-    shown,
+    invalid_value,
+    not_found_refusal,
 )
 from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 
-_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_MODIFIED_MESSAGE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,214 +90,235 @@ class WriteVerbs:
         state: ApiState,
         *,
         check_namespace: Callable[[ServedKind, StoredKey], None],
-        gone: Callable[[ServedKind, StoredObject], None],
-        scale: ServedKind,
+        on_removed: Callable[[ServedKind, StoredObject], None],
+        scale_kind: ServedKind,
     ) -> None:
         self._state = state
-        self._scale = scale
+        self._scale_kind = scale_kind
         self._check_namespace = check_namespace
-        self._gone = gone
+        self._on_removed = on_removed
 
     # ---- verbs
 
-    def create(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
-        options = write_options(request, address.query, "create")
-        obj = decoded(kind, request)
+    def create(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
+        options = parse_write_options(request, request_path.query, "create")
+        obj = parse_object(kind, request)
         obj, warnings = read_object(kind, obj, options, request.body)
         metadata = obj["metadata"]
-        check_place(metadata, address, name="")
+        check_identity(metadata, request_path, name="")
         if metadata.get("resourceVersion"):
             raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
         uid = self._state.new_uid()
         if not metadata.get("name") and (prefix := metadata.get("generateName")):
-            metadata["name"] = generated_name(prefix, uid)
-        return self._new(kind, address, obj, uid, options, warnings)
+            metadata["name"] = generate_name(prefix, uid)
+        return self._prepare_create(kind, request_path, obj, uid, options, warnings)
 
-    def update(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
-        options = write_options(request, address.query, "update")
-        obj = decoded(kind, request)
+    def update(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
+        options = parse_write_options(request, request_path.query, "update")
+        obj = parse_object(kind, request)
         obj, warnings = read_object(kind, obj, options, request.body)
-        check_place(obj["metadata"], address, name=address.name)
-        key = kind.key(address.namespace, address.name)
+        check_identity(obj["metadata"], request_path, name=request_path.name)
+        key = kind.key(request_path.namespace, request_path.name)
         live = self._state.read(kind, key)
-        if live is None and (kind.resource not in CREATED_BY_UPDATE or address.subresource):
-            raise not_found(kind.subject(address.name))
-        sent = obj["metadata"]
-        if live and (kind.custom or kind.resource in CONDITIONAL) and not sent.get("resourceVersion"):
-            subject = RefusalSubject(kind.group, kind.plural, kind.plural, address.name)
-            raise invalid_object(subject, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
-        _check_version(kind, sent, live)
+        if live is None and (kind.resource not in ALLOWS_CREATE_ON_UPDATE or request_path.subresource):
+            raise not_found_refusal(kind.subject(request_path.name))
+        sent_metadata = obj["metadata"]
+        if (
+            live
+            and (kind.is_custom or kind.resource in REQUIRES_RESOURCE_VERSION)
+            and not sent_metadata.get("resourceVersion")
+        ):
+            subject = RefusalSubject(kind.group, kind.plural, kind.plural, request_path.name)
+            raise invalid_object(
+                subject, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")]
+            )
+        _check_version(kind, sent_metadata, live)
         uid = live["metadata"]["uid"] if live else ""
-        if sent.get("uid", uid) != uid:
-            record = (
-                f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{address.namespace}/{address.name}, "
-                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent['uid']}, "
+        if sent_metadata.get("uid", uid) != uid:
+            message = (
+                f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{request_path.namespace}/{request_path.name}, "
+                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent_metadata['uid']}, "
                 f"UID in object meta: {uid}"
             )
-            raise conflict(kind.subject(address.name), record)
+            raise conflict(kind.subject(request_path.name), message)
         if live is None:
-            return self._new(kind, address, obj, self._state.new_uid(), options, warnings)
-        return self._updated(kind, address, live, obj, options, warnings)
+            return self._prepare_create(kind, request_path, obj, self._state.new_uid(), options, warnings)
+        return self._prepare_update(kind, request_path, live, obj, options, warnings)
 
-    def patch(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
+    def patch(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         content_type = media_type(request)
-        if content_type == APPLY:
-            return self._apply(kind, address, request)
-        change = change_of(kind, content_type, request.body)
-        options = write_options(request, address.query, "patch")
-        live = self._state.read(kind, kind.key(address.namespace, address.name))
+        if content_type == APPLY_PATCH:
+            return self._apply(kind, request_path, request)
+        change = parse_patch(kind, content_type, request.body)
+        options = parse_write_options(request, request_path.query, "patch")
+        live = self._state.read(kind, kind.key(request_path.namespace, request_path.name))
         if live is None:
-            raise not_found(kind.subject(address.name))
-        obj, warnings = read_patched(kind, _patched(change, live), options)
-        check_place(obj["metadata"], address, name=address.name)
+            raise not_found_refusal(kind.subject(request_path.name))
+        obj, warnings = read_patched_object(kind, _apply_change(change, live), options)
+        check_identity(obj["metadata"], request_path, name=request_path.name)
         _check_version(kind, obj["metadata"], live)
-        return self._updated(kind, address, live, obj, options, warnings)
+        return self._prepare_update(kind, request_path, live, obj, options, warnings)
 
-    def scale(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
+    def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         """An update or patch of an object's scale; answers the object."""
-        options = write_options(request, address.query, address.verb)
-        live = self._state.read(kind, kind.key(address.namespace, address.name))
+        options = parse_write_options(request, request_path.query, request_path.verb)
+        live = self._state.read(kind, kind.key(request_path.namespace, request_path.name))
         if live is None:
-            raise not_found(kind.subject(address.name))
-        if address.verb == "update":
-            sent, warnings = read_object(self._scale, decoded(self._scale, request), options, request.body)
+            raise not_found_refusal(kind.subject(request_path.name))
+        if request_path.verb == "update":
+            new_scale, warnings = read_object(
+                self._scale_kind, parse_object(self._scale_kind, request), options, request.body
+            )
         else:
             content_type = media_type(request)
-            identity = {"apiVersion": self._scale.api_version, "kind": self._scale.kind}
-            before = {**identity, **scale_of(kind, live)}
-            sent, warnings = read_patched(
-                self._scale, _patched(change_of(self._scale, content_type, request.body), before), options
+            identity = {"apiVersion": self._scale_kind.api_version, "kind": self._scale_kind.kind}
+            current_scale = {**identity, **scale_of(kind, live)}
+            new_scale, warnings = read_patched_object(
+                self._scale_kind,
+                _apply_change(parse_patch(self._scale_kind, content_type, request.body), current_scale),
+                options,
             )
-        check_place(sent["metadata"], address, name=address.name)
-        _check_version(kind, sent["metadata"], live)
-        return self._updated(kind, address, live, with_scale(kind, live, sent), options, warnings)
+        check_identity(new_scale["metadata"], request_path, name=request_path.name)
+        _check_version(kind, new_scale["metadata"], live)
+        return self._prepare_update(kind, request_path, live, with_scale(kind, live, new_scale), options, warnings)
 
-    def _apply(self, kind: ServedKind, address: RequestPath, request: Request) -> WriteResult:
-        options = write_options(request, address.query, "patch", apply=True)
-        intent = intent_of(kind, address, request.body)
-        key = kind.key(address.namespace, address.name)
+    def _apply(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
+        options = parse_write_options(request, request_path.query, "patch", apply=True)
+        intent = parse_intent(kind, request_path, request.body)
+        key = kind.key(request_path.namespace, request_path.name)
         live = self._state.read(kind, key)
-        if address.subresource and live is None:
-            raise not_found(kind.subject(address.name))
-        sent = intent["metadata"]
-        if live is None and sent.get("uid"):
-            why = f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
-            raise conflict(kind.subject(address.name), why)
+        if request_path.subresource and live is None:
+            raise not_found_refusal(kind.subject(request_path.name))
+        sent_metadata = intent["metadata"]
+        if live is None and sent_metadata.get("uid"):
+            detail = f"uid mismatch: the provided object specified uid {sent_metadata['uid']}, and no existing object was found"
+            raise conflict(kind.subject(request_path.name), detail)
         try:
-            merged = apply(live, intent, self._writer(kind, address, options), force=options.force)
-        except NotTyped as error:
+            merged = apply(live, intent, self._field_manager(kind, request_path, options), force=options.force)
+        except TypeMismatchError as error:
             raise Refusal(500, "", str(error)) from None
         except ApplyConflicts as error:
             causes = [
-                {"reason": "FieldManagerConflict", "message": one.message, "field": one.field}
-                for one in error.conflicts
+                {"reason": "FieldManagerConflict", "message": field_conflict.message, "field": field_conflict.field}
+                for field_conflict in error.conflicts
             ]
             raise Refusal(409, "Conflict", str(error), details={"causes": causes}) from None
-        fitted = fit(kind, merged, merged=True)
-        if fitted.mistake:
-            place = f"{sent.get('namespace', '')}/{sent.get('name', '')}"
-            told = f"failed to convert new object ({place}; {gvk(kind)}) to proper version"
-            raise Refusal(500, "", f"{told}: unable to convert unstructured object to {gvk(kind)}: {fitted.mistake}")
-        check_place(fitted.obj["metadata"], address, name=address.name)
+        decoded_object = decode_content(kind, merged, merged=True)
+        if decoded_object.error:
+            namespaced_name = f"{sent_metadata.get('namespace', '')}/{sent_metadata.get('name', '')}"
+            message_prefix = f"failed to convert new object ({namespaced_name}; {gvk(kind)}) to proper version"
+            raise Refusal(
+                500,
+                "",
+                f"{message_prefix}: unable to convert unstructured object to {gvk(kind)}: {decoded_object.error}",
+            )
+        check_identity(decoded_object.obj["metadata"], request_path, name=request_path.name)
         if kind.namespaced:
-            fitted.obj["metadata"]["namespace"] = address.namespace
+            decoded_object.obj["metadata"]["namespace"] = request_path.namespace
         if live is None:
-            obj = kind.model.default(fitted.obj, None)
-            return self._created(kind, obj, self._state.new_uid(), options, ())
-        _check_version(kind, sent, live)
-        return self._finish(kind, address, live, kind.model.default(fitted.obj, live), options, ())
+            obj = kind.model.default(decoded_object.obj, None)
+            return self._finish_create(kind, obj, self._state.new_uid(), options, ())
+        _check_version(kind, sent_metadata, live)
+        return self._finish_update(kind, request_path, live, kind.model.default(decoded_object.obj, live), options, ())
 
     # ---- the common path
 
-    def _new(
+    def _prepare_create(
         self,
         kind: ServedKind,
-        address: RequestPath,
+        request_path: RequestPath,
         obj: Object,
         uid: str,
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> WriteResult:
         if kind.namespaced:
-            obj["metadata"]["namespace"] = address.namespace
+            obj["metadata"]["namespace"] = request_path.namespace
         obj = kind.model.default(obj, None)
-        obj = track_update(None, obj, self._writer(kind, address, options))
-        return self._created(kind, obj, uid, options, warnings)
+        obj = track_update(None, obj, self._field_manager(kind, request_path, options))
+        return self._finish_create(kind, obj, uid, options, warnings)
 
-    def _created(
+    def _finish_create(
         self, kind: ServedKind, obj: Object, uid: str, options: WriteOptions, warnings: tuple[str, ...]
     ) -> WriteResult:
         metadata = obj["metadata"]
-        for name in (*SERVERS_OWN, "resourceVersion"):
+        for name in (*SERVER_FIELDS, "resourceVersion"):
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = uid, self._state.now()
-        if kind.model.generation:
+        if kind.model.has_generation:
             metadata["generation"] = 1
-        if "status" in kind.subresources and kind.custom:
+        if "status" in kind.subresources and kind.is_custom:
             obj.pop("status", None)
         key = kind.key(metadata.get("namespace", ""), metadata.get("name", ""))
         self._check_namespace(kind, key)
         obj = kind.model.complete(obj, None)
         self._validate(kind, obj, None)
         if self._state.store.get(key):
-            raise already_exists(kind.subject(key.name))
-        obj["metadata"] = ordered(obj["metadata"])
+            raise already_exists_refusal(kind.subject(key.name))
+        obj["metadata"] = sort_metadata(obj["metadata"])
         stored = None if options.dry_run else self._state.write(key, obj)
         return WriteResult(obj, True, warnings, stored)
 
-    def _updated(
+    def _prepare_update(
         self,
         kind: ServedKind,
-        address: RequestPath,
+        request_path: RequestPath,
         live: Object,
         obj: Object,
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> WriteResult:
-        sent = obj["metadata"]
+        sent_metadata = obj["metadata"]
         for name in ("uid", "namespace"):
             if name in live["metadata"]:
-                sent.setdefault(name, live["metadata"][name])
+                sent_metadata.setdefault(name, live["metadata"][name])
         obj = kind.model.default(obj, live)
-        return self._finish(
-            kind, address, live, track_update(live, obj, self._writer(kind, address, options)), options, warnings
+        return self._finish_update(
+            kind,
+            request_path,
+            live,
+            track_update(live, obj, self._field_manager(kind, request_path, options)),
+            options,
+            warnings,
         )
 
-    def _finish(
+    def _finish_update(
         self,
         kind: ServedKind,
-        address: RequestPath,
+        request_path: RequestPath,
         live: Object,
         obj: Object,
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> WriteResult:
         """From the object that a client wants to the one that is stored."""
-        reset = reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources)
-        obj = within(kind, address.subresource, live, obj, reset)
-        if not address.subresource:
+        reset_fields = reset_fields_of(
+            kind.resource, request_path.subresource, has_status="status" in kind.subresources
+        )
+        obj = restrict_to_subresource(kind, request_path.subresource, live, obj, reset_fields)
+        if not request_path.subresource:
             obj = kind.model.complete(obj, live)
-        keep_servers_own(obj["metadata"], live["metadata"])
+        keep_server_fields(obj["metadata"], live["metadata"])
         final = keep_times(live, obj)
-        key = kind.key(address.namespace, address.name)
+        key = kind.key(request_path.namespace, request_path.name)
         if final is live:
             return WriteResult(live, False, warnings, self._state.store.get(key))
-        if kind.model.generation and not equal(counted(kind, final), counted(kind, live)):
+        if kind.model.has_generation and not is_equal(generation_content(kind, final), generation_content(kind, live)):
             final["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
         self._validate(kind, final, live)
-        final["metadata"] = metadata = ordered(final["metadata"])
+        final["metadata"] = metadata = sort_metadata(final["metadata"])
         if options.dry_run:
             return WriteResult(final, False, warnings)
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and not is_held(kind, final):
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and not has_spec_finalizers(kind, final):
             if removed := self._state.store.remove(key):
-                self._gone(kind, removed)
+                self._on_removed(kind, removed)
             return WriteResult(final, False, warnings)
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _validate(self, kind: ServedKind, obj: Object, live: Object | None) -> None:
-        standard = not kind.custom and kind.group != "apiextensions.k8s.io"
+        standard_finalizers = not kind.is_custom and kind.group != "apiextensions.k8s.io"
         mistakes = rules.validate(
-            obj["metadata"], rule=NAME_RULES.get(kind.resource, "subdomain"), standard_finalizers=standard
+            obj["metadata"], rule=NAME_RULES.get(kind.resource, "subdomain"), standard_finalizers=standard_finalizers
         )
         if live is not None:
             mistakes += rules.validate_update(obj["metadata"], live["metadata"])
@@ -298,27 +326,34 @@ class WriteVerbs:
         if mistakes:
             raise invalid_object(kind.subject(obj["metadata"].get("name", "")), mistakes)
 
-    def _writer(self, kind: ServedKind, address: RequestPath, options: WriteOptions) -> FieldManager:
-        others: Mapping[str, MergeType] | None = None
-        if kind.custom:
-            versions = [
-                self._state.kinds.find(kind.group, one, kind.plural) for one in self._state.kinds.versions(kind.group)
+    def _field_manager(self, kind: ServedKind, request_path: RequestPath, options: WriteOptions) -> FieldManager:
+        other_types: Mapping[str, MergeType] | None = None
+        if kind.is_custom:
+            served_kinds = [
+                self._state.kinds.find(kind.group, version, kind.plural)
+                for version in self._state.kinds.versions(kind.group)
             ]
-            others = {one.api_version: one.model.type for one in versions if one and one is not kind}
+            other_types = {
+                other_kind.api_version: other_kind.model.type
+                for other_kind in served_kinds
+                if other_kind and other_kind is not kind
+            }
         return FieldManager(
             manager=options.manager,
             type=kind.model.type,
             version=kind.api_version,
             # The server notes no time for scales.
-            time="" if address.subresource == "scale" else self._state.now(),
-            subresource=address.subresource,
-            reset=reset_by(kind.resource, address.subresource, has_status="status" in kind.subresources),
-            others=others,
+            time="" if request_path.subresource == "scale" else self._state.now(),
+            subresource=request_path.subresource,
+            reset_fields=reset_fields_of(
+                kind.resource, request_path.subresource, has_status="status" in kind.subresources
+            ),
+            other_types=other_types,
             blank=kind.model.blank,
         )
 
 
-def _patched(change: Callable[[Object], Any], live: Object) -> Object:
+def _apply_change(change: Callable[[Object], Any], live: Object) -> Object:
     try:
         patched = change(live)
     except PatchError:
@@ -329,11 +364,11 @@ def _patched(change: Callable[[Object], Any], live: Object) -> Object:
     return patched
 
 
-def _check_version(kind: ServedKind, sent: Object, live: Object | None) -> None:
-    version = sent.get("resourceVersion")
+def _check_version(kind: ServedKind, sent_metadata: Object, live: Object | None) -> None:
+    version = sent_metadata.get("resourceVersion")
     if not version or version == "0":
         return
     if not version.isdecimal():
-        raise Refusal(500, "", f"strconv.ParseUint: parsing {shown(version)}: invalid syntax")
+        raise Refusal(500, "", f"strconv.ParseUint: parsing {format_json(version)}: invalid syntax")
     if live and version != live["metadata"]["resourceVersion"]:
-        raise conflict(kind.subject(live["metadata"]["name"]), _MODIFIED)
+        raise conflict(kind.subject(live["metadata"]["name"]), _MODIFIED_MESSAGE)

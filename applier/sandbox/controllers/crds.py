@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.api.state import ApiState, opened, stored_form
-from applier.sandbox.kinds.custom import Custom
-from applier.sandbox.kinds.registry import ALL_VERBS, Column, Registry, ScalePaths, ServedKind
+from applier.sandbox.api.state import ApiState, with_type_meta, without_type_meta
+from applier.sandbox.kinds.custom import CustomKindModel
+from applier.sandbox.kinds.registry import ALL_VERBS, Column, KindRegistry, ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey
 from renderer.schema import Evaluate
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
-RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 _ACCEPTED, _ESTABLISHED, _TERMINATING = "NamesAccepted", "Established", "Terminating"
 
@@ -31,28 +31,28 @@ class CrdController:
         self._state = state
         self._schemas = schemas
         self._evaluate = evaluate
-        self._served: dict[str, tuple[str, str]] = {}
-        self._versions: dict[str, Any] = {}
+        self._served_resources: dict[str, tuple[str, str]] = {}
+        self._served_versions: dict[str, Any] = {}
 
-    def settle(self, name: str) -> None:
+    def reconcile(self, name: str) -> None:
         """Bring what is served, and the definition's status, to what the definition says."""
-        key = StoredKey(RESOURCE, "", name)
+        key = StoredKey(CRD_RESOURCE, "", name)
         stored = self._state.store.get(key)
         kind = self._state.kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         if stored is None or kind is None:
             self.withdraw(name)
             return
-        obj = opened(kind, stored)
-        if stored.deleting:
-            self._finish(key, obj)
+        obj = with_type_meta(kind, stored)
+        if stored.is_deleting:
+            self._finish_deletion(key, obj)
             return
-        conflict = self._conflict(name, obj["spec"])
-        wanted = self._status(obj, conflict)
+        conflict = self._find_conflict(name, obj["spec"])
+        status = self._build_status(obj, conflict)
         finalizers = obj["metadata"].setdefault("finalizers", [])
-        if FINALIZER not in finalizers or wanted != obj.get("status"):
-            if FINALIZER not in finalizers:
-                finalizers.append(FINALIZER)
-            obj["status"] = wanted
+        if CRD_FINALIZER not in finalizers or status != obj.get("status"):
+            if CRD_FINALIZER not in finalizers:
+                finalizers.append(CRD_FINALIZER)
+            obj["status"] = status
             self._state.write(key, obj)
         if not conflict:
             self.serve(obj)
@@ -63,32 +63,35 @@ class CrdController:
         Objects that are stored already are shown by the new schemas: what these do not know vanishes.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
-        if self._versions.get(name) == spec["versions"]:
+        if self._served_versions.get(name) == spec["versions"]:
             return
         self.withdraw(name)
-        self._served[name], self._versions[name] = (spec["group"], spec["names"]["plural"]), spec["versions"]
-        kinds = self._kinds(spec)
+        self._served_resources[name], self._served_versions[name] = (
+            (spec["group"], spec["names"]["plural"]),
+            spec["versions"],
+        )
+        kinds = self._build_kinds(spec)
         self._state.kinds.add(kinds)
-        storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+        storage_version = next(version["name"] for version in spec["versions"] if version.get("storage"))
         for kind in kinds:
-            if kind.version == storage:
-                self._reread(kind)
+            if kind.version == storage_version:
+                self._convert_stored(kind)
 
-    def _reread(self, kind: ServedKind) -> None:
-        for place in self._state.store.shelf(kind.resource).keys(None):
-            key = StoredKey(kind.resource, *place)
+    def _convert_stored(self, kind: ServedKind) -> None:
+        for namespaced_name in self._state.store.resource_store(kind.resource).keys(None):
+            key = StoredKey(kind.resource, *namespaced_name)
             obj = self._state.read(kind, key)
             assert obj is not None
-            shown = kind.model.default(kind.model.fit(obj).obj, None)
-            if shown != obj:
-                self._state.store.reread(key, stored_form(shown))
+            converted = kind.model.default(kind.model.decode(obj).obj, None)
+            if converted != obj:
+                self._state.store.replace_content(key, without_type_meta(converted))
 
     def withdraw(self, name: str) -> None:
-        self._versions.pop(name, None)
-        if place := self._served.pop(name, None):
-            self._state.kinds.remove(*place)
+        self._served_versions.pop(name, None)
+        if served_resource := self._served_resources.pop(name, None):
+            self._state.kinds.remove(*served_resource)
 
-    def _kinds(self, spec: Object) -> list[ServedKind]:
+    def _build_kinds(self, spec: Object) -> list[ServedKind]:
         names = spec["names"]
         return [
             ServedKind(
@@ -97,89 +100,99 @@ class CrdController:
                 names["kind"],
                 names["plural"],
                 spec["scope"] == "Namespaced",
-                self._model(version),
+                self._build_model(version),
                 names.get("singular", ""),
                 names.get("listKind", ""),
                 ALL_VERBS,
                 tuple(names.get("shortNames") or ()),
                 tuple(names.get("categories") or ()),
                 tuple(name for name in ("scale", "status") if name in (version.get("subresources") or {})),
-                tuple(_column(one) for one in version.get("additionalPrinterColumns") or ()),
-                custom=True,
-                scale=_scale((version.get("subresources") or {}).get("scale")),
-                selectable=tuple(one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or ()),
+                tuple(
+                    _parse_column(printer_column) for printer_column in version.get("additionalPrinterColumns") or ()
+                ),
+                is_custom=True,
+                scale_paths=_parse_scale_paths((version.get("subresources") or {}).get("scale")),
+                selectable=tuple(
+                    selectable_field["jsonPath"].removeprefix(".")
+                    for selectable_field in version.get("selectableFields") or ()
+                ),
             )
             for version in spec["versions"]
             if version.get("served")
         ]
 
-    def _model(self, version: Object) -> Custom:
+    def _build_model(self, version: Object) -> CustomKindModel:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        return Custom(schema, definitions=self._schemas, evaluate=self._evaluate)
+        return CustomKindModel(schema, definitions=self._schemas, evaluate=self._evaluate)
 
-    def _conflict(self, name: str, spec: Object) -> str:
+    def _find_conflict(self, name: str, spec: Object) -> str:
         """The name that another definition of the group has already; "" if there is none."""
         names = spec["names"]
-        for kind in self._others(name, spec["group"]):
+        for kind in self._other_kinds(name, spec["group"]):
             if kind.kind == names["kind"]:
                 return f"Kind:{names['kind']}"
             if kind.list_kind == names.get("listKind"):
                 return f"ListKind:{names['listKind']}"
         return ""
 
-    def _others(self, name: str, group: str) -> list[ServedKind]:
-        registry: Registry = self._state.kinds
-        own = self._served.get(name)
-        found = [kind for version in registry.versions(group) for kind in registry.kinds(group, version)]
-        return [kind for kind in found if (kind.group, kind.plural) != own]
+    def _other_kinds(self, name: str, group: str) -> list[ServedKind]:
+        registry: KindRegistry = self._state.kinds
+        served_resource = self._served_resources.get(name)
+        group_kinds = [kind for version in registry.versions(group) for kind in registry.kinds(group, version)]
+        return [kind for kind in group_kinds if (kind.group, kind.plural) != served_resource]
 
-    def _status(self, obj: Object, conflict: str) -> Object:
+    def _build_status(self, obj: Object, conflict: str) -> Object:
         now, spec = self._state.now(), obj["spec"]
-        before = {one["type"]: one for one in (obj.get("status") or {}).get("conditions") or ()}
+        previous_conditions = {entry["type"]: entry for entry in (obj.get("status") or {}).get("conditions") or ()}
 
-        def condition(kind: str, *, held: bool, reason: str, message: str) -> Object:
-            status = "True" if held else "False"
-            known = before.get(kind)
-            since = known["lastTransitionTime"] if known and known["status"] == status else now
+        def condition(condition_type: str, *, is_true: bool, reason: str, message: str) -> Object:
+            status = "True" if is_true else "False"
+            previous = previous_conditions.get(condition_type)
+            transition_time = previous["lastTransitionTime"] if previous and previous["status"] == status else now
             return {
-                "type": kind,
+                "type": condition_type,
                 "status": status,
-                "lastTransitionTime": since,
+                "lastTransitionTime": transition_time,
                 "reason": reason,
                 "message": message,
             }
 
         if conflict:
-            what, _, word = conflict.partition(":")
-            accepted: Object = {"plural": spec["names"]["plural"], "kind": ""}
+            name_field, _, conflicting_name = conflict.partition(":")
+            accepted_names: Object = {"plural": spec["names"]["plural"], "kind": ""}
             conditions = [
-                condition(_ACCEPTED, held=False, reason=f"{what}Conflict", message=f'"{word}" is already in use'),
-                condition(_ESTABLISHED, held=False, reason="NotAccepted", message="not all names are accepted"),
+                condition(
+                    _ACCEPTED,
+                    is_true=False,
+                    reason=f"{name_field}Conflict",
+                    message=f'"{conflicting_name}" is already in use',
+                ),
+                condition(_ESTABLISHED, is_true=False, reason="NotAccepted", message="not all names are accepted"),
             ]
         else:
-            accepted = spec["names"]
+            accepted_names = spec["names"]
             conditions = [
-                condition(_ACCEPTED, held=True, reason="NoConflicts", message="no conflicts found"),
+                condition(_ACCEPTED, is_true=True, reason="NoConflicts", message="no conflicts found"),
                 condition(
                     _ESTABLISHED,
-                    held=True,
+                    is_true=True,
                     reason="InitialNamesAccepted",
                     message="the initial names have been accepted",
                 ),
             ]
-        storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+        storage_version = next(version["name"] for version in spec["versions"] if version.get("storage"))
         stored_versions = (obj.get("status") or {}).get("storedVersions") or []
-        if storage not in stored_versions:
-            stored_versions = [*stored_versions, storage]
-        return {"conditions": conditions, "acceptedNames": accepted, "storedVersions": stored_versions}
+        if storage_version not in stored_versions:
+            stored_versions = [*stored_versions, storage_version]
+        return {"conditions": conditions, "acceptedNames": accepted_names, "storedVersions": stored_versions}
 
-    def _finish(self, key: StoredKey, obj: Object) -> None:
+    def _finish_deletion(self, key: StoredKey, obj: Object) -> None:
         """A definition that is being deleted goes when the last of its objects is gone."""
         spec = obj["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
-        if self._state.store.shelf(resource).objects:
+        if self._state.store.resource_store(resource).objects:
             return
-        finalizers = [name for name in obj["metadata"].get("finalizers") or () if name != FINALIZER]
+        finalizers = [name for name in obj["metadata"].get("finalizers") or () if name != CRD_FINALIZER]
         self.withdraw(key.name)
         if finalizers:
             obj["metadata"]["finalizers"] = finalizers
@@ -188,14 +201,14 @@ class CrdController:
             self._state.store.remove(key)
 
 
-def _scale(scale: Object | None) -> ScalePaths | None:
+def _parse_scale_paths(scale: Object | None) -> ScalePaths | None:
     if not scale:
         return None
     names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
     return ScalePaths(*(scale.get(name, "").removeprefix(".") for name in names))
 
 
-def _column(column: Object) -> Column:
+def _parse_column(column: Object) -> Column:
     return Column(
         column["name"],
         column["type"],

@@ -22,19 +22,19 @@ Patches = Mapping[str, Object]
 class WorkloadProgress:
     """Where a rollout is: `part` of it done (0 to 1), or `failed`. `earlier` replicas were available before it."""
 
-    part: float
+    fraction: float
     failed: bool
-    earlier: int
+    previously_available: int
     now: str
 
-    def of(self, count: int) -> int:
-        return int(count * self.part)
+    def count_done(self, count: int) -> int:
+        return int(count * self.fraction)
 
 
-def _condition(kind: str, held: bool, reason: str, message: str, now: str) -> Object:
+def _build_condition(condition_type: str, is_true: bool, reason: str, message: str, now: str) -> Object:
     return {
-        "type": kind,
-        "status": "True" if held else "False",
+        "type": condition_type,
+        "status": "True" if is_true else "False",
         "reason": reason,
         "message": message,
         "lastTransitionTime": now,
@@ -42,69 +42,73 @@ def _condition(kind: str, held: bool, reason: str, message: str, now: str) -> Ob
     }
 
 
-def _replicas(obj: Object) -> int:
+def _desired_replicas(obj: Object) -> int:
     count = (obj.get("spec") or {}).get("replicas", 1)
     return count if isinstance(count, int) else 1
 
 
-def _deployment(obj: Object, progress: WorkloadProgress) -> Patches:
-    wanted, updated = _replicas(obj), progress.of(_replicas(obj))
-    available = min(wanted, max(updated, progress.earlier))
-    enough = available >= wanted
+def _deployment_status(obj: Object, progress: WorkloadProgress) -> Patches:
+    desired, updated = _desired_replicas(obj), progress.count_done(_desired_replicas(obj))
+    available = min(desired, max(updated, progress.previously_available))
+    is_available = available >= desired
     name = obj["metadata"]["name"]
     if progress.failed:
-        rolled = (False, "ProgressDeadlineExceeded", f'ReplicaSet "{name}" has timed out progressing.')
-    elif progress.part == 1:
-        rolled = (True, "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.')
+        progressing = (False, "ProgressDeadlineExceeded", f'ReplicaSet "{name}" has timed out progressing.')
+    elif progress.fraction == 1:
+        progressing = (True, "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.')
     else:
-        rolled = (True, "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
-    told = (
+        progressing = (True, "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
+    availability = (
         ("MinimumReplicasAvailable", "Deployment has minimum availability.")
-        if enough
+        if is_available
         else ("MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     )
     status = {
         "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": wanted,
+        "replicas": desired,
         "updatedReplicas": updated,
         "readyReplicas": available,
         "availableReplicas": available,
-        "unavailableReplicas": wanted - available or None,
+        "unavailableReplicas": desired - available or None,
         "conditions": [
-            _condition("Available", enough, *told, progress.now),
-            _condition("Progressing", *rolled, progress.now),
+            _build_condition("Available", is_available, *availability, progress.now),
+            _build_condition("Progressing", *progressing, progress.now),
         ],
     }
     return {"status": {"status": status}}
 
 
-def _revision(obj: Object) -> str:
+def _revision_name(obj: Object) -> str:
     """A name for the pod template, as controller revisions have."""
     template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
     return f"{obj['metadata']['name']}-{hashlib.blake2b(template, digest_size=5).hexdigest()}"
 
 
-def _stateful_set(obj: Object, progress: WorkloadProgress) -> Patches:
-    wanted, updated, revision = _replicas(obj), progress.of(_replicas(obj)), _revision(obj)
-    current = (obj.get("status") or {}).get("currentRevision") or revision
-    available = min(wanted, max(updated, progress.earlier))
-    done = progress.part == 1
+def _stateful_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
+    desired, updated, revision = (
+        _desired_replicas(obj),
+        progress.count_done(_desired_replicas(obj)),
+        _revision_name(obj),
+    )
+    current_revision = (obj.get("status") or {}).get("currentRevision") or revision
+    available = min(desired, max(updated, progress.previously_available))
+    is_done = progress.fraction == 1
     status = {
         "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": wanted,
+        "replicas": desired,
         "readyReplicas": available,
         "availableReplicas": available,
         "updatedReplicas": updated,
-        "currentReplicas": wanted if done else wanted - updated,
+        "currentReplicas": desired if is_done else desired - updated,
         "updateRevision": revision,
-        "currentRevision": revision if done else current,
+        "currentRevision": revision if is_done else current_revision,
     }
     return {"status": {"status": status}}
 
 
-def _daemon_set(obj: Object, progress: WorkloadProgress) -> Patches:
+def _daemon_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
     """On the one node that there would be."""
-    ready = int(progress.part)
+    ready = int(progress.fraction)
     status = {
         "observedGeneration": obj["metadata"].get("generation", 1),
         "desiredNumberScheduled": 1,
@@ -118,93 +122,109 @@ def _daemon_set(obj: Object, progress: WorkloadProgress) -> Patches:
     return {"status": {"status": status}}
 
 
-def _replica_set(obj: Object, progress: WorkloadProgress) -> Patches:
-    ready = progress.of(_replicas(obj))
+def _replica_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
+    ready = progress.count_done(_desired_replicas(obj))
     status = {
         "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": _replicas(obj),
+        "replicas": _desired_replicas(obj),
         "readyReplicas": ready,
         "availableReplicas": ready,
-        "fullyLabeledReplicas": _replicas(obj),
+        "fullyLabeledReplicas": _desired_replicas(obj),
     }
     return {"status": {"status": status}}
 
 
-def _disruption_budget(obj: Object, progress: WorkloadProgress) -> Patches:
+def _disruption_budget_status(obj: Object, progress: WorkloadProgress) -> Patches:
     """There are no pods, so none may be disrupted."""
-    condition = _plain(_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now))
+    condition = _without_update_time(_build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now))
     generation = obj["metadata"].get("generation", 1)
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
     conditions = [{**condition, "observedGeneration": generation}]
     return {"status": {"status": {"observedGeneration": generation, **counts, "conditions": conditions}}}
 
 
-def _job(obj: Object, progress: WorkloadProgress) -> Patches:
+def _job_status(obj: Object, progress: WorkloadProgress) -> Patches:
     completions = (obj.get("spec") or {}).get("completions") or 1
     status: Object = {"startTime": (obj.get("status") or {}).get("startTime") or progress.now}
     if progress.failed:
         message = "Job has reached the specified backoff limit"
-        held = [_condition(kind, True, "BackoffLimitExceeded", message, progress.now) for kind in _FAILED]
-        status |= {"active": None, "failed": 1, "ready": 0, "conditions": [_plain(one) for one in held]}
-    elif progress.part == 1:
+        conditions = [
+            _build_condition(condition_type, True, "BackoffLimitExceeded", message, progress.now)
+            for condition_type in _FAILED_CONDITIONS
+        ]
+        status |= {
+            "active": None,
+            "failed": 1,
+            "ready": 0,
+            "conditions": [_without_update_time(condition) for condition in conditions],
+        }
+    elif progress.fraction == 1:
         message = "Reached expected number of succeeded pods"
-        held = [_condition(kind, True, "CompletionsReached", message, progress.now) for kind in _COMPLETE]
-        ended = (obj.get("status") or {}).get("completionTime") or progress.now
-        status |= {"active": None, "succeeded": completions, "ready": 0, "completionTime": ended}
-        status["conditions"] = [_plain(one) for one in held]
+        conditions = [
+            _build_condition(condition_type, True, "CompletionsReached", message, progress.now)
+            for condition_type in _COMPLETE_CONDITIONS
+        ]
+        completion_time = (obj.get("status") or {}).get("completionTime") or progress.now
+        status |= {"active": None, "succeeded": completions, "ready": 0, "completionTime": completion_time}
+        status["conditions"] = [_without_update_time(condition) for condition in conditions]
     else:
-        status |= {"active": 1, "ready": 1, "succeeded": progress.of(completions) or None}
+        status |= {"active": 1, "ready": 1, "succeeded": progress.count_done(completions) or None}
     return {"status": {"status": status}}
 
 
-_FAILED, _COMPLETE = ("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")
+_FAILED_CONDITIONS, _COMPLETE_CONDITIONS = ("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")
 
 
-def _plain(condition: Object) -> Object:
+def _without_update_time(condition: Object) -> Object:
     """A condition without lastUpdateTime, which only Deployments have."""
     return {name: value for name, value in condition.items() if name != "lastUpdateTime"}
 
 
-def _pod(obj: Object, progress: WorkloadProgress) -> Patches:
+def _pod_status(obj: Object, progress: WorkloadProgress) -> Patches:
     if progress.failed:
         return {"status": {"status": {"phase": "Failed", "reason": "Error"}}}
-    ready = progress.part == 1
+    ready = progress.fraction == 1
     reason = "" if ready else "ContainersNotReady"
-    kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-    conditions = [_plain(_condition(kind, ready or kind in kinds[:2], reason, "", progress.now)) for kind in kinds]
+    condition_types = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    conditions = [
+        _without_update_time(
+            _build_condition(condition_type, ready or condition_type in condition_types[:2], reason, "", progress.now)
+        )
+        for condition_type in condition_types
+    ]
     containers = [
         {
-            "name": one.get("name", ""),
+            "name": container.get("name", ""),
             "ready": ready,
             "restartCount": 0,
-            "image": one.get("image", ""),
+            "image": container.get("image", ""),
             "imageID": "",
         }
-        for one in (obj.get("spec") or {}).get("containers") or ()
+        for container in (obj.get("spec") or {}).get("containers") or ()
     ]
     phase = "Running" if ready else "Pending"
     return {"status": {"status": {"phase": phase, "conditions": conditions, "containerStatuses": containers}}}
 
 
-def _service(obj: Object, progress: WorkloadProgress) -> Patches:
+def _service_status(obj: Object, progress: WorkloadProgress) -> Patches:
     """An address of TEST-NET-1 (RFC 5737), which leads nowhere, for those that ask for a load balancer."""
-    if (obj.get("spec") or {}).get("type") != "LoadBalancer" or progress.part < 1:
+    if (obj.get("spec") or {}).get("type") != "LoadBalancer" or progress.fraction < 1:
         return {}
-    return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _address(obj), "ipMode": "VIP"}]}}}}
+    return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _load_balancer_ip(obj), "ipMode": "VIP"}]}}}}
 
 
-def _ingress(obj: Object, progress: WorkloadProgress) -> Patches:
-    if progress.part < 1:
+def _ingress_status(obj: Object, progress: WorkloadProgress) -> Patches:
+    if progress.fraction < 1:
         return {}
-    return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _address(obj)}]}}}}
+    return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _load_balancer_ip(obj)}]}}}}
 
 
-def _address(obj: Object) -> str:
+def _load_balancer_ip(obj: Object) -> str:
     return f"192.0.2.{int(hashlib.blake2b(obj['metadata']['uid'].encode(), digest_size=2).hexdigest(), 16) % 254 + 1}"
 
 
-def _claim(obj: Object, progress: WorkloadProgress) -> Patches:
-    if progress.part < 1:
+def _claim_patches(obj: Object, progress: WorkloadProgress) -> Patches:
+    if progress.fraction < 1:
         return {}
     spec = obj.get("spec") or {}
     requests = (spec.get("resources") or {}).get("requests") or {}
@@ -214,17 +234,17 @@ def _claim(obj: Object, progress: WorkloadProgress) -> Patches:
     return {"": {"spec": {"volumeName": volume}}, "status": {"status": status}}
 
 
-STATUS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches]]] = {
-    "daemonsets.apps": _daemon_set,
-    "deployments.apps": _deployment,
-    "ingresses.networking.k8s.io": _ingress,
-    "jobs.batch": _job,
-    "persistentvolumeclaims": _claim,
-    "poddisruptionbudgets.policy": _disruption_budget,
-    "pods": _pod,
-    "replicasets.apps": _replica_set,
-    "replicationcontrollers": _replica_set,
-    "services": _service,
-    "statefulsets.apps": _stateful_set,
+STATUS_BUILDERS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches]]] = {
+    "daemonsets.apps": _daemon_set_status,
+    "deployments.apps": _deployment_status,
+    "ingresses.networking.k8s.io": _ingress_status,
+    "jobs.batch": _job_status,
+    "persistentvolumeclaims": _claim_patches,
+    "poddisruptionbudgets.policy": _disruption_budget_status,
+    "pods": _pod_status,
+    "replicasets.apps": _replica_set_status,
+    "replicationcontrollers": _replica_set_status,
+    "services": _service_status,
+    "statefulsets.apps": _stateful_set_status,
 }
 """What is reported, by resource."""

@@ -15,14 +15,14 @@ from fnmatch import fnmatchcase
 
 import orjson
 
-from applier.sandbox.api.request_path import RequestPath, address
-from applier.sandbox.endpoints.transport import Door
-from applier.sandbox.wire import DroppedError, Refusal, Request, Response, UnknownPathError
+from applier.sandbox.api.request_path import RequestPath, parse_request_path
+from applier.sandbox.endpoints.transport import RequestHandler
+from applier.sandbox.wire import ConnectionDroppedError, Refusal, Request, Response, UnknownPathError
 from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class RefusedRequest:
     """Answered with this status, and not carried out. `retry_after` in seconds, 0: the answer says nothing of that."""
 
     code: int
@@ -30,35 +30,35 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class ConnectionReset:
     """The connection ends without an answer, before or after the request was carried out."""
 
     carried_out: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class DelayedRequest:
     """The request arrives so many seconds late."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class CutWatch:
+class EndedWatch:
     """A watch ends after so many chunks of events."""
 
     chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SilenceWatch:
+class SilentWatch:
     """A watch tells nothing more after so many chunks of events, and does not end."""
 
     chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StaleRead:
     """A read is answered as it was the last time that this very request was made; the first one as it is."""
 
 
@@ -71,10 +71,10 @@ class StuckFinalizer:
     finalizer: str = "example.com/stuck"
 
 
-Kind = Refuse | Reset | Delay | CutWatch | SilenceWatch | Stale | StuckFinalizer
+FaultKind = RefusedRequest | ConnectionReset | DelayedRequest | EndedWatch | SilentWatch | StaleRead | StuckFinalizer
 
 
-_PARTS = ("verb", "plural", "namespace", "name", "subresource")
+_MATCHED_FIELDS = ("verb", "plural", "namespace", "name", "subresource")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +84,19 @@ class InjectedFault:
     (None: all).
     """
 
-    kind: Kind
+    kind: FaultKind
     verb: str = "*"
     plural: str = "*"
     namespace: str = "*"
     name: str = "*"
-    after: int = 0
+    skip: int = 0
     times: int | None = None
     subresource: str = "*"
 
-    def meets(self, where: RequestPath) -> bool:
-        return all(fnmatchcase(getattr(where, part), getattr(self, part)) for part in _PARTS)
+    def matches(self, request_path: RequestPath) -> bool:
+        return all(
+            fnmatchcase(getattr(request_path, field_name), getattr(self, field_name)) for field_name in _MATCHED_FIELDS
+        )
 
 
 _REASONS = {
@@ -114,73 +116,73 @@ _REASONS = {
 class FaultInjector:
     """A door with faults. `faults` may be replaced at any time; `met` has every fault that befell a request."""
 
-    door: Door
+    handler: RequestHandler
     faults: Sequence[InjectedFault] = ()
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    met: list[InjectedFault] = field(default_factory=list)
+    injected: list[InjectedFault] = field(default_factory=list)
     _counts: dict[InjectedFault, int] = field(default_factory=dict)
-    _earlier: dict[str, Response] = field(default_factory=dict)
+    _earlier_responses: dict[str, Response] = field(default_factory=dict)
 
     async def answer(self, request: Request) -> Response:
         """Raises DroppedError."""
-        fault = self._fault(request)
+        fault = self._next_fault(request)
         if fault is not None:
-            self.met.append(fault)
+            self.injected.append(fault)
         match fault.kind if fault else None:
-            case Refuse(code, retry_after):
+            case RefusedRequest(code, retry_after):
                 message = "a fault of the sandbox, by script"
                 return Refusal(code, _REASONS.get(code, ""), message, details={}, retry_after=retry_after).response
-            case Reset(carried_out):
+            case ConnectionReset(carried_out):
                 if carried_out:
-                    await self.door(request)
-                raise DroppedError("connection reset by the script of the sandbox", sent=True)
-            case Delay(seconds):
+                    await self.handler(request)
+                raise ConnectionDroppedError("connection reset by the script of the sandbox", request_sent=True)
+            case DelayedRequest(seconds):
                 await self.sleep(seconds)
-                return await self.door(request)
-            case CutWatch(chunks):
-                return _limited(await self.door(request), chunks, end=True)
-            case SilenceWatch(chunks):
-                return _limited(await self.door(request), chunks, end=False)
+                return await self.handler(request)
+            case EndedWatch(chunks):
+                return _limit_events(await self.handler(request), chunks, end=True)
+            case SilentWatch(chunks):
+                return _limit_events(await self.handler(request), chunks, end=False)
             case StuckFinalizer(finalizer):
-                response = await self.door(request)
-                if addition := _held(request, response, finalizer):
-                    await self.door(addition)
+                response = await self.handler(request)
+                if finalizer_patch := _build_finalizer_patch(request, response, finalizer):
+                    await self.handler(finalizer_patch)
                 return response
-            case Stale():
-                return self._earlier.get(request.target) or await self._remembered(request)
+            case StaleRead():
+                return self._earlier_responses.get(request.target) or await self._forward_and_remember(request)
             case _:
-                return await self._remembered(request)
+                return await self._forward_and_remember(request)
 
-    def _fault(self, request: Request) -> InjectedFault | None:
+    def _next_fault(self, request: Request) -> InjectedFault | None:
         try:
-            where = address(request)
+            request_path = parse_request_path(request)
         except (UnknownPathError, Refusal):
             return None
         for fault in self.faults:
-            if fault.meets(where):
+            if fault.matches(request_path):
                 count = self._counts[fault] = self._counts.get(fault, 0) + 1
-                if count > fault.after and (fault.times is None or count <= fault.after + fault.times):
+                if count > fault.skip and (fault.times is None or count <= fault.skip + fault.times):
                     return fault
         return None
 
-    async def _remembered(self, request: Request) -> Response:
-        response = await self.door(request)
+    async def _forward_and_remember(self, request: Request) -> Response:
+        response = await self.handler(request)
         if (
             request.method == "GET"
             and response.stream is None
-            and any(isinstance(one.kind, Stale) for one in self.faults)
+            and any(isinstance(fault.kind, StaleRead) for fault in self.faults)
         ):
-            self._earlier[request.target] = response
+            self._earlier_responses[request.target] = response
         return response
 
 
-def _limited(response: Response, chunks: int, *, end: bool) -> Response:
+def _limit_events(response: Response, chunks: int, *, end: bool) -> Response:
     if response.stream is None:
         return response
-    return replace(response, stream=_first(response.stream, chunks, end=end))
+    return replace(response, stream=_take_events(response.stream, chunks, end=end))
 
 
-async def _first(events: AsyncIterator[bytes], chunks: int, *, end: bool) -> AsyncIterator[bytes]:
+async def _take_events(events: AsyncIterator[bytes], chunks: int, *, end: bool) -> AsyncIterator[bytes]:
     count = 0
     async for chunk in events:
         if chunk and count == chunks:
@@ -191,16 +193,22 @@ async def _first(events: AsyncIterator[bytes], chunks: int, *, end: bool) -> Asy
         await asyncio.Event().wait()
 
 
-def _held(request: Request, response: Response, finalizer: str) -> Request | None:
+def _build_finalizer_patch(request: Request, response: Response, finalizer: str) -> Request | None:
     """The request that adds a finalizer to what a write answered; None if nothing was written or it has it already."""
-    where = address(request)
-    if where.verb not in ("create", "update", "patch") or response.status >= 300 or "dryRun" in where.query:
+    request_path = parse_request_path(request)
+    if (
+        request_path.verb not in ("create", "update", "patch")
+        or response.status >= 300
+        or "dryRun" in request_path.query
+    ):
         return None
     metadata = orjson.loads(response.body)["metadata"]
-    present = metadata.get("finalizers", [])
-    if finalizer in present:
+    present_finalizers = metadata.get("finalizers", [])
+    if finalizer in present_finalizers:
         return None
-    path = request.target.partition("?")[0].removesuffix(f"/{where.subresource}")
-    target = path if where.name else f"{path}/{metadata['name']}"
+    path = request.target.partition("?")[0].removesuffix(f"/{request_path.subresource}")
+    target = path if request_path.name else f"{path}/{metadata['name']}"
     headers = {"content-type": "application/merge-patch+json", "user-agent": finalizer}
-    return Request("PATCH", target, headers, orjson.dumps({"metadata": {"finalizers": [*present, finalizer]}}))
+    return Request(
+        "PATCH", target, headers, orjson.dumps({"metadata": {"finalizers": [*present_finalizers, finalizer]}})
+    )

@@ -15,8 +15,8 @@ from pathlib import Path
 from aiohttp import web
 
 from applier.errors import ConfigurationError
-from applier.sandbox.endpoints.transport import Door
-from applier.sandbox.wire import LARGEST_BODY, DroppedError, Refusal, Request, Response
+from applier.sandbox.endpoints.transport import RequestHandler
+from applier.sandbox.wire import MAX_BODY_BYTES, ConnectionDroppedError, Refusal, Request, Response
 
 HOST = "127.0.0.1"
 
@@ -24,13 +24,13 @@ _CONTEXT = "levelgate-sandbox"
 
 
 @asynccontextmanager
-async def served(door: Door, *, port: int = 0) -> AsyncIterator[str]:
+async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]:
     """Serve until the block ends; gives the URL. `port` 0 takes a free one.
 
     Raises ConfigurationError if the port cannot be had.
     """
     stopping = asyncio.Event()
-    server = web.Server(_Handler(door, stopping), access_log=None, tcp_keepalive=True)
+    server = web.Server(_Handler(handler, stopping), access_log=None, tcp_keepalive=True)
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -59,30 +59,36 @@ def write_kubeconfig(file: Path, url: str) -> None:
     file.write_text(json.dumps(config, indent=2) + "\n")
 
 
-_OURSELVES = frozenset({HOST, "localhost"})
-_OTHER_HOST = Refusal(403, "Forbidden", f"the sandbox answers to {HOST} and localhost only").response
+_ALLOWED_HOSTS = frozenset({HOST, "localhost"})
+_FOREIGN_HOST_RESPONSE = Refusal(403, "Forbidden", f"the sandbox answers to {HOST} and localhost only").response
 """A page in a browser can make a name of its own lead here (DNS rebinding); its requests still carry that name."""
 
-_TOO_LARGE = Refusal(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response
+_TOO_LARGE_RESPONSE = Refusal(
+    413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}"
+).response
 
 
 class _Handler:
-    def __init__(self, door: Door, stopping: asyncio.Event) -> None:
-        self._door = door
+    def __init__(self, handler: RequestHandler, stopping: asyncio.Event) -> None:
+        self._handler = handler
         self._stopping = stopping
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await _body(request)
+        body = await _read_body(request)
         if body is None:
-            return _whole(_TOO_LARGE)
+            return _to_web_response(_TOO_LARGE_RESPONSE)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if _host(headers.get("host", "")) not in _OURSELVES:
-            return _whole(_OTHER_HOST)
+        if _host_name(headers.get("host", "")) not in _ALLOWED_HOSTS:
+            return _to_web_response(_FOREIGN_HOST_RESPONSE)
         try:
-            response = await self._door(Request(request.method, request.raw_path, headers, body))
-        except DroppedError:
-            return _dropped(request)
-        return _whole(response) if response.stream is None else await self._stream(request, response, response.stream)
+            response = await self._handler(Request(request.method, request.raw_path, headers, body))
+        except ConnectionDroppedError:
+            return _abort_connection(request)
+        return (
+            _to_web_response(response)
+            if response.stream is None
+            else await self._stream(request, response, response.stream)
+        )
 
     async def _stream(
         self, request: web.BaseRequest, response: Response, events: AsyncIterator[bytes]
@@ -93,19 +99,19 @@ class _Handler:
         stopped = asyncio.ensure_future(self._stopping.wait())
         try:
             while True:
-                more = asyncio.ensure_future(anext(events, None))
-                await asyncio.wait((more, stopped), return_when=asyncio.FIRST_COMPLETED)
-                if not more.done():
-                    more.cancel()
-                    await asyncio.gather(more, return_exceptions=True)
+                next_chunk = asyncio.ensure_future(anext(events, None))
+                await asyncio.wait((next_chunk, stopped), return_when=asyncio.FIRST_COMPLETED)
+                if not next_chunk.done():
+                    next_chunk.cancel()
+                    await asyncio.gather(next_chunk, return_exceptions=True)
                     break
-                chunk = more.result()
+                chunk = next_chunk.result()
                 if chunk is None:
                     break
                 if chunk:
                     await stream.write(chunk)
-        except DroppedError:
-            return _dropped(request)
+        except ConnectionDroppedError:
+            return _abort_connection(request)
         except ConnectionResetError:
             pass
         finally:
@@ -114,11 +120,11 @@ class _Handler:
         return stream
 
 
-def _host(header: str) -> str:
+def _host_name(header: str) -> str:
     return header.rpartition(":")[0] or header
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
+async def _read_body(request: web.BaseRequest) -> bytes | None:
     """The body, None if it is too large."""
     if not request.body_exists:
         return b""
@@ -126,18 +132,18 @@ async def _body(request: web.BaseRequest) -> bytes | None:
     size = 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
-        if size > LARGEST_BODY:
+        if size > MAX_BODY_BYTES:
             return None
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _whole(response: Response) -> web.Response:
+def _to_web_response(response: Response) -> web.Response:
     headers = {"Content-Type": response.content_type, "Cache-Control": "no-cache, private", **response.headers}
     return web.Response(status=response.status, body=response.body, headers=headers)
 
 
-def _dropped(request: web.BaseRequest) -> web.Response:
+def _abort_connection(request: web.BaseRequest) -> web.Response:
     """End the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()

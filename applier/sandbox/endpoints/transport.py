@@ -12,15 +12,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 
 from applier.kube.cluster import KubeCluster
-from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Streamed
-from applier.sandbox.wire import DroppedError, Request, Response
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, StreamedAnswer
+from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 
-Door = Callable[[Request], Awaitable[Response]]
+RequestHandler = Callable[[Request], Awaitable[Response]]
 """Answers requests: `Sandbox.answer`, or that behind faults. Raises DroppedError instead of an answer."""
 
 
 def cluster_of(
-    door: Door,
+    handler: RequestHandler,
     *,
     name: str = "sandbox",
     concurrency: int = 16,
@@ -28,7 +28,7 @@ def cluster_of(
     rng: Callable[[], float] = random.random,
 ) -> KubeCluster:
     """The port `applier.cluster.Cluster` on a sandbox in this process: `cluster_of(sandbox.answer)`."""
-    return KubeCluster(SandboxTransport(door, name), concurrency=concurrency, sleep=sleep, rng=rng)
+    return KubeCluster(SandboxTransport(handler, name), concurrency=concurrency, sleep=sleep, rng=rng)
 
 
 class SandboxTransport:
@@ -36,33 +36,33 @@ class SandboxTransport:
 
     namespace = "default"
 
-    def __init__(self, door: Door, name: str) -> None:
+    def __init__(self, handler: RequestHandler, name: str) -> None:
         self.name = name
-        self._door = door
+        self._handler = handler
 
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        lower = {key.lower(): value for key, value in headers.items()}
+        lower_headers = {key.lower(): value for key, value in headers.items()}
         await asyncio.sleep(0)  # others may go first, as with a real server
         try:
-            response = await self._door(Request(method, path, lower, body or b""))
-        except DroppedError as dropped:
-            if dropped.sent:
+            response = await self._handler(Request(method, path, lower_headers, body or b""))
+        except ConnectionDroppedError as dropped:
+            if dropped.request_sent:
                 raise BrokenError(str(dropped)) from None
             raise NotSentError(str(dropped)) from None
         assert response.stream is None, "a watch is read by Sandbox.handle"
         return HttpAnswer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
 
     @asynccontextmanager
-    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[Streamed]:
-        lower = {key.lower(): value for key, value in headers.items()}
+    async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:
+        lower_headers = {key.lower(): value for key, value in headers.items()}
         try:
-            response = await self._door(Request("GET", path, lower, b""))
-            async with aclosing(_parts(response, silence)) as parts:
-                yield Streamed(response.status, response.headers, response.body, parts)
-        except DroppedError as dropped:
-            if dropped.sent:
+            response = await self._handler(Request("GET", path, lower_headers, b""))
+            async with aclosing(_read_chunks(response, silence)) as chunks:
+                yield StreamedAnswer(response.status, response.headers, response.body, chunks)
+        except ConnectionDroppedError as dropped:
+            if dropped.request_sent:
                 raise BrokenError(str(dropped)) from None
             raise NotSentError(str(dropped)) from None
 
@@ -70,7 +70,7 @@ class SandboxTransport:
         return
 
 
-async def _parts(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
+async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
     """Of a watch what comes; an answer that refuses has none."""
     if response.stream is None:
         return
@@ -78,9 +78,9 @@ async def _parts(response: Response, silence: float) -> AsyncGenerator[bytes, No
     while True:
         try:
             async with asyncio.timeout(silence):  # `wait_for` may swallow that somebody ends the watch
-                part = await anext(stream)
+                chunk = await anext(stream)
         except StopAsyncIteration:
             return
         except TimeoutError:
             raise BrokenError(f"no answer within {silence:g} s", seconds=silence) from None
-        yield part
+        yield chunk

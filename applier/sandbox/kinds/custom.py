@@ -12,21 +12,21 @@ from functools import cached_property
 from typing import Any
 
 from applier.sandbox.kinds import metadata
-from applier.sandbox.kinds.registry import Fitted
+from applier.sandbox.kinds.registry import DecodedObject
 from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
-from applier.sandbox.wire import StatusCause, invalid
+from applier.sandbox.wire import StatusCause, invalid_value
 from renderer.schema import BrokenRule, Evaluate, apply_defaults, broken_rules, validate
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_TYPED = frozenset({"type", "x-kubernetes-int-or-string"})
+_PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
+_TYPE_KEYWORDS = frozenset({"type", "x-kubernetes-int-or-string"})
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
-_UNCHECKED = (
+_UNCHECKED_RULES_MESSAGE = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
-_REASONS: Mapping[str, str] = {
+_CAUSE_REASONS: Mapping[str, str] = {
     "type": "FieldValueTypeInvalid",
     "format": "FieldValueTypeInvalid",
     "required": "FieldValueRequired",
@@ -39,7 +39,7 @@ _REASONS: Mapping[str, str] = {
 """Of a cause, by the rule of the schema that a value breaks; all others are FieldValueInvalid."""
 
 
-class Custom:
+class CustomKindModel:
     """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
 
     def __init__(self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
@@ -65,21 +65,23 @@ class Custom:
         return {}
 
     @property
-    def form(self) -> None:
+    def go_type(self) -> None:
         return None
 
     def resolve(self, schema: Schema) -> Schema:
         return schema
 
     @property
-    def generation(self) -> bool:
+    def has_generation(self) -> bool:
         return True
 
-    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
+    def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
         unknown: list[str] = []
         identity = {name: obj[name] for name in obj if name in _IDENTITY}
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
-        return Fitted({**identity, **prune(self._content, content, "", unknown, nulls=merged)}, tuple(unknown))
+        return DecodedObject(
+            {**identity, **prune(self._content, content, "", unknown, keep_typed_nulls=merged)}, tuple(unknown)
+        )
 
     def default(self, obj: Object, live: Object | None) -> Object:
         identity = {name: obj[name] for name in obj if name in _IDENTITY}
@@ -91,65 +93,68 @@ class Custom:
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
-        found = [
-            StatusCause(mistake.path, _REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
+        causes = [
+            StatusCause(mistake.path, _CAUSE_REASONS.get(mistake.rule, "FieldValueInvalid"), mistake.message)
             for mistake in validate(self._content, content, old=live)
         ]
         if not self._has_rules or self._evaluate is None:
-            return found
-        if found:
-            return found if live else [*found, invalid("<nil>", None, _UNCHECKED)]
-        return [_refused(one) for one in broken_rules(self.schema, obj, self._evaluate, old=live)]
+            return causes
+        if causes:
+            return causes if live else [*causes, invalid_value("<nil>", None, _UNCHECKED_RULES_MESSAGE)]
+        return [_rule_cause(broken_rule) for broken_rule in broken_rules(self.schema, obj, self._evaluate, old=live)]
 
 
-def _refused(broken: BrokenRule) -> StatusCause:
-    reason = broken.rule.get("reason") or "FieldValueInvalid"
-    return StatusCause(broken.path or "<nil>", reason, f"Invalid value: {broken.message}")
+def _rule_cause(broken_rule: BrokenRule) -> StatusCause:
+    reason = broken_rule.rule.get("reason") or "FieldValueInvalid"
+    return StatusCause(broken_rule.path or "<nil>", reason, f"Invalid value: {broken_rule.message}")
 
 
-def _metadata(value: Any, path: str, unknown: list[str]) -> Any:
+def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
     """That of an embedded object, as any object's; what cannot be read stays as it is."""
-    kept, more, mistake = metadata.read(value)
-    unknown += (path + one.removeprefix("metadata") for one in more)
-    return value if mistake else kept
+    pruned, unknown_paths, mistake = metadata.read_metadata(value)
+    unknown += (path + unknown_path.removeprefix("metadata") for unknown_path in unknown_paths)
+    return value if mistake else pruned
 
 
-def _mapping(value: Any) -> Schema:
+def _as_mapping(value: Any) -> Schema:
     return value if isinstance(value, Mapping) else {}
 
 
-def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, nulls: bool = False) -> Any:
+def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool = False) -> Any:
     """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
     not be null and have no default to take, but with `nulls` only those of no type.
     """
     match value:
         case dict():
-            properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
-            keeps = bool(schema.get(_PRESERVE)) or rest is True
-            embedded = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
-            found: dict[str, Any] = {}
+            properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+            keeps_unknown = bool(schema.get(_PRESERVE_UNKNOWN)) or additional is True
+            identity_fields = _IDENTITY if schema.get("x-kubernetes-embedded-resource") else frozenset()
+            pruned: dict[str, Any] = {}
             for name, item in value.items():
-                place = f"{path}.{name}" if path else name
-                field = properties.get(name, rest)
+                field_path = f"{path}.{name}" if path else name
+                field = properties.get(name, additional)
                 if isinstance(field, dict):
                     if (
                         item is not None
-                        or (nulls and _TYPED & field.keys())
+                        or (keep_typed_nulls and _TYPE_KEYWORDS & field.keys())
                         or field.get("nullable")
                         or "default" in field
                     ):
-                        found[name] = prune(field, item, place, unknown, nulls=nulls)
-                elif name == "metadata" and embedded:
-                    found[name] = _metadata(item, place, unknown)
-                elif keeps or name in embedded:
-                    found[name] = item
+                        pruned[name] = prune(field, item, field_path, unknown, keep_typed_nulls=keep_typed_nulls)
+                elif name == "metadata" and identity_fields:
+                    pruned[name] = _prune_metadata(item, field_path, unknown)
+                elif keeps_unknown or name in identity_fields:
+                    pruned[name] = item
                 else:
-                    unknown.append(place)
-            return found
+                    unknown.append(field_path)
+            return pruned
         case list():
             items = schema.get("items")
             if not isinstance(items, Mapping):
                 return value
-            return [prune(items, item, f"{path}[{index}]", unknown, nulls=nulls) for index, item in enumerate(value)]
+            return [
+                prune(items, item, f"{path}[{index}]", unknown, keep_typed_nulls=keep_typed_nulls)
+                for index, item in enumerate(value)
+            ]
         case _:
             return value

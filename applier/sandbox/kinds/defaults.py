@@ -16,39 +16,39 @@ Change = Callable[[Object], None]
 """Changes the structure that it is given; those in it are filled in already."""
 
 
-def fill(obj: Object, values: Mapping[str, Any]) -> None:
+def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in obj:
             obj[name] = dict(value) if isinstance(value, dict) else value
 
 
-def filled(**values: Any) -> Change:
+def constant_defaults(**values: Any) -> Change:
     """A change that does no more than that."""
-    return lambda obj: fill(obj, values)
+    return lambda obj: set_defaults(obj, values)
 
 
-def objects(*lists: Any) -> Iterable[Object]:
+def iterate_objects(*lists: Any) -> Iterable[Object]:
     """The structures in lists that may be absent."""
-    return (item for found in lists for item in found or ())
+    return (item for items in lists for item in items or ())
 
 
 # ---- pods
 
 
-def _pod(pod: Object) -> None:
+def _default_pod(pod: Object) -> None:
     """A Pod by itself; templates of pods do not get these."""
     spec = pod["spec"]
-    fill(spec, {"enableServiceLinks": True})
-    for container in objects(spec.get("initContainers"), spec.get("containers")):
+    set_defaults(spec, {"enableServiceLinks": True})
+    for container in iterate_objects(spec.get("initContainers"), spec.get("containers")):
         if limits := container["resources"].get("limits"):
             container["resources"]["requests"] = {**limits, **container["resources"].get("requests", {})}
         if spec.get("hostNetwork"):
-            for port in objects(container.get("ports")):
-                fill(port, {"hostPort": port["containerPort"]})
+            for port in iterate_objects(container.get("ports")):
+                set_defaults(port, {"hostPort": port["containerPort"]})
 
 
-def _pod_spec(spec: Object) -> None:
-    fill(
+def _default_pod_spec(spec: Object) -> None:
+    set_defaults(
         spec,
         {
             "restartPolicy": "Always",
@@ -59,13 +59,13 @@ def _pod_spec(spec: Object) -> None:
         },
     )
     if "serviceAccountName" in spec:
-        fill(spec, {"serviceAccount": spec["serviceAccountName"]})
+        set_defaults(spec, {"serviceAccount": spec["serviceAccountName"]})
 
 
-def _container(container: Object) -> None:
+def _default_container(container: Object) -> None:
     image = container.get("image", "")
     tagged = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
-    fill(
+    set_defaults(
         container,
         {
             "terminationMessagePath": "/dev/termination-log",
@@ -75,7 +75,7 @@ def _container(container: Object) -> None:
     )
 
 
-def _volume(volume: Object) -> None:
+def _default_volume(volume: Object) -> None:
     if len(volume) == 1:
         volume["emptyDir"] = {}
 
@@ -83,37 +83,37 @@ def _volume(volume: Object) -> None:
 # ---- workloads
 
 
-def _deployment(spec: Object) -> None:
-    fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
-    _strategy(spec["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
+def _default_deployment(spec: Object) -> None:
+    set_defaults(spec, {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+    _default_strategy(spec["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
 
 
-def _daemon_set(spec: Object) -> None:
-    fill(spec, {"revisionHistoryLimit": 10})
-    _strategy(spec["updateStrategy"], {"maxUnavailable": 1, "maxSurge": 0})
+def _default_daemon_set(spec: Object) -> None:
+    set_defaults(spec, {"revisionHistoryLimit": 10})
+    _default_strategy(spec["updateStrategy"], {"maxUnavailable": 1, "maxSurge": 0})
 
 
-def _strategy(strategy: Object, rolling: Object) -> None:
-    fill(strategy, {"type": "RollingUpdate"})
+def _default_strategy(strategy: Object, rolling_update: Object) -> None:
+    set_defaults(strategy, {"type": "RollingUpdate"})
     if strategy["type"] == "RollingUpdate":
-        fill(strategy.setdefault("rollingUpdate", {}), rolling)
+        set_defaults(strategy.setdefault("rollingUpdate", {}), rolling_update)
 
 
-def _stateful_set(spec: Object) -> None:
-    fill(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
-    _strategy(spec["updateStrategy"], {"partition": 0})
+def _default_stateful_set(spec: Object) -> None:
+    set_defaults(spec, {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"})
+    _default_strategy(spec["updateStrategy"], {"partition": 0})
     policy = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    fill(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}), policy)
-    for claim in objects(spec.get("volumeClaimTemplates")):
+    set_defaults(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}), policy)
+    for claim in iterate_objects(spec.get("volumeClaimTemplates")):
         claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
 
 
-def _job(job: Object) -> None:
+def _default_job(job: Object) -> None:
     """A Job by itself; templates of jobs do not get these."""
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    fill(
+    set_defaults(
         spec,
         {
             "parallelism": 1,
@@ -137,142 +137,148 @@ _SCALE_UP = {
 _SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
 
-def _autoscaler(spec: Object) -> None:
+def _default_autoscaler(spec: Object) -> None:
     target = {"type": "Utilization", "averageUtilization": 80}
-    fill(spec, {"minReplicas": 1, "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]})
+    set_defaults(
+        spec, {"minReplicas": 1, "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}
+    )
     if "behavior" in spec:
-        fill(spec["behavior"].setdefault("scaleUp", {}), _SCALE_UP)
-        fill(spec["behavior"].setdefault("scaleDown", {}), _SCALE_DOWN)
+        set_defaults(spec["behavior"].setdefault("scaleUp", {}), _SCALE_UP)
+        set_defaults(spec["behavior"].setdefault("scaleDown", {}), _SCALE_DOWN)
 
 
 # ---- all else
 
 
-def _service(service: Object) -> None:
+def _default_service(service: Object) -> None:
     spec = service["spec"]
-    fill(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
+    set_defaults(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif not (spec.get("sessionAffinityConfig", {}).get("clientIP") or {}).get("timeoutSeconds"):
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
-    for port in objects(spec.get("ports")):
+    for port in iterate_objects(spec.get("ports")):
         port["targetPort"] = port["targetPort"] or port["port"]
     if spec["type"] in ("LoadBalancer", "NodePort"):
-        fill(spec, {"externalTrafficPolicy": "Cluster"})
+        set_defaults(spec, {"externalTrafficPolicy": "Cluster"})
     if spec["type"] != "ExternalName":
-        fill(spec, {"internalTrafficPolicy": "Cluster"})
+        set_defaults(spec, {"internalTrafficPolicy": "Cluster"})
     if spec["type"] == "LoadBalancer":
-        fill(spec, {"allocateLoadBalancerNodePorts": True})
-        for address in objects(service["status"]["loadBalancer"].get("ingress")):
+        set_defaults(spec, {"allocateLoadBalancerNodePorts": True})
+        for address in iterate_objects(service["status"]["loadBalancer"].get("ingress")):
             if "ip" in address:
-                fill(address, {"ipMode": "VIP"})
+                set_defaults(address, {"ipMode": "VIP"})
 
 
-def _secret(secret: Object) -> None:
-    fill(secret, {"type": "Opaque"})
+def _default_secret(secret: Object) -> None:
+    set_defaults(secret, {"type": "Opaque"})
     if texts := secret.pop("stringData", None):
         data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
         secret["data"] = {**secret.get("data", {}), **data}
 
 
-def _limits(item: Object) -> None:
+def _default_limit_range_item(item: Object) -> None:
     if item["type"] == "Container":
         limits = {**item.get("max", {}), **item.get("default", {})}
         requests = {**item.get("min", {}), **limits, **item.get("defaultRequest", {})}
-        item |= {name: found for name, found in (("default", limits), ("defaultRequest", requests)) if found}
+        item |= {
+            name: quantities for name, quantities in (("default", limits), ("defaultRequest", requests)) if quantities
+        }
 
 
-def _network_policy(spec: Object) -> None:
-    fill(spec, {"policyTypes": ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]})
+def _default_network_policy(spec: Object) -> None:
+    set_defaults(spec, {"policyTypes": ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]})
 
 
-def _subject(subject: Object) -> None:
+def _default_subject(subject: Object) -> None:
     if subject.get("kind") in ("User", "Group"):
-        fill(subject, {"apiGroup": "rbac.authorization.k8s.io"})
+        set_defaults(subject, {"apiGroup": "rbac.authorization.k8s.io"})
 
 
-def _role_reference(reference: Object) -> None:
+def _default_role_reference(reference: Object) -> None:
     reference["apiGroup"] = reference.get("apiGroup") or "rbac.authorization.k8s.io"
 
 
-def _definition(spec: Object) -> None:
+def _default_definition(spec: Object) -> None:
     """A CustomResourceDefinition: names that follow from others, and no conversion."""
-    fill(spec, {"conversion": {"strategy": "None"}})
+    set_defaults(spec, {"conversion": {"strategy": "None"}})
     names = spec["names"]
     if names.get("kind"):
         names["singular"] = names.get("singular") or names["kind"].lower()
         names["listKind"] = names.get("listKind") or f"{names['kind']}List"
 
 
-_ANY = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
-_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_CORE, _ADMISSION = "io.k8s.api.core.v1", "io.k8s.api.admissionregistration.v1"
+_MATCH_ANY = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+_PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_CORE_PREFIX, _ADMISSION_PREFIX = "io.k8s.api.core.v1", "io.k8s.api.admissionregistration.v1"
 
 DEFAULTS: Mapping[str, Change] = {
-    f"{_ADMISSION}.MatchResources": filled(**_ANY),
-    f"{_ADMISSION}.MutatingAdmissionPolicySpec": filled(failurePolicy="Fail"),
-    f"{_ADMISSION}.MutatingWebhook": filled(
-        failurePolicy="Fail", timeoutSeconds=10, reinvocationPolicy="Never", **_ANY
+    f"{_ADMISSION_PREFIX}.MatchResources": constant_defaults(**_MATCH_ANY),
+    f"{_ADMISSION_PREFIX}.MutatingAdmissionPolicySpec": constant_defaults(failurePolicy="Fail"),
+    f"{_ADMISSION_PREFIX}.MutatingWebhook": constant_defaults(
+        failurePolicy="Fail", timeoutSeconds=10, reinvocationPolicy="Never", **_MATCH_ANY
     ),
-    f"{_ADMISSION}.NamedRuleWithOperations": filled(scope="*"),
-    f"{_ADMISSION}.RuleWithOperations": filled(scope="*"),
-    f"{_ADMISSION}.ServiceReference": filled(port=443),
-    f"{_ADMISSION}.ValidatingAdmissionPolicySpec": filled(failurePolicy="Fail"),
-    f"{_ADMISSION}.ValidatingWebhook": filled(failurePolicy="Fail", timeoutSeconds=10, **_ANY),
-    "io.k8s.api.apps.v1.DaemonSetSpec": _daemon_set,
-    "io.k8s.api.apps.v1.DeploymentSpec": _deployment,
-    "io.k8s.api.apps.v1.ReplicaSetSpec": filled(replicas=1),
-    "io.k8s.api.apps.v1.StatefulSetSpec": _stateful_set,
-    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": _autoscaler,
-    "io.k8s.api.batch.v1.CronJobSpec": filled(
+    f"{_ADMISSION_PREFIX}.NamedRuleWithOperations": constant_defaults(scope="*"),
+    f"{_ADMISSION_PREFIX}.RuleWithOperations": constant_defaults(scope="*"),
+    f"{_ADMISSION_PREFIX}.ServiceReference": constant_defaults(port=443),
+    f"{_ADMISSION_PREFIX}.ValidatingAdmissionPolicySpec": constant_defaults(failurePolicy="Fail"),
+    f"{_ADMISSION_PREFIX}.ValidatingWebhook": constant_defaults(failurePolicy="Fail", timeoutSeconds=10, **_MATCH_ANY),
+    "io.k8s.api.apps.v1.DaemonSetSpec": _default_daemon_set,
+    "io.k8s.api.apps.v1.DeploymentSpec": _default_deployment,
+    "io.k8s.api.apps.v1.ReplicaSetSpec": constant_defaults(replicas=1),
+    "io.k8s.api.apps.v1.StatefulSetSpec": _default_stateful_set,
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": _default_autoscaler,
+    "io.k8s.api.batch.v1.CronJobSpec": constant_defaults(
         concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1
     ),
-    "io.k8s.api.batch.v1.Job": _job,
-    "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern": filled(status="True"),
-    f"{_CORE}.ConfigMapVolumeSource": filled(defaultMode=0o644),
-    f"{_CORE}.Container": _container,
-    f"{_CORE}.DownwardAPIVolumeSource": filled(defaultMode=0o644),
-    f"{_CORE}.EndpointPort": filled(protocol="TCP"),
-    f"{_CORE}.EphemeralContainer": _container,
-    f"{_CORE}.HTTPGetAction": filled(path="/", scheme="HTTP"),
-    f"{_CORE}.HostPathVolumeSource": filled(type=""),
-    f"{_CORE}.LimitRangeItem": _limits,
-    f"{_CORE}.ObjectFieldSelector": filled(apiVersion="v1"),
-    f"{_CORE}.PersistentVolumeClaimSpec": filled(volumeMode="Filesystem"),
-    f"{_CORE}.PersistentVolumeClaimStatus": filled(phase="Pending"),
-    f"{_CORE}.PersistentVolumeSpec": filled(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"),
-    f"{_CORE}.PersistentVolumeStatus": filled(phase="Pending"),
-    f"{_CORE}.NamespaceStatus": filled(phase="Active"),
-    f"{_CORE}.Pod": _pod,
-    f"{_CORE}.PodSpec": _pod_spec,
-    f"{_CORE}.Probe": filled(**_PROBE),
-    f"{_CORE}.ProjectedVolumeSource": filled(defaultMode=0o644),
-    f"{_CORE}.Secret": _secret,
-    f"{_CORE}.SecretVolumeSource": filled(defaultMode=0o644),
-    f"{_CORE}.Service": _service,
-    f"{_CORE}.ServiceAccountTokenProjection": filled(expirationSeconds=3600),
-    f"{_CORE}.Volume": _volume,
-    "io.k8s.api.discovery.v1.EndpointPort": filled(name="", protocol="TCP"),
-    "io.k8s.api.networking.v1.NetworkPolicyPort": filled(protocol="TCP"),
-    "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy,
-    "io.k8s.api.rbac.v1.RoleRef": _role_reference,
-    "io.k8s.api.rbac.v1.Subject": _subject,
-    "io.k8s.api.scheduling.v1.PriorityClass": filled(preemptionPolicy="PreemptLowerPriority"),
-    "io.k8s.api.storage.v1.StorageClass": filled(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
-    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": _definition,
+    "io.k8s.api.batch.v1.Job": _default_job,
+    "io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern": constant_defaults(status="True"),
+    f"{_CORE_PREFIX}.ConfigMapVolumeSource": constant_defaults(defaultMode=0o644),
+    f"{_CORE_PREFIX}.Container": _default_container,
+    f"{_CORE_PREFIX}.DownwardAPIVolumeSource": constant_defaults(defaultMode=0o644),
+    f"{_CORE_PREFIX}.EndpointPort": constant_defaults(protocol="TCP"),
+    f"{_CORE_PREFIX}.EphemeralContainer": _default_container,
+    f"{_CORE_PREFIX}.HTTPGetAction": constant_defaults(path="/", scheme="HTTP"),
+    f"{_CORE_PREFIX}.HostPathVolumeSource": constant_defaults(type=""),
+    f"{_CORE_PREFIX}.LimitRangeItem": _default_limit_range_item,
+    f"{_CORE_PREFIX}.ObjectFieldSelector": constant_defaults(apiVersion="v1"),
+    f"{_CORE_PREFIX}.PersistentVolumeClaimSpec": constant_defaults(volumeMode="Filesystem"),
+    f"{_CORE_PREFIX}.PersistentVolumeClaimStatus": constant_defaults(phase="Pending"),
+    f"{_CORE_PREFIX}.PersistentVolumeSpec": constant_defaults(
+        persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"
+    ),
+    f"{_CORE_PREFIX}.PersistentVolumeStatus": constant_defaults(phase="Pending"),
+    f"{_CORE_PREFIX}.NamespaceStatus": constant_defaults(phase="Active"),
+    f"{_CORE_PREFIX}.Pod": _default_pod,
+    f"{_CORE_PREFIX}.PodSpec": _default_pod_spec,
+    f"{_CORE_PREFIX}.Probe": constant_defaults(**_PROBE_DEFAULTS),
+    f"{_CORE_PREFIX}.ProjectedVolumeSource": constant_defaults(defaultMode=0o644),
+    f"{_CORE_PREFIX}.Secret": _default_secret,
+    f"{_CORE_PREFIX}.SecretVolumeSource": constant_defaults(defaultMode=0o644),
+    f"{_CORE_PREFIX}.Service": _default_service,
+    f"{_CORE_PREFIX}.ServiceAccountTokenProjection": constant_defaults(expirationSeconds=3600),
+    f"{_CORE_PREFIX}.Volume": _default_volume,
+    "io.k8s.api.discovery.v1.EndpointPort": constant_defaults(name="", protocol="TCP"),
+    "io.k8s.api.networking.v1.NetworkPolicyPort": constant_defaults(protocol="TCP"),
+    "io.k8s.api.networking.v1.NetworkPolicySpec": _default_network_policy,
+    "io.k8s.api.rbac.v1.RoleRef": _default_role_reference,
+    "io.k8s.api.rbac.v1.Subject": _default_subject,
+    "io.k8s.api.scheduling.v1.PriorityClass": constant_defaults(preemptionPolicy="PreemptLowerPriority"),
+    "io.k8s.api.storage.v1.StorageClass": constant_defaults(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": _default_definition,
 }
 
 
-def _namespace_label(obj: Object) -> None:
+def _set_namespace_label(obj: Object) -> None:
     metadata = obj["metadata"]
     metadata["labels"] = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
 
 
-def _job_labels(obj: Object) -> None:
+def _copy_template_labels(obj: Object) -> None:
     """The very labels of its template, so that what the server adds to those it adds to these."""
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 
 
-OF_METADATA: Mapping[str, Change] = {"namespaces": _namespace_label, "jobs.batch": _job_labels}
+METADATA_DEFAULTS: Mapping[str, Change] = {"namespaces": _set_namespace_label, "jobs.batch": _copy_template_labels}
 """Defaults of the metadata of objects, by resource."""

@@ -14,16 +14,16 @@ from renderer.frozen import dataclass
 
 Schema = Mapping[str, Any]
 
-_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_META_PREFIX: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-FIELDS: Final = f"{_META}FieldsV1"
-DELETE_OPTIONS: Final = f"{_META}DeleteOptions"
-TIMES: Final = frozenset({f"{_META}Time", f"{_META}MicroTime"})
-_VALUES: Final = frozenset({QUANTITY, INT_OR_STRING, RAW, FIELDS, *TIMES})
+RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+FIELDS_V1: Final = f"{_META_PREFIX}FieldsV1"
+DELETE_OPTIONS: Final = f"{_META_PREFIX}DeleteOptions"
+TIME_TYPES: Final = frozenset({f"{_META_PREFIX}Time", f"{_META_PREFIX}MicroTime"})
+_SINGLE_VALUE_TYPES: Final = frozenset({QUANTITY, INT_OR_STRING, RAW_EXTENSION, FIELDS_V1, *TIME_TYPES})
 """Definitions that stand for a single value."""
-_ZERO: Final[Mapping[str, Any]] = {
+_ZERO_VALUES: Final[Mapping[str, Any]] = {
     QUANTITY: "0",
     INT_OR_STRING: 0,
     "string": "",
@@ -43,7 +43,7 @@ class GoField:
     name: str
     number: int
     presence: str
-    form: GoType
+    go_type: GoType
     default: Any = None
 
 
@@ -53,95 +53,107 @@ class GoType:
 
     definition: str
     schema: Schema
-    _structures: Structures
+    _registry: GoTypeRegistry
 
     @cached_property
-    def parts(self) -> Sequence[GoField]:
+    def struct_fields(self) -> Sequence[GoField]:
         """The fields of a structure as it is held; empty for all else."""
-        return self._structures.parts(self.definition, self.schema)
+        return self._registry.struct_fields(self.definition, self.schema)
 
     @cached_property
     def fields(self) -> Mapping[str, GoField]:
         """The fields of a structure in JSON, by name; empty for all else."""
-        return {part.name: part for part in self._flat()}
+        return {field.name: field for field in self._iterate_json_fields()}
 
-    def _flat(self) -> Iterator[GoField]:
-        for part in self.parts:
-            if part.name:
-                yield part
+    def _iterate_json_fields(self) -> Iterator[GoField]:
+        for field in self.struct_fields:
+            if field.name:
+                yield field
             else:
-                yield from part.form._flat()
+                yield from field.go_type._iterate_json_fields()
 
     @cached_property
-    def given(self) -> Sequence[GoField]:
+    def always_written_fields(self) -> Sequence[GoField]:
         """The fields that are written even if they were not given."""
         return [
-            part for part in self.fields.values() if part.presence in ("always", "null") or part.default is not None
+            field for field in self.fields.values() if field.presence in ("always", "null") or field.default is not None
         ]
 
     @cached_property
     def zero(self) -> Any:
         """What the server holds, before any default, of one that was not given."""
-        if not self.parts:
-            return _ZERO.get(self.type)
-        given = [part for part in self.given if part.presence in ("always", "null")]
-        return {part.name: part.form.zero if part.presence == "always" else None for part in given}
+        if not self.struct_fields:
+            return _ZERO_VALUES.get(self.type)
+        written_fields = [field for field in self.always_written_fields if field.presence in ("always", "null")]
+        return {field.name: field.go_type.zero if field.presence == "always" else None for field in written_fields}
 
     @cached_property
-    def vanishes(self) -> bool:
+    def is_list_or_map(self) -> bool:
         """A list or a map: an empty one is no other than none."""
-        return self.type == "array" or (self.type == "object" and not self.parts and self.items is not None)
+        return self.type == "array" or (self.type == "object" and not self.struct_fields and self.item_type is not None)
 
     @cached_property
-    def items(self) -> GoType | None:
+    def item_type(self) -> GoType | None:
         """What is in a list or a map; None for what may hold anything."""
-        inner = self.schema.get("items") or self.schema.get("additionalProperties")
-        return self._structures.form(inner) if isinstance(inner, Mapping) and self.definition not in _VALUES else None
+        item_schema = self.schema.get("items") or self.schema.get("additionalProperties")
+        return (
+            self._registry.schema_type(item_schema)
+            if isinstance(item_schema, Mapping) and self.definition not in _SINGLE_VALUE_TYPES
+            else None
+        )
 
     @cached_property
     def type(self) -> str:
         """The type of its schema, for a definition that stands for a single value that definition."""
-        return self.definition if self.definition in _VALUES else self.schema.get("type", "")
+        return self.definition if self.definition in _SINGLE_VALUE_TYPES else self.schema.get("type", "")
 
 
-class Structures:
+class GoTypeRegistry:
     """Of all built-in kinds; each is read when it is first met."""
 
-    def __init__(self, bundle: BuiltinSchemas, published: Published) -> None:
-        self._bundle = bundle
+    def __init__(self, builtin_schemas: BuiltinSchemas, published: Published) -> None:
+        self._builtin_schemas = builtin_schemas
         self._published = published
-        self._named: dict[str, GoType] = {}
+        self._definition_types: dict[str, GoType] = {}
 
-    def kind(self, group: str, version: str, kind: str) -> GoType | None:
+    def kind_type(self, group: str, version: str, kind: str) -> GoType | None:
         """What a kind's objects are; None if its schema is not published."""
-        name = self._bundle.kinds.get(f"{group}/{version}/{kind}")
-        return self.definition(name) if name else None
+        name = self._builtin_schemas.kinds.get(f"{group}/{version}/{kind}")
+        return self.definition_type(name) if name else None
 
-    def form(self, schema: Schema) -> GoType:
-        parts: Sequence[Schema] = schema.get("allOf", ())
-        reference = schema.get("$ref") or (parts[0].get("$ref") if len(parts) == 1 else "")
-        return self.definition(reference.rpartition("/")[2]) if reference else GoType("", schema, self)
+    def schema_type(self, schema: Schema) -> GoType:
+        subschemas: Sequence[Schema] = schema.get("allOf", ())
+        reference = schema.get("$ref") or (subschemas[0].get("$ref") if len(subschemas) == 1 else "")
+        return self.definition_type(reference.rpartition("/")[2]) if reference else GoType("", schema, self)
 
-    def definition(self, name: str) -> GoType:
-        if name not in self._named:
-            self._named[name] = GoType(name, self._bundle.definitions.get(name, {}), self)
-        return self._named[name]
+    def definition_type(self, name: str) -> GoType:
+        if name not in self._definition_types:
+            self._definition_types[name] = GoType(name, self._builtin_schemas.definitions.get(name, {}), self)
+        return self._definition_types[name]
 
-    def parts(self, definition: str, schema: Schema) -> Sequence[GoField]:
-        if definition in _VALUES:
+    def struct_fields(self, definition: str, schema: Schema) -> Sequence[GoField]:
+        if definition in _SINGLE_VALUE_TYPES:
             return ()
         properties = schema.get("properties", {})
-        found = []
+        go_fields = []
         for name, number, presence in self._published.get(definition, ()):
             if name in properties:
-                field = properties[name]
-                found.append(GoField(name, number, presence, self.form(field), _default(field, presence)))
+                field_schema = properties[name]
+                go_fields.append(
+                    GoField(
+                        name,
+                        number,
+                        presence,
+                        self.schema_type(field_schema),
+                        _published_default(field_schema, presence),
+                    )
+                )
             elif not name and presence in self._published:
-                found.append(GoField("", number, "", GoType(presence, schema, self)))
-        return found
+                go_fields.append(GoField("", number, "", GoType(presence, schema, self)))
+        return go_fields
 
 
-def _default(schema: Schema, presence: str) -> Any:
+def _published_default(schema: Schema, presence: str) -> Any:
     """The published default of a field; the empty ones of fields that are left out when they are empty say nothing."""
-    found = schema.get("default")
-    return found if presence != "always" and found != {} and (found or presence in ("pointer", "null")) else None
+    default = schema.get("default")
+    return default if presence != "always" and default != {} and (default or presence in ("pointer", "null")) else None

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from applier.sandbox.kinds.names import labels, named, qualified
-from applier.sandbox.wire import StatusCause, forbidden, invalid, required, too_long
+from applier.sandbox.kinds.names import validate_labels, validate_name, validate_qualified_name
+from applier.sandbox.wire import StatusCause, forbidden_field, invalid_value, required_value, too_long_value
 
 Object = dict[str, Any]
 
-ANNOTATION_BYTES = 256 * 1024
+MAX_ANNOTATION_BYTES = 256 * 1024
 """Keys and values of all annotations of one object."""
 
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
-_MAPS = ("labels", "annotations")
-_TEXTS = (
+_MAP_FIELDS = ("labels", "annotations")
+_TEXT_FIELDS = (
     "name",
     "generateName",
     "namespace",
@@ -28,10 +28,10 @@ _TEXTS = (
     "creationTimestamp",
     "deletionTimestamp",
 )
-_KNOWN = frozenset(
+_KNOWN_FIELDS = frozenset(
     {
-        *_MAPS,
-        *_TEXTS,
+        *_MAP_FIELDS,
+        *_TEXT_FIELDS,
         "generation",
         "deletionGracePeriodSeconds",
         "finalizers",
@@ -39,97 +39,101 @@ _KNOWN = frozenset(
         "managedFields",
     }
 )
-_OWNER = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
+_OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 
 
-def read(metadata: Any) -> tuple[Object, list[str], str]:
+def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     """Metadata without nulls and unknown fields, the paths of the latter, and why it cannot be read ("" if it can)."""
     if metadata is None:
         return {}, [], ""
     if not isinstance(metadata, dict):
-        return {}, [], _mismatch(metadata, "metadata", "v1.ObjectMeta", struct="")
-    kept = {name: value for name, value in metadata.items() if value is not None and name in _KNOWN}
-    for name in _MAPS:
-        if isinstance(texts := kept.get(name), dict):
-            kept[name] = {key: "" if text is None else text for key, text in texts.items()}
-    unknown = [f"metadata.{name}" for name in metadata if name not in _KNOWN]
-    for name, value in kept.items():
-        if mistake := _misfit(name, value):
+        return {}, [], _format_type_error(metadata, "metadata", "v1.ObjectMeta", struct="")
+    known_metadata = {name: value for name, value in metadata.items() if value is not None and name in _KNOWN_FIELDS}
+    for name in _MAP_FIELDS:
+        if isinstance(entries := known_metadata.get(name), dict):
+            known_metadata[name] = {key: "" if text is None else text for key, text in entries.items()}
+    unknown = [f"metadata.{name}" for name in metadata if name not in _KNOWN_FIELDS]
+    for name, value in known_metadata.items():
+        if mistake := _find_type_error(name, value):
             return {}, [], mistake
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        if name in kept and not kept[name]:
-            del kept[name]
-    for name in _TEXTS:
-        if kept.get(name) == "":
-            del kept[name]
-    kept.pop("selfLink", None)  # Nothing sets it any more.
-    if owners := kept.get("ownerReferences"):
+        if name in known_metadata and not known_metadata[name]:
+            del known_metadata[name]
+    for name in _TEXT_FIELDS:
+        if known_metadata.get(name) == "":
+            del known_metadata[name]
+    known_metadata.pop("selfLink", None)  # Nothing sets it any more.
+    if owners := known_metadata.get("ownerReferences"):
         for index, owner in enumerate(owners):
-            unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER]
-        kept["ownerReferences"] = [{name: owner[name] for name in owner if name in _OWNER} for owner in owners]
-    return kept, unknown, ""
+            unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER_FIELDS]
+        known_metadata["ownerReferences"] = [
+            {name: owner[name] for name in owner if name in _OWNER_FIELDS} for owner in owners
+        ]
+    return known_metadata, unknown, ""
 
 
 def drop_repeated_owners(metadata: Object) -> list[str]:
     """Leave one of owner references that are equal; answers the uids of the others."""
-    kept: list[Object] = []
-    repeated: list[str] = []
+    unique_owners: list[Object] = []
+    repeated_uids: list[str] = []
     for owner in metadata.get("ownerReferences", ()):
-        if owner in kept:
-            repeated.append(owner.get("uid", ""))
+        if owner in unique_owners:
+            repeated_uids.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
-    if repeated:
-        metadata["ownerReferences"] = kept
-    return repeated
+            unique_owners.append(owner)
+    if repeated_uids:
+        metadata["ownerReferences"] = unique_owners
+    return repeated_uids
 
 
-def _misfit(name: str, value: Any) -> str:
+def _find_type_error(name: str, value: Any) -> str:
     match name:
         case "labels" | "annotations":
             if not isinstance(value, dict):
-                return _mismatch(value, name, "map[string]string")
+                return _format_type_error(value, name, "map[string]string")
             for text in value.values():
                 if not isinstance(text, str):
-                    return _mismatch(text, name, "string")
+                    return _format_type_error(text, name, "string")
         case "finalizers":
             if not isinstance(value, list):
-                return _mismatch(value, name, "[]string")
+                return _format_type_error(value, name, "[]string")
             for text in value:
                 if not isinstance(text, str):
-                    return _mismatch(text, name, "string")
+                    return _format_type_error(text, name, "string")
         case "ownerReferences":
-            return _misfit_owners(value)
+            return _find_owner_type_error(value)
         case "managedFields":
             if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-                return _mismatch(value, name, "[]v1.ManagedFieldsEntry")
+                return _format_type_error(value, name, "[]v1.ManagedFieldsEntry")
         case "generation" | "deletionGracePeriodSeconds":
             if type(value) is not int:
-                return _mismatch(value, name, "int64")
+                return _format_type_error(value, name, "int64")
         case _:
             if not isinstance(value, str):
-                return _mismatch(value, name, "string")
+                return _format_type_error(value, name, "string")
     return ""
 
 
-def _misfit_owners(value: Any) -> str:
+def _find_owner_type_error(value: Any) -> str:
     if not isinstance(value, list):
-        return _mismatch(value, "ownerReferences", "[]v1.OwnerReference")
+        return _format_type_error(value, "ownerReferences", "[]v1.OwnerReference")
     for owner in value:
         if not isinstance(owner, dict):
-            return _mismatch(owner, "ownerReferences", "v1.OwnerReference")
+            return _format_type_error(owner, "ownerReferences", "v1.OwnerReference")
         for field, text in owner.items():
-            if field not in _OWNER:
+            if field not in _OWNER_FIELDS:
                 continue
-            wanted, go = (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
-            if text is not None and not isinstance(text, wanted):
-                return _mismatch(text, field, go, struct="OwnerReference")
+            expected_type, go_type = (
+                (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
+            )
+            if text is not None and not isinstance(text, expected_type):
+                return _format_type_error(text, field, go_type, struct="OwnerReference")
     return ""
 
 
-def _mismatch(value: Any, field: str, go_type: str, *, struct: str = "ObjectMeta") -> str:
-    place = f"{struct}.{field}" if struct else field
-    return f"json: cannot unmarshal {go_kind(value)} into Go struct field {place} of type {go_type}"
+def _format_type_error(value: Any, field: str, go_type: str, *, struct: str = "ObjectMeta") -> str:
+    go_field = f"{struct}.{field}" if struct else field
+    return f"json: cannot unmarshal {go_kind(value)} into Go struct field {go_field} of type {go_type}"
 
 
 def go_kind(value: Any) -> str:
@@ -153,75 +157,75 @@ def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[
     Kinds with `standard_finalizers` take no finalizers of one word but Kubernetes' own.
     """
     return [
-        *_name(metadata, rule),
-        *labels(metadata.get("labels") or {}),
-        *_annotations(metadata.get("annotations") or {}),
-        *_owners(metadata.get("ownerReferences") or []),
-        *_finalizers(metadata.get("finalizers") or [], standard=standard_finalizers),
+        *_validate_name(metadata, rule),
+        *validate_labels(metadata.get("labels") or {}),
+        *_validate_annotations(metadata.get("annotations") or {}),
+        *_validate_owners(metadata.get("ownerReferences") or []),
+        *_validate_finalizers(metadata.get("finalizers") or [], only_standard=standard_finalizers),
     ]
 
 
 def validate_update(metadata: Object, live: Object) -> list[StatusCause]:
     """What of the metadata may not change."""
-    found: list[StatusCause] = []
+    mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:
-        before = live.get("finalizers") or []
-        if added := [name for name in metadata.get("finalizers") or [] if name not in before]:
-            words = ", ".join(f'"{name}"' for name in added)
-            found.append(
-                forbidden(
+        old_finalizers = live.get("finalizers") or []
+        if added_finalizers := [name for name in metadata.get("finalizers") or [] if name not in old_finalizers]:
+            quoted_names = ", ".join(f'"{name}"' for name in added_finalizers)
+            mistakes.append(
+                forbidden_field(
                     "metadata.finalizers",
                     "no new finalizers can be added if the object is being deleted, "
-                    f"found new finalizers []string{{{words}}}",
+                    f"found new finalizers []string{{{quoted_names}}}",
                 )
             )
     if metadata.get("uid") != live.get("uid"):
-        found.append(invalid("metadata.uid", metadata.get("uid", ""), "field is immutable"))
-    return found
+        mistakes.append(invalid_value("metadata.uid", metadata.get("uid", ""), "field is immutable"))
+    return mistakes
 
 
-def _name(metadata: Object, rule: str) -> Iterator[StatusCause]:
+def _validate_name(metadata: Object, rule: str) -> Iterator[StatusCause]:
     name = metadata.get("name")
     if not name:
-        yield required("metadata.name", "name or generateName is required")
+        yield required_value("metadata.name", "name or generateName is required")
     elif rule == "segment":
         if name in (".", "..") or "/" in name or "%" in name:
-            yield invalid("metadata.name", name, "may not be '.' or '..', nor contain '/' or '%'")
+            yield invalid_value("metadata.name", name, "may not be '.' or '..', nor contain '/' or '%'")
     else:
-        yield from named(name, "metadata.name", rule)
+        yield from validate_name(name, "metadata.name", rule)
 
 
-def _annotations(annotations: Mapping[str, str]) -> Iterator[StatusCause]:
+def _validate_annotations(annotations: Mapping[str, str]) -> Iterator[StatusCause]:
     size = 0
     for key, value in annotations.items():
-        yield from qualified(key.lower(), "metadata.annotations")
+        yield from validate_qualified_name(key.lower(), "metadata.annotations")
         size += len(key.encode()) + len(value.encode())
-    if size > ANNOTATION_BYTES:
-        yield too_long("metadata.annotations", f"may not be more than {ANNOTATION_BYTES} bytes")
+    if size > MAX_ANNOTATION_BYTES:
+        yield too_long_value("metadata.annotations", f"may not be more than {MAX_ANNOTATION_BYTES} bytes")
 
 
-def _owners(owners: list[Object]) -> Iterator[StatusCause]:
+def _validate_owners(owners: list[Object]) -> Iterator[StatusCause]:
     field = "metadata.ownerReferences"
     for owner in owners:
         version = owner.get("apiVersion", "")
         if not version or version.count("/") > 1 or version.endswith("/"):
-            yield invalid(f"{field}.apiVersion", version, "version must not be empty")
+            yield invalid_value(f"{field}.apiVersion", version, "version must not be empty")
         for name in ("kind", "name", "uid"):
             if not owner.get(name):
-                yield invalid(f"{field}.{name}", owner.get(name, ""), "must not be empty")
+                yield invalid_value(f"{field}.{name}", owner.get(name, ""), "must not be empty")
         if owner.get("kind") == "Event" and version in ("v1", "events.k8s.io/v1"):
-            yield invalid(field, owner, "an Event is disallowed from being an owner")
+            yield invalid_value(field, owner, "an Event is disallowed from being an owner")
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
-        yield invalid(field, owners, "Only one reference can have Controller set to true")
+        yield invalid_value(field, owners, "Only one reference can have Controller set to true")
 
 
-def _finalizers(finalizers: list[str], *, standard: bool) -> Iterator[StatusCause]:
+def _validate_finalizers(finalizers: list[str], *, only_standard: bool) -> Iterator[StatusCause]:
     field = "metadata.finalizers"
     for index, name in enumerate(finalizers):
-        yield from qualified(name, field)
-        if standard and "/" not in name and name not in _STANDARD_FINALIZERS:
-            yield invalid(
+        yield from validate_qualified_name(name, field)
+        if only_standard and "/" not in name and name not in _STANDARD_FINALIZERS:
+            yield invalid_value(
                 f"{field}[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"
             )
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        yield invalid(field, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+        yield invalid_value(field, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

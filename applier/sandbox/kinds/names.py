@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from applier.sandbox.wire import StatusCause, invalid
+from applier.sandbox.wire import StatusCause, invalid_value
 
 _LABEL_TEXT = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_TEXT = rf"{_LABEL_TEXT}(\.{_LABEL_TEXT})*"
@@ -19,7 +19,7 @@ _SERVICE = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
-_RULES: Final = {
+_RULE_MESSAGES: Final = {
     "subdomain": (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
         "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -46,7 +46,7 @@ _RULES: Final = {
         "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
     ),
 }
-_OF_NAMES: Final = {
+_NAME_RULES: Final = {
     "subdomain": (_SUBDOMAIN, 253, "subdomain"),
     "short": (_SUBDOMAIN, 52, "subdomain"),
     "label": (_LABEL, 63, "label"),
@@ -54,46 +54,46 @@ _OF_NAMES: Final = {
 }
 
 
-def named(name: str, field: str, rule: str) -> Iterator[StatusCause]:
+def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
     """A name by one of the rules `subdomain`, `short` (a subdomain that more is appended to), `label` (RFC 1123) and
     `service` (RFC 1035).
     """
-    pattern, longest, told = _OF_NAMES[rule]
-    if len(name) > longest:
-        yield invalid(field, name, f"must be no more than {longest} bytes")
+    pattern, max_length, message_key = _NAME_RULES[rule]
+    if len(name) > max_length:
+        yield invalid_value(field, name, f"must be no more than {max_length} bytes")
     if not pattern.fullmatch(name):
-        yield invalid(field, name, _RULES[told])
+        yield invalid_value(field, name, _RULE_MESSAGES[message_key])
 
 
-def labels(found: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
-    for key, value in found.items():
-        yield from qualified(key, field)
+def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
+    for key, value in entries.items():
+        yield from validate_qualified_name(key, field)
         if len(value) > 63:
-            yield invalid(field, value, "must be no more than 63 bytes")
+            yield invalid_value(field, value, "must be no more than 63 bytes")
         if not _VALUE.fullmatch(value):
-            yield invalid(field, value, _RULES["value"])
+            yield invalid_value(field, value, _RULE_MESSAGES["value"])
 
 
-def qualified(key: str, field: str) -> Iterator[StatusCause]:
+def validate_qualified_name(key: str, field: str) -> Iterator[StatusCause]:
     """A qualified name: an optional DNS subdomain, a slash, a name."""
-    return (invalid(field, key, why) for why in _unqualified(key))
+    return (invalid_value(field, key, problem) for problem in _find_name_problems(key))
 
 
 @lru_cache(maxsize=1024)
-def _unqualified(key: str) -> tuple[str, ...]:
+def _find_name_problems(key: str) -> tuple[str, ...]:
     """The same few keys stand on all objects."""
     prefix, slash, name = key.rpartition("/")
-    found = []
+    problems = []
     if slash and not prefix:
-        found.append("prefix part must be non-empty")
+        problems.append("prefix part must be non-empty")
     elif len(prefix) > 253:
-        found.append("prefix part must be no more than 253 bytes")
+        problems.append("prefix part must be no more than 253 bytes")
     elif prefix and not _SUBDOMAIN.fullmatch(prefix):
-        found.append(f"prefix part {_RULES['subdomain']}")
+        problems.append(f"prefix part {_RULE_MESSAGES['subdomain']}")
     if not name:
-        found.append("name part must be non-empty")
+        problems.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
+        problems.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        found.append(_RULES["qualified"])
-    return tuple(found)
+        problems.append(_RULE_MESSAGES["qualified"])
+    return tuple(problems)

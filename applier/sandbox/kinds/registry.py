@@ -23,18 +23,18 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class DecodedObject:
     """Content read by the rules of its kind: unknown fields dropped and listed in `unknown`.
 
     `mistake` says why it cannot be read at all, in the words of the decoder; empty if it can.
     """
 
     obj: Object
-    unknown: tuple[str, ...] = ()
-    mistake: str = ""
+    unknown_fields: tuple[str, ...] = ()
+    error: str = ""
 
 
-class Model(Protocol):
+class KindModel(Protocol):
     """What a kind makes of content. Objects are whole, with apiVersion and kind. Nothing given is changed."""
 
     @property
@@ -46,7 +46,7 @@ class Model(Protocol):
         """What the server holds of an object of which nothing is given; never changed."""
 
     @property
-    def form(self) -> GoType | None:
+    def go_type(self) -> GoType | None:
         """How the server holds it, which its protobuf follows; None for a kind that has none."""
 
     @property
@@ -57,10 +57,10 @@ class Model(Protocol):
         """A part of the schema itself, where a reference stands for it."""
 
     @property
-    def generation(self) -> bool:
+    def has_generation(self) -> bool:
         """Whether its objects count the changes of their content in metadata.generation."""
 
-    def fit(self, obj: Object, *, merged: bool = False) -> Fitted:
+    def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
         """What of the content is known. `merged`: by a server-side apply, which leaves nulls for the validation."""
 
     def default(self, obj: Object, live: Object | None) -> Object:
@@ -103,7 +103,7 @@ class ServedKind:
     kind: str
     plural: str
     namespaced: bool
-    model: Model = field(repr=False)
+    model: KindModel = field(repr=False)
     singular: str = ""
     list_kind: str = ""
     verbs: tuple[str, ...] = ALL_VERBS
@@ -111,8 +111,8 @@ class ServedKind:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
-    custom: bool = False
-    scale: ScalePaths | None = None
+    is_custom: bool = False
+    scale_paths: ScalePaths | None = None
     selectable: tuple[str, ...] = ()
     """Dotted paths that field selectors may name, of a custom kind."""
 
@@ -132,14 +132,14 @@ class ServedKind:
         return RefusalSubject(self.group, self.plural, self.kind, name)
 
     @property
-    def prefix(self) -> bytes:
+    def json_prefix(self) -> bytes:
         """What stored content lacks: the beginning of an object, up to its metadata."""
-        if self.custom:
+        if self.is_custom:
             return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
-class Registry:
+class KindRegistry:
     """Kinds by path and by group and kind. `revision` counts the changes, for the ETag of discovery."""
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
@@ -155,12 +155,12 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         return self._by_path.get((group, version, plural))
 
-    def stored(self, resource: str) -> ServedKind | None:
+    def find_resource(self, resource: str) -> ServedKind | None:
         """Any served version of a resource (`deployments.apps`)."""
         plural, _, group = resource.partition(".")
         for version in self.versions(group):
-            if found := self.find(group, version, plural):
-                return found
+            if kind := self.find(group, version, plural):
+                return kind
         return None
 
     def groups(self) -> list[str]:
@@ -203,8 +203,8 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
 
     Source: apimachinery `pkg/version`, documented under "Version priority" of CustomResourceDefinitions.
     """
-    found = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", version)
-    if not found:
+    version_match = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", version)
+    if not version_match:
         return (3, 0, 0, version)
-    major, stage, minor = found.groups()
+    major, stage, minor = version_match.groups()
     return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)

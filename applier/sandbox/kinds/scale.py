@@ -10,33 +10,33 @@ from typing import Any
 
 import orjson
 
-from applier.sandbox.jsonpath import at
+from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.registry import ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey, StoredObject
-from applier.sandbox.wire import Refusal, StatusCause, invalid, invalid_object
+from applier.sandbox.wire import Refusal, StatusCause, invalid_object, invalid_value
 
 Object = dict[str, Any]
 
-OF_BUILT_IN = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
-_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+BUILT_IN_SCALE_PATHS = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
+_IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
     """What of an object is its scale, without apiVersion and kind. Raises Refusal (500) if it says no replicas."""
-    paths = _paths(kind)
-    replicas = at(obj, paths.replicas)
+    paths = _scale_paths(kind)
+    replicas = get_field(obj, paths.replicas)
     if not isinstance(replicas, int):
         raise Refusal(
             500, "InternalError", f'Internal error occurred: the spec replicas field ".{paths.replicas}" does not exist'
         )
-    metadata = {name: obj["metadata"][name] for name in _IDENTITY if name in obj["metadata"]}
-    status = {"replicas": at(obj, paths.status) or 0}
-    if selector := _text(at(obj, paths.selector)):
+    metadata = {name: obj["metadata"][name] for name in _IDENTITY_FIELDS if name in obj["metadata"]}
+    status = {"replicas": get_field(obj, paths.status) or 0}
+    if selector := _format_selector(get_field(obj, paths.selector)):
         status["selector"] = selector
     return {"metadata": metadata, "spec": {"replicas": replicas} if replicas else {}, "status": status}
 
 
-def scaled(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
+def build_stored_scale(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
     """The same, as if it were stored."""
     metadata = obj["metadata"]
     key = StoredKey("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
@@ -45,35 +45,35 @@ def scaled(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
 
 def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
     """The object with the replicas of a scale. Raises Refusal (422)."""
-    path, replicas = _paths(kind).replicas, scale["spec"].get("replicas", 0)
+    path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
-        raise invalid_object(kind.subject(obj["metadata"]["name"]), [_negative(path, replicas)])
-    found: Object = orjson.loads(orjson.dumps(obj))
-    *above, name = path.split(".")
-    place = found
-    for step in above:
-        place = place.setdefault(step, {})
-    place[name] = replicas
-    return found
+        raise invalid_object(kind.subject(obj["metadata"]["name"]), [_negative_replicas_cause(path, replicas)])
+    updated: Object = orjson.loads(orjson.dumps(obj))
+    *parents, name = path.split(".")
+    parent = updated
+    for step in parents:
+        parent = parent.setdefault(step, {})
+    parent[name] = replicas
+    return updated
 
 
-def _negative(path: str, replicas: int) -> StatusCause:
-    return invalid(path, replicas, "must be greater than or equal to 0")
+def _negative_replicas_cause(path: str, replicas: int) -> StatusCause:
+    return invalid_value(path, replicas, "must be greater than or equal to 0")
 
 
-def _paths(kind: ServedKind) -> ScalePaths:
-    assert kind.scale is not None
-    return kind.scale
+def _scale_paths(kind: ServedKind) -> ScalePaths:
+    assert kind.scale_paths is not None
+    return kind.scale_paths
 
 
-def _text(selector: Any) -> str:
+def _format_selector(selector: Any) -> str:
     """A label selector as text; custom kinds have it as text already."""
     if not isinstance(selector, dict):
         return str(selector or "")
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for one in selector.get("matchExpressions") or ():
-        values = ",".join(sorted(one.get("values") or ()))
-        words = {"In": f"{one['key']} in ({values})", "NotIn": f"{one['key']} notin ({values})"}
-        words |= {"Exists": one["key"], "DoesNotExist": f"!{one['key']}"}
-        terms.append((one["key"], words.get(one["operator"], "")))
+    for requirement in selector.get("matchExpressions") or ():
+        values = ",".join(sorted(requirement.get("values") or ()))
+        formats = {"In": f"{requirement['key']} in ({values})", "NotIn": f"{requirement['key']} notin ({values})"}
+        formats |= {"Exists": requirement["key"], "DoesNotExist": f"!{requirement['key']}"}
+        terms.append((requirement["key"], formats.get(requirement["operator"], "")))
     return ",".join(text for _, text in sorted(terms))

@@ -5,31 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.kinds.strategies import COUNTED
-from applier.sandbox.merge import Reset
+from applier.sandbox.kinds.strategies import GENERATION_METADATA
+from applier.sandbox.merge import ResetFields
 
 Object = dict[str, Any]
 
-SERVERS_OWN = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def within(kind: ServedKind, subresource: str, live: Object, obj: Object, reset: Reset) -> Object:
+def restrict_to_subresource(
+    kind: ServedKind, subresource: str, live: Object, obj: Object, reset_fields: ResetFields
+) -> Object:
     """What of a wanted object this address may write: the status of a custom object, else all that is not `reset`."""
-    if kind.custom and subresource == "status":
+    if kind.is_custom and subresource == "status":
         metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
-        found = {**live, "metadata": {name: value for name, value in metadata.items() if value is not None}}
-        _restore(found, ("status",), obj)
-        return found
-    found = {**obj, "metadata": dict(obj["metadata"])}
-    for path in reset - {("metadata",)}:
-        _restore(found, path, live)
-    return found
+        restricted = {**live, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+        _restore_field(restricted, ("status",), obj)
+        return restricted
+    restricted = {**obj, "metadata": dict(obj["metadata"])}
+    for path in reset_fields - {("metadata",)}:
+        _restore_field(restricted, path, live)
+    return restricted
 
 
-def _restore(obj: Object, path: tuple[str, ...], live: Object) -> None:
+def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
     """Give a field the value that it has in another object; what is above it is `obj`'s own."""
-    *above, name = path
-    for step in above:
+    *parents, name = path
+    for step in parents:
         obj, live = obj[step], live[step]
     if name in live:
         obj[name] = live[name]
@@ -37,23 +39,25 @@ def _restore(obj: Object, path: tuple[str, ...], live: Object) -> None:
         obj.pop(name, None)
 
 
-def keep_servers_own(metadata: Object, live: Object) -> None:
+def keep_server_fields(metadata: Object, live: Object) -> None:
     """Give metadata the fields of stored metadata that no client writes."""
-    for name in (*SERVERS_OWN, "resourceVersion", "generateName"):
+    for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
         if name in live:
             metadata[name] = live[name]
         else:
             metadata.pop(name, None)
 
 
-def counted(kind: ServedKind, obj: Object) -> Object:
+def generation_content(kind: ServedKind, obj: Object) -> Object:
     """What the generation counts changes of; a status is content where it cannot be written apart."""
-    apart = ("metadata", "status") if "status" in kind.subresources or not kind.custom else ("metadata",)
-    found = {name: value for name, value in obj.items() if name not in apart}
-    return found | {f"metadata.{name}": obj["metadata"].get(name) for name in COUNTED.get(kind.resource, ())}
+    excluded = ("metadata", "status") if "status" in kind.subresources or not kind.is_custom else ("metadata",)
+    content = {name: value for name, value in obj.items() if name not in excluded}
+    return content | {
+        f"metadata.{name}": obj["metadata"].get(name) for name in GENERATION_METADATA.get(kind.resource, ())
+    }
 
 
-_ORDER = (
+_METADATA_ORDER = (
     "name",
     "generateName",
     "namespace",
@@ -72,13 +76,13 @@ _ORDER = (
 )
 
 
-def ordered(metadata: Object) -> Object:
+def sort_metadata(metadata: Object) -> Object:
     """Metadata in the order in which the API server writes it."""
-    return {name: metadata[name] for name in _ORDER if name in metadata}
+    return {name: metadata[name] for name in _METADATA_ORDER if name in metadata}
 
 
-def generated_name(prefix: str, uid: str) -> str:
+def generate_name(prefix: str, uid: str) -> str:
     """`generateName` with five characters that differ from object to object: apimachinery `names.SimpleNameGenerator`."""
     alphabet = "bcdfghjklmnpqrstvwxz2456789"
     number = int.from_bytes(uid.encode(), "big") * 2654435761 >> 7
-    return prefix[:58] + "".join(alphabet[number // 27**place % 27] for place in range(5))
+    return prefix[:58] + "".join(alphabet[number // 27**position % 27] for position in range(5))

@@ -18,7 +18,7 @@ NAME_RULES: Final[Mapping[str, str]] = {
 }
 """Which names they take, by resource: a rule of `names`, or `segment`, any part of a path; all others are subdomains."""
 
-CONDITIONAL: Final = frozenset(
+REQUIRES_RESOURCE_VERSION: Final = frozenset(
     "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
     " runtimeclasses.node.k8s.io csidrivers.storage.k8s.io"
     " mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -27,14 +27,14 @@ CONDITIONAL: Final = frozenset(
 )
 """Built-in kinds whose update has to say which version it replaces, as that of every custom kind (`AllowUnconditionalUpdate`)."""
 
-CREATED_BY_UPDATE: Final = frozenset(
+ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
     "endpoints events events.events.k8s.io leases.coordination.k8s.io limitranges runtimeclasses.node.k8s.io services"
     " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
     " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
 )
 """Built-in kinds whose update creates what is not there (`AllowCreateOnUpdate`), whatever version it says to replace."""
 
-COUNTING: Final = frozenset(
+HAS_GENERATION: Final = frozenset(
     "cronjobs.batch customresourcedefinitions.apiextensions.k8s.io daemonsets.apps deployments.apps "
     "deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io endpointslices.discovery.k8s.io "
     "flowschemas.flowcontrol.apiserver.k8s.io ingressclasses.networking.k8s.io ingresses.networking.k8s.io jobs.batch "
@@ -48,7 +48,7 @@ COUNTING: Final = frozenset(
 )
 """Kinds whose objects have metadata.generation."""
 
-COUNTED: Final[Mapping[str, tuple[str, ...]]] = {
+GENERATION_METADATA: Final[Mapping[str, tuple[str, ...]]] = {
     "deployments.apps": ("annotations",),
     "endpointslices.discovery.k8s.io": ("annotations", "labels"),
 }

@@ -9,200 +9,230 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from applier.sandbox.jsonpath import at
-from applier.sandbox.kinds.names import named
-from applier.sandbox.wire import StatusCause, forbidden, immutable, invalid, required, unsupported
+from applier.sandbox.jsonpath import get_field
+from applier.sandbox.kinds.names import validate_name
+from applier.sandbox.wire import (
+    StatusCause,
+    forbidden_field,
+    immutable_field,
+    invalid_value,
+    required_value,
+    unsupported_value,
+)
 from renderer.schema import apply_defaults, validate
-from renderer.schema.patterns import PatternError, compiled
+from renderer.schema.patterns import PatternError, compile_pattern
 
 Object = dict[str, Any]
 
-_APPROVAL: Final = "api-approved.kubernetes.io"
-_COLUMNS: Final = ("boolean", "date", "integer", "number", "string")
-_SCALARS: Final = ("boolean", "integer", "number", "string")
-_TYPES: Final = ("array", *_SCALARS, "object")
-_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
-_JUNCTORS: Final = ("allOf", "anyOf", "oneOf", "not")
-_NOT_IN_PARTS: Final = ("additionalProperties", "default", "description", "nullable", "title")
+_APPROVAL_ANNOTATION: Final = "api-approved.kubernetes.io"
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_SCALAR_TYPES: Final = ("boolean", "integer", "number", "string")
+_TYPES: Final = ("array", *_SCALAR_TYPES, "object")
+_PRESERVE_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
+_COMBINATORS: Final = ("allOf", "anyOf", "oneOf", "not")
+_FORBIDDEN_IN_COMBINATORS: Final = ("additionalProperties", "default", "description", "nullable", "title")
 
 
-def definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """CustomResourceDefinition: names, one stored version, unchanged identity, structural schemas."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     if obj["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
-        yield invalid("metadata.name", obj["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group')
-    yield from _names(obj, spec.get("group", ""), names)
+        yield invalid_value(
+            "metadata.name", obj["metadata"].get("name", ""), 'must be spec.names.plural+"."+spec.group'
+        )
+    yield from _validate_names(obj, spec.get("group", ""), names)
     if spec.get("scope") not in (None, "Cluster", "Namespaced"):
-        yield unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
+        yield unsupported_value("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
     if spec.get("preserveUnknownFields"):
-        yield invalid("spec.preserveUnknownFields", True, f"set {_PRESERVE} in spec.versions[*].schema instead")
-    if at(spec, "conversion.strategy") == "Webhook":
+        yield invalid_value(
+            "spec.preserveUnknownFields", True, f"set {_PRESERVE_UNKNOWN} in spec.versions[*].schema instead"
+        )
+    if get_field(spec, "conversion.strategy") == "Webhook":
         for field in ("webhook.clientConfig", "webhook.conversionReviewVersions"):
-            if not at(spec, f"conversion.{field}"):
-                yield required(f"spec.conversion.{field}", "required when strategy is set to Webhook")
+            if not get_field(spec, f"conversion.{field}"):
+                yield required_value(f"spec.conversion.{field}", "required when strategy is set to Webhook")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", None, "must have exactly one version marked as storage version")
+        yield invalid_value("spec.versions", None, "must have exactly one version marked as storage version")
     if len({version.get("name") for version in versions}) < len(versions):
-        yield invalid("spec.versions", None, "must contain unique version names")
+        yield invalid_value("spec.versions", None, "must contain unique version names")
     for index, version in enumerate(versions):
-        yield from _version(version, f"spec.versions[{index}]")
+        yield from _validate_version(version, f"spec.versions[{index}]")
     for path in ("group", "scope", "names.kind", "names.plural"):
-        if live is not None and _established(live) and at(spec, path) != at(live, f"spec.{path}"):
-            yield immutable(f"spec.{path}", at(spec, path))
+        if live is not None and _is_established(live) and get_field(spec, path) != get_field(live, f"spec.{path}"):
+            yield immutable_field(f"spec.{path}", get_field(spec, path))
 
 
-def _names(obj: Object, group: str, names: Object) -> Iterator[StatusCause]:
+def _validate_names(obj: Object, group: str, names: Object) -> Iterator[StatusCause]:
     if "." not in group:
-        yield invalid("spec.group", group, "should be a domain with at least one dot")
-    elif f".{group}".endswith((".k8s.io", ".kubernetes.io")) and _APPROVAL not in (
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+    elif f".{group}".endswith((".k8s.io", ".kubernetes.io")) and _APPROVAL_ANNOTATION not in (
         obj["metadata"].get("annotations") or {}
     ):
-        yield required(f"metadata.annotations[{_APPROVAL}]", "protected groups must have approval annotation")
-    single = {name: names[name] for name in ("plural", "singular", "kind", "listKind") if names.get(name)}
-    lists = {
+        yield required_value(
+            f"metadata.annotations[{_APPROVAL_ANNOTATION}]", "protected groups must have approval annotation"
+        )
+    single_names = {name: names[name] for name in ("plural", "singular", "kind", "listKind") if names.get(name)}
+    list_names = {
         f"{name}[{index}]": text
         for name in ("shortNames", "categories")
         for index, text in enumerate(names.get(name) or ())
     }
-    for name, text in {**single, **lists}.items():
-        yield from named(text.lower() if name in ("kind", "listKind") else text, f"spec.names.{name}", "service")
+    for name, text in {**single_names, **list_names}.items():
+        yield from validate_name(
+            text.lower() if name in ("kind", "listKind") else text, f"spec.names.{name}", "service"
+        )
 
 
-def _version(version: Object, path: str) -> Iterator[StatusCause]:
-    yield from named(version.get("name", ""), f"{path}.name", "service")
+def _validate_version(version: Object, path: str) -> Iterator[StatusCause]:
+    yield from validate_name(version.get("name", ""), f"{path}.name", "service")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        place = f"{path}.additionalPrinterColumns[{index}]"
-        if column.get("type") not in _COLUMNS:
-            yield invalid(f"{place}.type", column.get("type"), f"must be one of {','.join(_COLUMNS)}")
+        field_path = f"{path}.additionalPrinterColumns[{index}]"
+        if column.get("type") not in _COLUMN_TYPES:
+            yield invalid_value(f"{field_path}.type", column.get("type"), f"must be one of {','.join(_COLUMN_TYPES)}")
         if not str(column.get("jsonPath", "")).startswith("."):
-            yield invalid(f"{place}.jsonPath", column.get("jsonPath"), "must be a simple json path starting with .")
-    place = f"{path}.schema.openAPIV3Schema"
-    schema = at(version, "schema.openAPIV3Schema")
+            yield invalid_value(
+                f"{field_path}.jsonPath", column.get("jsonPath"), "must be a simple json path starting with ."
+            )
+    field_path = f"{path}.schema.openAPIV3Schema"
+    schema = get_field(version, "schema.openAPIV3Schema")
     if schema is None:
-        yield required(place, "schemas are required")
+        yield required_value(field_path, "schemas are required")
     elif isinstance(schema, dict):
         if schema.get("type") != "object":
             yield (
-                invalid(f"{place}.type", schema["type"], 'must be "object" at the root')
+                invalid_value(f"{field_path}.type", schema["type"], 'must be "object" at the root')
                 if schema.get("type")
-                else required(f"{place}.type", "must not be empty at the root")
+                else required_value(f"{field_path}.type", "must not be empty at the root")
             )
-        if set(at(schema, "properties.metadata.properties") or ()) - {"name", "generateName"}:
-            yield forbidden(
-                f"{place}.properties[metadata]", "must not specify anything other than name and generateName"
+        if set(get_field(schema, "properties.metadata.properties") or ()) - {"name", "generateName"}:
+            yield forbidden_field(
+                f"{field_path}.properties[metadata]", "must not specify anything other than name and generateName"
             )
-        yield from _structural(schema, place)
+        yield from _validate_structural(schema, field_path)
 
 
-def _established(definition: Object) -> bool:
-    conditions = at(definition, "status.conditions") or []
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+def _is_established(definition: Object) -> bool:
+    conditions = get_field(definition, "status.conditions") or []
+    return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
-def _structural(schema: Any, path: str) -> Iterator[StatusCause]:
+def _validate_structural(schema: Any, path: str) -> Iterator[StatusCause]:
     """Every node says its type, and lists and maps what is in them."""
     if not isinstance(schema, dict):
         return
     kind, properties = schema.get("type"), schema.get("properties")
-    if not kind and not (schema.get(_PRESERVE) or schema.get("x-kubernetes-int-or-string")):
-        yield required(f"{path}.type", "must not be empty for specified object fields")
+    if not kind and not (schema.get(_PRESERVE_UNKNOWN) or schema.get("x-kubernetes-int-or-string")):
+        yield required_value(f"{path}.type", "must not be empty for specified object fields")
     elif kind and kind not in _TYPES:
-        yield unsupported(f"{path}.type", kind, _TYPES)
+        yield unsupported_value(f"{path}.type", kind, _TYPES)
         return
     if kind == "array" and not isinstance(schema.get("items"), dict):
-        yield required(f"{path}.items", "must be specified, and be a schema object")
+        yield required_value(f"{path}.items", "must be specified, and be a schema object")
     if schema.get("uniqueItems"):
-        yield forbidden(
+        yield forbidden_field(
             f"{path}.uniqueItems", "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         )
-    if schema.get("x-kubernetes-embedded-resource") and not (properties or schema.get(_PRESERVE)):
-        yield required(
-            f"{path}.properties", f"must not be empty if x-kubernetes-embedded-resource is true without {_PRESERVE}"
+    if schema.get("x-kubernetes-embedded-resource") and not (properties or schema.get(_PRESERVE_UNKNOWN)):
+        yield required_value(
+            f"{path}.properties",
+            f"must not be empty if x-kubernetes-embedded-resource is true without {_PRESERVE_UNKNOWN}",
         )
-    yield from _merging(schema, path)
-    yield from _parts(schema, path)
+    yield from _validate_merging(schema, path)
+    yield from _validate_combinators(schema, path)
     if isinstance(properties, dict):
         if "additionalProperties" in schema:
-            yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+            yield forbidden_field(
+                f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
+            )
         for name, node in properties.items():
             if path.endswith("openAPIV3Schema") and name == "metadata":
                 continue
-            yield from _structural(node, f"{path}.properties[{name}]")
-    yield from _structural(schema.get("items"), f"{path}.items")
-    yield from _structural(schema.get("additionalProperties"), f"{path}.additionalProperties")
-    yield from _values(schema, path)
+            yield from _validate_structural(node, f"{path}.properties[{name}]")
+    yield from _validate_structural(schema.get("items"), f"{path}.items")
+    yield from _validate_structural(schema.get("additionalProperties"), f"{path}.additionalProperties")
+    yield from _validate_values(schema, path)
 
 
-def _merging(schema: Object, path: str) -> Iterator[StatusCause]:
+def _validate_merging(schema: Object, path: str) -> Iterator[StatusCause]:
     """How lists and maps are told apart when they are merged."""
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     items: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
     if list_type not in (None, "atomic", "set", "map"):
-        yield unsupported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
+        yield unsupported_value(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
     elif list_type and schema.get("type") != "array":
-        yield invalid(f"{path}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified")
+        yield invalid_value(
+            f"{path}.type", schema.get("type", ""), "must be array if x-kubernetes-list-type is specified"
+        )
     if keys and list_type != "map":
-        yield required(f"{path}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty")
+        yield required_value(f"{path}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty")
     if list_type == "map":
         if not keys:
-            yield required(f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map")
+            yield required_value(
+                f"{path}.x-kubernetes-list-map-keys", "must not be empty if x-kubernetes-list-type is map"
+            )
         if items.get("type") != "object":
-            yield invalid(f"{path}.items.type", items.get("type"), "must be object if x-kubernetes-list-type is map")
-        yield from _keys(items, keys or (), path)
+            yield invalid_value(
+                f"{path}.items.type", items.get("type"), "must be object if x-kubernetes-list-type is map"
+            )
+        yield from _validate_list_keys(items, keys or (), path)
     if list_type == "set" and items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
-        yield invalid(
+        yield invalid_value(
             f"{path}.items.x-kubernetes-map-type",
             None,
             "must be atomic as item of a list with x-kubernetes-list-type=set",
         )
     if schema.get("x-kubernetes-map-type") not in (None, "atomic", "granular"):
-        yield unsupported(f"{path}.x-kubernetes-map-type", schema["x-kubernetes-map-type"], ("atomic", "granular"))
+        yield unsupported_value(
+            f"{path}.x-kubernetes-map-type", schema["x-kubernetes-map-type"], ("atomic", "granular")
+        )
 
 
-def _keys(items: Object, keys: Any, path: str) -> Iterator[StatusCause]:
-    known = items.get("properties") or {}
+def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusCause]:
+    properties = items.get("properties") or {}
     for index, name in enumerate(keys):
-        place = f"{path}.items.properties[{name}]"
-        if name not in known:
-            yield invalid(f"{path}.x-kubernetes-list-map-keys[{index}]", name, "must be a property of the items")
-        elif known[name].get("type") not in _SCALARS:
-            yield invalid(
-                f"{place}.type",
-                known[name].get("type"),
+        property_path = f"{path}.items.properties[{name}]"
+        if name not in properties:
+            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{index}]", name, "must be a property of the items")
+        elif properties[name].get("type") not in _SCALAR_TYPES:
+            yield invalid_value(
+                f"{property_path}.type",
+                properties[name].get("type"),
                 "must be a scalar type if parent array's x-kubernetes-list-type is map",
             )
-        elif name not in items.get("required", ()) and "default" not in known[name]:
-            yield required(
-                f"{place}.default",
+        elif name not in items.get("required", ()) and "default" not in properties[name]:
+            yield required_value(
+                f"{property_path}.default",
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be required",
             )
 
 
-def _parts(schema: Object, path: str) -> Iterator[StatusCause]:
+def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
     """What is put together of several schemas says there nothing but what values may be."""
-    banned = _NOT_IN_PARTS if schema.get("x-kubernetes-int-or-string") else ("type", *_NOT_IN_PARTS)
-    for rule in _JUNCTORS:
-        parts = schema.get(rule) or ()
-        for index, part in enumerate([parts] if rule == "not" and parts else parts):
-            for word in banned:
-                if word in part:
-                    yield forbidden(f"{path}.{rule}[{index}].{word}", "must be empty to be structural")
+    forbidden_keywords = (
+        _FORBIDDEN_IN_COMBINATORS if schema.get("x-kubernetes-int-or-string") else ("type", *_FORBIDDEN_IN_COMBINATORS)
+    )
+    for rule in _COMBINATORS:
+        subschemas = schema.get(rule) or ()
+        for index, subschema in enumerate([subschemas] if rule == "not" and subschemas else subschemas):
+            for keyword in forbidden_keywords:
+                if keyword in subschema:
+                    yield forbidden_field(f"{path}.{rule}[{index}].{keyword}", "must be empty to be structural")
 
 
-def _values(schema: Object, path: str) -> Iterator[StatusCause]:
+def _validate_values(schema: Object, path: str) -> Iterator[StatusCause]:
     """Patterns, defaults and rules can be what they are for."""
     if "pattern" in schema:
         try:
-            compiled(schema["pattern"])
+            compile_pattern(schema["pattern"])
         except PatternError as error:
-            yield invalid(
+            yield invalid_value(
                 f"{path}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}"
             )
             return
     if schema.get("default") is not None:
         for mistake in validate(schema, apply_defaults(schema, schema["default"])):
-            yield invalid(f"{path}.default", schema["default"], str(mistake))
+            yield invalid_value(f"{path}.default", schema["default"], str(mistake))
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         if not str(rule.get("rule", "")).strip():
-            yield required(f"{path}.x-kubernetes-validations[{index}].rule", "rule is not specified")
+            yield required_value(f"{path}.x-kubernetes-validations[{index}].rule", "rule is not specified")

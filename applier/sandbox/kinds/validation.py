@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from applier.sandbox.jsonpath import at
+from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds import pod_validation
 from applier.sandbox.kinds.go_types import GoType
-from applier.sandbox.kinds.names import labels
-from applier.sandbox.kinds.structural_schema import definition
-from applier.sandbox.wire import StatusCause, forbidden, immutable, invalid, required, shown, unsupported
+from applier.sandbox.kinds.names import validate_labels
+from applier.sandbox.kinds.structural_schema import validate_definition
+from applier.sandbox.wire import (
+    StatusCause,
+    forbidden_field,
+    format_json,
+    immutable_field,
+    invalid_value,
+    required_value,
+    unsupported_value,
+)
 
 Object = dict[str, Any]
 Rule = Callable[[Object, Object | None], Iterator[StatusCause]]
@@ -27,7 +35,7 @@ _CONFIG_KEY_RULE = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
-_NOT_HELD = re.compile(
+_UNENFORCED_REQUIRED = re.compile(
     r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value"
 )
 """Fields that the schema calls required and the server takes without: an empty LimitRange is one, a sysctl may be set to
@@ -35,71 +43,73 @@ nothing, and a source of data that is none is dropped.
 """
 
 
-def by_schema(form: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
+def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
     """Required fields and enumerations that the published schema names, but for those of statuses."""
     match value:
         case dict():
-            for name in form.schema.get("required", ()):
-                place = f"{path}.{name}" if path else name
-                if value.get(name) in (None, "", []) and not _NOT_HELD.fullmatch(place):
-                    yield required(place)
+            for name in go_type.schema.get("required", ()):
+                field_path = f"{path}.{name}" if path else name
+                if value.get(name) in (None, "", []) and not _UNENFORCED_REQUIRED.fullmatch(field_path):
+                    yield required_value(field_path)
             for name, item in value.items():
-                field = form.fields.get(name)
-                inner = field.form if field else form.items
-                if inner and name not in ("metadata", "status"):
-                    yield from by_schema(inner, item, f"{path}.{name}" if path else name)
-        case list() if form.items:
+                field = go_type.fields.get(name)
+                inner_type = field.go_type if field else go_type.item_type
+                if inner_type and name not in ("metadata", "status"):
+                    yield from validate_schema(inner_type, item, f"{path}.{name}" if path else name)
+        case list() if go_type.item_type:
             for index, item in enumerate(value):
-                yield from by_schema(form.items, item, f"{path}[{index}]")
-        case str() if value and value not in form.schema.get("enum", (value,)):
-            yield unsupported(path, value, [word for word in form.schema["enum"] if word])
+                yield from validate_schema(go_type.item_type, item, f"{path}[{index}]")
+        case str() if value and value not in go_type.schema.get("enum", (value,)):
+            yield unsupported_value(path, value, [choice for choice in go_type.schema["enum"] if choice])
 
 
-def _unchanged(*paths: str) -> Rule:
+def _immutable_fields_rule(*paths: str) -> Rule:
     """These fields keep the value that they got at creation."""
 
     def rule(obj: Object, live: Object | None) -> Iterator[StatusCause]:
         if live is not None:
             for path in paths:
-                if at(obj, path) != at(live, path):
-                    yield immutable(path, at(obj, path))
+                if get_field(obj, path) != get_field(live, path):
+                    yield immutable_field(path, get_field(obj, path))
 
     return rule
 
 
-def _configuration(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_configuration(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """ConfigMap and Secret: valid keys, not too much, and nothing changes once it is immutable."""
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
             if not _CONFIG_KEY.fullmatch(key):
-                yield invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
+                yield invalid_value(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
     size = sum(len(value) for field in ("data", "binaryData") for value in (obj.get(field) or {}).values())
     if size > 1024 * 1024:
         yield StatusCause("", "FieldValueTooLong", "Too long: may not be more than 1048576 bytes")
     if live and live.get("immutable"):
         if not obj.get("immutable"):
-            yield forbidden("immutable", "field is immutable when `immutable` is set")
+            yield forbidden_field("immutable", "field is immutable when `immutable` is set")
         for field in ("data", "binaryData"):
             if (obj.get(field) or {}) != (live.get(field) or {}):
-                yield forbidden(field, "field is immutable when `immutable` is set")
+                yield forbidden_field(field, "field is immutable when `immutable` is set")
 
 
-def _selected(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_workload(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     """Workloads: the selector finds the pods of the template, and stays."""
-    selector = at(obj, "spec.selector")
-    labels = at(obj, "spec.template.metadata.labels") or {}
-    wanted = (selector or {}).get("matchLabels") or {}
+    selector = get_field(obj, "spec.selector")
+    template_labels = get_field(obj, "spec.template.metadata.labels") or {}
+    match_labels = (selector or {}).get("matchLabels") or {}
     if isinstance(selector, dict) and not selector:
-        yield invalid("spec.selector", selector, "empty selector is invalid for deployment")
-    elif any(labels.get(name) != value for name, value in wanted.items()):
-        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    if live is not None and selector != at(live, "spec.selector"):
-        yield immutable("spec.selector", selector)
-    yield from _counts(obj)
-    yield from pod_validation.template(obj, "spec.template")
+        yield invalid_value("spec.selector", selector, "empty selector is invalid for deployment")
+    elif any(template_labels.get(name) != value for name, value in match_labels.items()):
+        yield invalid_value(
+            "spec.template.metadata.labels", template_labels, "`selector` does not match template `labels`"
+        )
+    if live is not None and selector != get_field(live, "spec.selector"):
+        yield immutable_field("spec.selector", selector)
+    yield from _validate_counts(obj)
+    yield from pod_validation.validate_template(obj, "spec.template")
 
 
-_STATEFUL_FREE = frozenset(
+_MUTABLE_STATEFUL_SET_FIELDS = frozenset(
     {
         "replicas",
         "ordinals",
@@ -112,12 +122,14 @@ _STATEFUL_FREE = frozenset(
 )
 
 
-def _stateful_set(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    yield from _selected(obj, None)
+def _validate_stateful_set(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+    yield from _validate_workload(obj, None)
     if live is not None:
-        after, before = obj.get("spec") or {}, live.get("spec") or {}
-        if any(after.get(name) != before.get(name) for name in {*after, *before} - _STATEFUL_FREE):
-            yield forbidden(
+        new_spec, old_spec = obj.get("spec") or {}, live.get("spec") or {}
+        if any(
+            new_spec.get(name) != old_spec.get(name) for name in {*new_spec, *old_spec} - _MUTABLE_STATEFUL_SET_FIELDS
+        ):
+            yield forbidden_field(
                 "spec",
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
                 "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
@@ -125,33 +137,36 @@ def _stateful_set(obj: Object, live: Object | None) -> Iterator[StatusCause]:
             )
 
 
-def _service(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_service(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     spec = obj["spec"]
     ports, kind = spec.get("ports", ()), spec["type"]
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-        yield required("spec.ports")
+        yield required_value("spec.ports")
     if kind == "ExternalName" and not spec.get("externalName"):
-        yield required("spec.externalName")
-    yield from labels(spec.get("selector", {}), "spec.selector")
-    known: list[Any] = []
+        yield required_value("spec.externalName")
+    yield from validate_labels(spec.get("selector", {}), "spec.selector")
+    seen: list[Any] = []
     for index, port in enumerate(ports):
-        place = f"spec.ports[{index}]"
+        port_path = f"spec.ports[{index}]"
         if not 0 < port["port"] < 65536:
-            yield invalid(f"{place}.port", port["port"], "must be between 1 and 65535, inclusive")
+            yield invalid_value(f"{port_path}.port", port["port"], "must be between 1 and 65535, inclusive")
         if len(ports) > 1 and not port.get("name"):
-            yield required(f"{place}.name")
+            yield required_value(f"{port_path}.name")
         if port.get("nodePort") and kind not in ("NodePort", "LoadBalancer"):
-            yield forbidden(f"{place}.nodePort", f"may not be used when `type` is '{kind}'")
-        for value, field in ((port.get("name"), f"{place}.name"), ((port["port"], port.get("protocol")), place)):
-            if value and value in known:
-                yield StatusCause(field, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
-            known.append(value)
-    before, after = at(live, "spec.clusterIP"), spec.get("clusterIP")
-    if before and kind != "ExternalName" and after != before:
-        yield invalid("spec.clusterIPs[0]", [after] if after else [], "may not change once set")
-    elif after and after != "None" and not _is_address(after):
-        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid("spec.clusterIPs[0]", after, why)
+            yield forbidden_field(f"{port_path}.nodePort", f"may not be used when `type` is '{kind}'")
+        for value, field in (
+            (port.get("name"), f"{port_path}.name"),
+            ((port["port"], port.get("protocol")), port_path),
+        ):
+            if value and value in seen:
+                yield StatusCause(field, "FieldValueDuplicate", f"Duplicate value: {format_json(value)}")
+            seen.append(value)
+    old_address, new_address = get_field(live, "spec.clusterIP"), spec.get("clusterIP")
+    if old_address and kind != "ExternalName" and new_address != old_address:
+        yield invalid_value("spec.clusterIPs[0]", [new_address] if new_address else [], "may not change once set")
+    elif new_address and new_address != "None" and not _is_address(new_address):
+        detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        yield invalid_value("spec.clusterIPs[0]", new_address, detail)
 
 
 def _is_address(text: str) -> bool:
@@ -161,21 +176,23 @@ def _is_address(text: str) -> bool:
         return False
 
 
-def _job(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    yield from _unchanged("spec.selector", "spec.template", "spec.completionMode")(obj, live)
-    yield from _counts(obj)
-    yield from pod_validation.template(obj, "spec.template", restarts=("OnFailure", "Never"))
+def _validate_job(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+    yield from _immutable_fields_rule("spec.selector", "spec.template", "spec.completionMode")(obj, live)
+    yield from _validate_counts(obj)
+    yield from pod_validation.validate_template(obj, "spec.template", restart_policies=("OnFailure", "Never"))
 
 
-def _cron_job(obj: Object, _: Object | None) -> Iterator[StatusCause]:
-    yield from _counts(obj)
-    yield from pod_validation.template(obj, "spec.jobTemplate.spec.template", restarts=("OnFailure", "Never"))
+def _validate_cron_job(obj: Object, _: Object | None) -> Iterator[StatusCause]:
+    yield from _validate_counts(obj)
+    yield from pod_validation.validate_template(
+        obj, "spec.jobTemplate.spec.template", restart_policies=("OnFailure", "Never")
+    )
 
 
-def _pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    yield from pod_validation.specification(obj["spec"], "spec")
-    if live is not None and _fixed(obj) != _fixed(live):
-        yield forbidden(
+def _validate_pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+    yield from pod_validation.validate_pod_spec(obj["spec"], "spec")
+    if live is not None and _immutable_pod_spec(obj) != _immutable_pod_spec(live):
+        yield forbidden_field(
             "spec",
             "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
             "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -183,126 +200,128 @@ def _pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
         )
 
 
-def _fixed(pod: Object) -> Object:
+def _immutable_pod_spec(pod: Object) -> Object:
     """What of a pod stays as it was created."""
     spec = {name: value for name, value in pod["spec"].items() if name not in ("activeDeadlineSeconds", "tolerations")}
     for kind in ("initContainers", "containers"):
         if kind in spec:
-            spec[kind] = [{name: value for name, value in one.items() if name != "image"} for one in spec[kind]]
+            spec[kind] = [
+                {name: value for name, value in container.items() if name != "image"} for container in spec[kind]
+            ]
     return spec
 
 
-def _role_binding(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_role_binding(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     if live is not None and obj.get("roleRef") != live.get("roleRef"):
-        yield invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")
+        yield invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")
 
 
-def _role(obj: Object, _: Object | None) -> Iterator[StatusCause]:
+def _validate_role(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     for index, rule in enumerate(obj.get("rules") or ()):
-        for field, word in (("apiGroups", "api group"), ("resources", "resource")):
+        for field, label in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get("nonResourceURLs") and not rule.get(field):
-                yield required(f"rules[{index}].{field}", f"resource rules must supply at least one {word}")
+                yield required_value(f"rules[{index}].{field}", f"resource rules must supply at least one {label}")
 
 
-def _ingress(obj: Object, _: Object | None) -> Iterator[StatusCause]:
+def _validate_ingress(obj: Object, _: Object | None) -> Iterator[StatusCause]:
     spec = obj.get("spec") or {}
     rules = spec.get("rules") or ()
     if "defaultBackend" in spec:
-        yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
+        yield from _validate_backend(spec["defaultBackend"], "spec.defaultBackend")
     elif not rules:
-        yield invalid("spec", rules, "either `defaultBackend` or `rules` must be specified")
+        yield invalid_value("spec", rules, "either `defaultBackend` or `rules` must be specified")
     for number, rule in enumerate(rules):
-        for index, path in enumerate(at(rule, "http.paths") or ()):
-            yield from _backend(path.get("backend") or {}, f"spec.rules[{number}].http.paths[{index}].backend")
+        for index, path in enumerate(get_field(rule, "http.paths") or ()):
+            yield from _validate_backend(path.get("backend") or {}, f"spec.rules[{number}].http.paths[{index}].backend")
 
 
-def _backend(backend: Object, path: str) -> Iterator[StatusCause]:
+def _validate_backend(backend: Object, path: str) -> Iterator[StatusCause]:
     if "service" not in backend and "resource" not in backend:
-        yield invalid(path, "", "resource or service backend is required")
+        yield invalid_value(path, "", "resource or service backend is required")
     elif "service" in backend and not {"name", "number"} & (backend["service"].get("port") or {}).keys():
-        yield required(path, "port name or number is required")
+        yield required_value(path, "port name or number is required")
 
 
-def _ingress_class(obj: Object, _: Object | None) -> Iterator[StatusCause]:
-    if not at(obj, "spec.controller"):
-        yield required("spec.controller")
+def _validate_ingress_class(obj: Object, _: Object | None) -> Iterator[StatusCause]:
+    if not get_field(obj, "spec.controller"):
+        yield required_value("spec.controller")
 
 
-_COUNTS = (
+_COUNT_FIELDS = (
     *("replicas", "minReadySeconds", "revisionHistoryLimit", "backoffLimit", "completions", "parallelism"),
     *("activeDeadlineSeconds", "ttlSecondsAfterFinished", "startingDeadlineSeconds"),
 )
 
 
-def _counts(obj: Object) -> Iterator[StatusCause]:
+def _validate_counts(obj: Object) -> Iterator[StatusCause]:
     """Numbers of a workload that are not negative."""
     for path in ("spec", "spec.jobTemplate.spec"):
-        found = at(obj, path)
-        for name in _COUNTS if isinstance(found, dict) else ():
-            if isinstance(number := found.get(name), int) and number < 0:
-                yield invalid(f"{path}.{name}", number, "must be greater than or equal to 0")
+        spec = get_field(obj, path)
+        for name in _COUNT_FIELDS if isinstance(spec, dict) else ():
+            if isinstance(number := spec.get(name), int) and number < 0:
+                yield invalid_value(f"{path}.{name}", number, "must be greater than or equal to 0")
 
 
-def _claim(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_claim(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     if live is None:
-        if not at(obj, "spec.accessModes"):
-            yield required("spec.accessModes", "at least 1 access mode is required")
-        if not at(obj, "spec.resources.requests.storage"):
-            yield required("spec.resources[storage]")
+        if not get_field(obj, "spec.accessModes"):
+            yield required_value("spec.accessModes", "at least 1 access mode is required")
+        if not get_field(obj, "spec.resources.requests.storage"):
+            yield required_value("spec.resources[storage]")
         return
-    after, before = dict(obj.get("spec") or {}), dict(live.get("spec") or {})
-    for spec in (after, before):
+    new_spec, old_spec = dict(obj.get("spec") or {}), dict(live.get("spec") or {})
+    for spec in (new_spec, old_spec):
         spec.pop("resources", None)
         spec.pop("volumeAttributesClassName", None)
-    if before.get("volumeName") is None:
-        after.pop("volumeName", None)
-    if after != before:
-        yield forbidden(
+    if old_spec.get("volumeName") is None:
+        new_spec.pop("volumeName", None)
+    if new_spec != old_spec:
+        yield forbidden_field(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         )
 
 
-def _storage_class(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+def _validate_storage_class(obj: Object, live: Object | None) -> Iterator[StatusCause]:
     for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
         if live is not None and (obj.get(field) or None) != (live.get(field) or None):
-            yield forbidden(field, f"updates to {field} are forbidden.")
+            yield forbidden_field(field, f"updates to {field} are forbidden.")
 
 
-def _autoscaler(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    low, high = at(obj, "spec.minReplicas") or 1, at(obj, "spec.maxReplicas") or 0
-    if high < 1:
-        yield invalid("spec.maxReplicas", high, "must be greater than 0")
-    elif high < low:
-        yield invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`")
+def _validate_autoscaler(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+    min_replicas, max_replicas = get_field(obj, "spec.minReplicas") or 1, get_field(obj, "spec.maxReplicas") or 0
+    if max_replicas < 1:
+        yield invalid_value("spec.maxReplicas", max_replicas, "must be greater than 0")
+    elif max_replicas < min_replicas:
+        yield invalid_value("spec.maxReplicas", max_replicas, "must be greater than or equal to `minReplicas`")
 
 
-def _secret(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    yield from _configuration(obj, live)
-    yield from _unchanged("type")(obj, live)
+def _validate_secret(obj: Object, live: Object | None) -> Iterator[StatusCause]:
+    yield from _validate_configuration(obj, live)
+    yield from _immutable_fields_rule("type")(obj, live)
 
 
-RULES: Mapping[str, Rule] = {
-    "clusterrolebindings.rbac.authorization.k8s.io": _role_binding,
-    "clusterroles.rbac.authorization.k8s.io": _role,
-    "configmaps": _configuration,
-    "cronjobs.batch": _cron_job,
-    "customresourcedefinitions.apiextensions.k8s.io": definition,
-    "daemonsets.apps": _selected,
-    "deployments.apps": _selected,
-    "horizontalpodautoscalers.autoscaling": _autoscaler,
-    "ingressclasses.networking.k8s.io": _ingress_class,
-    "ingresses.networking.k8s.io": _ingress,
-    "jobs.batch": _job,
-    "persistentvolumeclaims": _claim,
-    "pods": _pod,
-    "priorityclasses.scheduling.k8s.io": _unchanged("value", "preemptionPolicy"),
-    "replicasets.apps": _selected,
-    "rolebindings.rbac.authorization.k8s.io": _role_binding,
-    "roles.rbac.authorization.k8s.io": _role,
-    "secrets": _secret,
-    "services": _service,
-    "statefulsets.apps": _stateful_set,
-    "storageclasses.storage.k8s.io": _storage_class,
+VALIDATION_RULES: Mapping[str, Rule] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": _validate_role_binding,
+    "clusterroles.rbac.authorization.k8s.io": _validate_role,
+    "configmaps": _validate_configuration,
+    "cronjobs.batch": _validate_cron_job,
+    "customresourcedefinitions.apiextensions.k8s.io": validate_definition,
+    "daemonsets.apps": _validate_workload,
+    "deployments.apps": _validate_workload,
+    "horizontalpodautoscalers.autoscaling": _validate_autoscaler,
+    "ingressclasses.networking.k8s.io": _validate_ingress_class,
+    "ingresses.networking.k8s.io": _validate_ingress,
+    "jobs.batch": _validate_job,
+    "persistentvolumeclaims": _validate_claim,
+    "pods": _validate_pod,
+    "priorityclasses.scheduling.k8s.io": _immutable_fields_rule("value", "preemptionPolicy"),
+    "replicasets.apps": _validate_workload,
+    "rolebindings.rbac.authorization.k8s.io": _validate_role_binding,
+    "roles.rbac.authorization.k8s.io": _validate_role,
+    "secrets": _validate_secret,
+    "services": _validate_service,
+    "statefulsets.apps": _validate_stateful_set,
+    "storageclasses.storage.k8s.io": _validate_storage_class,
 }
 """By resource."""

@@ -14,8 +14,8 @@ ownership gives back an object equal to `live`. What clients send cannot make th
 
 from applier.sandbox.merge.apply import apply, keep_times, track_update
 from applier.sandbox.merge.conflicts import ApplyConflicts, Conflict
-from applier.sandbox.merge.reset_fields import Reset, reset_by
-from applier.sandbox.merge.type_check import NotTyped
+from applier.sandbox.merge.reset_fields import ResetFields, reset_fields_of
+from applier.sandbox.merge.type_check import TypeMismatchError
 from applier.sandbox.merge.types import DEDUCED, MergeType, type_of_schema
 from applier.sandbox.merge.writer import FieldManager
 
@@ -25,11 +25,11 @@ __all__ = [
     "Conflict",
     "FieldManager",
     "MergeType",
-    "NotTyped",
-    "Reset",
+    "ResetFields",
+    "TypeMismatchError",
     "apply",
     "keep_times",
-    "reset_by",
+    "reset_fields_of",
     "track_update",
     "type_of_schema",
 ]

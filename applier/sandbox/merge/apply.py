@@ -9,39 +9,39 @@ from dataclasses import replace
 from typing import Any, Final
 
 from applier.cluster import Object
-from applier.sandbox.merge.combine import merged, without
+from applier.sandbox.merge.combine import merge_values, remove_fields
 from applier.sandbox.merge.compare import Comparison, compare, fields_of
 from applier.sandbox.merge.conflicts import ApplyConflicts
 from applier.sandbox.merge.field_set import (
-    NOTHING,
+    EMPTY_SET,
     Fields,
     difference,
-    has,
+    exclude_subtrees,
+    from_paths,
+    has_path,
     intersection,
-    named_fields_too,
-    of_paths,
-    outside,
-    paths,
+    iterate_paths,
     union,
+    with_declared_fields,
 )
-from applier.sandbox.merge.last_applied import KUBECTL, unchanged_since, with_last_applied
+from applier.sandbox.merge.last_applied import KUBECTL_MANAGER, find_unchanged_fields, with_last_applied
 from applier.sandbox.merge.managed_fields import (
     Entries,
     ManagedFieldsEntry,
     ManagerKey,
-    capped,
-    same_but_times,
-    sent,
-    stored,
-    write,
+    encode_entries,
+    is_equal_except_times,
+    merge_oldest_updates,
+    parse_entries,
+    read_entries,
 )
-from applier.sandbox.merge.schema_change import evolved
-from applier.sandbox.merge.type_check import NotTyped, check
+from applier.sandbox.merge.schema_change import reconcile_fields
+from applier.sandbox.merge.type_check import TypeMismatchError, check_type
 from applier.sandbox.merge.types import MergeType
-from applier.sandbox.merge.values import NoKey, equal
+from applier.sandbox.merge.values import MissingListKeyError, is_equal
 from applier.sandbox.merge.writer import FieldManager
 
-_SERVERS: Final = (
+_SERVER_METADATA: Final = (
     "name",
     "namespace",
     "creationTimestamp",
@@ -52,15 +52,15 @@ _SERVERS: Final = (
     "managedFields",
     "resourceVersion",
 )
-_IDENTITY: Final = of_paths(
-    frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVERS)})
+_UNOWNED_FIELDS: Final = from_paths(
+    frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
 """What nobody owns: it says which object is meant, or is the server's own."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
-def apply(live: Object | None, intent: Object, writer: FieldManager, *, force: bool = False) -> Object:
+def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
     """The object after `intent` was applied to it, with `managedFields`; `live` None creates.
 
     Fields that this manager applied before, leaves out now and nobody else owns are removed. The result equals `live`
@@ -71,148 +71,164 @@ def apply(live: Object | None, intent: Object, writer: FieldManager, *, force: b
     not fit the type.
     """
     try:
-        check(writer.type, intent)
-    except NotTyped as error:
-        raise NotTyped(f"failed to create typed patch object ({_named(intent)}): {error}") from None
+        check_type(field_manager.type, intent)
+    except TypeMismatchError as error:
+        raise TypeMismatchError(f"failed to create typed patch object ({_describe_object(intent)}): {error}") from None
     try:
-        if live is not None and not writer.type.solid:  # Its schema may have changed since.
-            check(writer.type, live, duplicates=True)
-        if live is not None and not force and writer.manager == KUBECTL:
-            after = _applied_by_kubectl(live, intent, writer)
+        if live is not None and not field_manager.type.is_built_in:  # Its schema may have changed since.
+            check_type(field_manager.type, live, allow_duplicates=True)
+        if live is not None and not force and field_manager.manager == KUBECTL_MANAGER:
+            after = _apply_as_kubectl(live, intent, field_manager)
         else:
-            after = _applied(live, intent, writer, force=force)
-    except (NotTyped, NoKey) as error:
-        raise NotTyped(f"failed to create typed live object ({_named(intent)}): {error}") from None
-    return with_last_applied(after, intent) if writer.manager == KUBECTL else after
+            after = _apply_intent(live, intent, field_manager, force=force)
+    except (TypeMismatchError, MissingListKeyError) as error:
+        raise TypeMismatchError(f"failed to create typed live object ({_describe_object(intent)}): {error}") from None
+    return with_last_applied(after, intent) if field_manager.manager == KUBECTL_MANAGER else after
 
 
-def _applied_by_kubectl(live: Object, intent: Object, writer: FieldManager) -> Object:
+def _apply_as_kubectl(live: Object, intent: Object, field_manager: FieldManager) -> Object:
     try:
-        return _applied(live, intent, writer, force=False)
+        return _apply_intent(live, intent, field_manager, force=False)
     except ApplyConflicts as error:
-        mine = unchanged_since(live, writer.type, writer.version)
-        if foreign := [(owner, path) for owner, path in error.owned if not has(mine, path)]:
+        unchanged_fields = find_unchanged_fields(live, field_manager.type, field_manager.version)
+        if foreign := [(owner, path) for owner, path in error.owned_paths if not has_path(unchanged_fields, path)]:
             raise ApplyConflicts(foreign) from None
-        return _applied(live, intent, writer, force=True)
+        return _apply_intent(live, intent, field_manager, force=True)
 
 
-def _applied(live: Object | None, intent: Object, writer: FieldManager, *, force: bool) -> Object:
-    before = live if live is not None else _empty(intent, writer)
-    entries = stored(live)
+def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool) -> Object:
+    before = live if live is not None else _empty_object(intent, field_manager)
+    entries = read_entries(live)
     if live is not None and not entries:
-        entries = _updated({}, _empty(live, writer), live, replace(writer, manager=_BEFORE_FIRST_APPLY))
-    entries = _evolved(entries, writer)
+        entries = _track_changes(
+            {}, _empty_object(live, field_manager), live, replace(field_manager, manager=_BEFORE_FIRST_APPLY)
+        )
+    entries = _reconcile_entries(entries, field_manager)
     content = _without_entries(before)
-    owner = writer.owner("Apply")
-    last = entries.get(owner)
-    wanted = outside(fields_of(writer.type, intent), of_paths(writer.reset))
-    entries[owner] = ManagedFieldsEntry(wanted, writer.version, last.time if last else "")
-    after = merged(writer.type, content, intent)
-    if last:
-        after = _pruned(after, entries, owner, last, writer)
-    _take(content, after, entries, owner, writer, force=force)
-    _strip(entries, owner)
-    if owner in entries and not equal(content, after):
-        entries[owner] = ManagedFieldsEntry(entries[owner].fields, writer.version, writer.time)
-    elif last and entries.get(owner) == last:
-        entries[owner] = last
+    owner = field_manager.manager_key("Apply")
+    last_entry = entries.get(owner)
+    intent_fields = exclude_subtrees(fields_of(field_manager.type, intent), from_paths(field_manager.reset_fields))
+    entries[owner] = ManagedFieldsEntry(intent_fields, field_manager.version, last_entry.time if last_entry else "")
+    after = merge_values(field_manager.type, content, intent)
+    if last_entry:
+        after = _prune_dropped_fields(after, entries, owner, last_entry, field_manager)
+    _take_ownership(content, after, entries, owner, field_manager, force=force)
+    _strip_unowned_fields(entries, owner)
+    if owner in entries and not is_equal(content, after):
+        entries[owner] = ManagedFieldsEntry(entries[owner].fields, field_manager.version, field_manager.time)
+    elif last_entry and entries.get(owner) == last_entry:
+        entries[owner] = last_entry
     return _with_entries(after, entries)
 
 
-def track_update(live: Object | None, new: Object, writer: FieldManager) -> Object:
+def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
     """`new` with the `managedFields` that follow from what it changes in `live`; None: it is created.
 
     `new` is what a create, update or patch would store: defaulted and pruned, but before the server's own changes
     (status dropped, generation, addresses allocated). It may carry managedFields that replace those of `live`; an empty
     list, or one empty entry, stops the tracking until the next apply; invalid ones are ignored.
     """
-    entries = _sent_entries(live, new, writer)
-    before = live if live is not None else _empty(new, writer)
+    entries = _select_entries(live, new, field_manager)
+    before = live if live is not None else _empty_object(new, field_manager)
     if entries or live is None:
-        entries = _updated(entries, before, new, writer)
+        entries = _track_changes(entries, before, new, field_manager)
     return _with_entries(_without_entries(new), entries)
 
 
 def keep_times(live: Object, final: Object) -> Object:
     """`final`, or `live` if the two differ in nothing but the times of managedFields, so that nothing needs a write."""
     before, after = live["metadata"].get("managedFields") or [], final["metadata"].get("managedFields") or []
-    if same_but_times(before, after) and equal(_without_entries(live), _without_entries(final)):
+    if is_equal_except_times(before, after) and is_equal(_without_entries(live), _without_entries(final)):
         return live
     return final
 
 
-def _sent_entries(live: Object | None, new: Object, writer: FieldManager) -> Entries:
-    managed = (new.get("metadata") or {}).get("managedFields")
-    if writer.subresource or managed is None:
-        return stored(live)
-    if managed in ([], [{}]):
+def _select_entries(live: Object | None, new: Object, field_manager: FieldManager) -> Entries:
+    sent_entries = (new.get("metadata") or {}).get("managedFields")
+    if field_manager.subresource or sent_entries is None:
+        return read_entries(live)
+    if sent_entries in ([], [{}]):
         return {}
-    return sent(managed) or stored(live)
+    return parse_entries(sent_entries) or read_entries(live)
 
 
-def _updated(entries: Entries, before: Object, after: Object, writer: FieldManager) -> Entries:
+def _track_changes(entries: Entries, before: Object, after: Object, field_manager: FieldManager) -> Entries:
     """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
-    entries = _evolved(entries, writer)
+    entries = _reconcile_entries(entries, field_manager)
     old, new = _without_entries(before), _without_entries(after)
     try:
-        check(writer.type, old, duplicates=True)
-        check(writer.type, new, duplicates=True)
-        changed, _ = _take(old, new, entries, None, writer, force=True)
-    except (NotTyped, NoKey):
+        check_type(field_manager.type, old, allow_duplicates=True)
+        check_type(field_manager.type, new, allow_duplicates=True)
+        changed, _ = _take_ownership(old, new, entries, None, field_manager, force=True)
+    except (TypeMismatchError, MissingListKeyError):
         return {}
-    owned = difference(outside(changed, of_paths(writer.reset)), _IDENTITY)
+    owned = difference(exclude_subtrees(changed, from_paths(field_manager.reset_fields)), _UNOWNED_FIELDS)
     if owned:
-        owner = writer.owner("Update")
+        owner = field_manager.manager_key("Update")
         if previous := entries.get(owner):
             owned = union(owned, previous.fields)
-        entries[owner] = ManagedFieldsEntry(owned, writer.version, writer.time)
-    return capped(entries)
+        entries[owner] = ManagedFieldsEntry(owned, field_manager.version, field_manager.time)
+    return merge_oldest_updates(entries)
 
 
-def _evolved(entries: Entries, writer: FieldManager) -> Entries:
+def _reconcile_entries(entries: Entries, field_manager: FieldManager) -> Entries:
     """As today's schemas record ownership; that in a version without a schema is dropped. A new dict."""
-    types = writer.types
-    out: Entries = {}
+    types = field_manager.types_by_version
+    reconciled: Entries = {}
     for owner, entry in entries.items():
         if type_ := types.get(entry.version):
-            fields = entry.fields if type_.solid else evolved(type_, entry.fields)
-            out[owner] = entry if fields is entry.fields else ManagedFieldsEntry(fields, entry.version, entry.time)
-    return out
+            fields = entry.fields if type_.is_built_in else reconcile_fields(type_, entry.fields)
+            reconciled[owner] = (
+                entry if fields is entry.fields else ManagedFieldsEntry(fields, entry.version, entry.time)
+            )
+    return reconciled
 
 
-def _take(
-    before: Object, after: Object, entries: Entries, owner: ManagerKey | None, writer: FieldManager, *, force: bool
+def _take_ownership(
+    before: Object,
+    after: Object,
+    entries: Entries,
+    owner: ManagerKey | None,
+    field_manager: FieldManager,
+    *,
+    force: bool,
 ) -> Comparison:
     """Takes what changes between two objects, and what is gone, from all but `owner`. Raises `ApplyConflicts`."""
-    versions: dict[str, Comparison] = {writer.version: _compared(writer.type, before, after, of_paths(writer.reset))}
+    versions: dict[str, Comparison] = {
+        field_manager.version: _compare_objects(
+            field_manager.type, before, after, from_paths(field_manager.reset_fields)
+        )
+    }
     contested: dict[ManagerKey, Fields] = {}
     for other, entry in entries.items():
         if other == owner:
             continue
         if entry.version not in versions:
-            versions[entry.version] = _compared(writer.types[entry.version], before, after, NOTHING)
-        if found := intersection(entry.fields, versions[entry.version][0]):
-            contested[other] = found
+            versions[entry.version] = _compare_objects(
+                field_manager.types_by_version[entry.version], before, after, EMPTY_SET
+            )
+        if conflicting := intersection(entry.fields, versions[entry.version][0]):
+            contested[other] = conflicting
     if contested and not force:
-        ranked = sorted(contested.items(), key=lambda item: item[0].rank)
-        raise ApplyConflicts([(other, path) for other, fields in ranked for path in paths(fields)])
+        ranked = sorted(contested.items(), key=lambda item: item[0].sort_key)
+        raise ApplyConflicts([(other, path) for other, fields in ranked for path in iterate_paths(fields)])
     for other, entry in list(entries.items()):
-        _, removed = versions.get(entry.version, (NOTHING, NOTHING)) if other != owner else (NOTHING, NOTHING)
-        left = difference(difference(entry.fields, contested.get(other, NOTHING)), removed)
-        if not left:
+        _, removed = versions.get(entry.version, (EMPTY_SET, EMPTY_SET)) if other != owner else (EMPTY_SET, EMPTY_SET)
+        remaining = difference(difference(entry.fields, contested.get(other, EMPTY_SET)), removed)
+        if not remaining:
             del entries[other]
-        elif left is not entry.fields:
-            entries[other] = ManagedFieldsEntry(left, entry.version, entry.time)
-    return versions[writer.version]
+        elif remaining is not entry.fields:
+            entries[other] = ManagedFieldsEntry(remaining, entry.version, entry.time)
+    return versions[field_manager.version]
 
 
-def _compared(type_: MergeType, before: Object, after: Object, reset: Fields) -> Comparison:
+def _compare_objects(type_: MergeType, before: Object, after: Object, reset_fields: Fields) -> Comparison:
     changed, removed = compare(type_, before, after)
-    return outside(changed, reset), outside(removed, reset)
+    return exclude_subtrees(changed, reset_fields), exclude_subtrees(removed, reset_fields)
 
 
-def _pruned(
-    after: Object, entries: Entries, owner: ManagerKey, last: ManagedFieldsEntry, writer: FieldManager
+def _prune_dropped_fields(
+    after: Object, entries: Entries, owner: ManagerKey, last_entry: ManagedFieldsEntry, field_manager: FieldManager
 ) -> Object:
     """Without what `owner` applied the last time, not this time, and nobody else owns.
 
@@ -220,22 +236,22 @@ def _pruned(
     told apart by items is no field; so a map that is applied as empty goes when only such lists and what nobody owns
     are in it, even if it is applied again.
     """
-    if not difference(last.fields, entries[owner].fields) and not _has_empty_list(after):
+    if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after
-    types = writer.types
-    mine = named_fields_too(last.fields, types[last.version])
-    owned: dict[str, Fields] = {last.version: NOTHING}
+    types = field_manager.types_by_version
+    last_fields = with_declared_fields(last_entry.fields, types[last_entry.version])
+    owned: dict[str, Fields] = {last_entry.version: EMPTY_SET}
     for entry in entries.values():
-        owned[entry.version] = union(owned.get(entry.version, NOTHING), entry.fields)
-    whole = {version: _all_named(types[version], after) for version in owned}
-    smaller = without(types[last.version], after, mine)
+        owned[entry.version] = union(owned.get(entry.version, EMPTY_SET), entry.fields)
+    all_fields = {version: _all_fields(types[version], after) for version in owned}
+    reduced = remove_fields(types[last_entry.version], after, last_fields)
     for version, fields in owned.items():
         type_ = types[version]
-        kept = union(_all_named(type_, smaller), named_fields_too(fields, type_))
-        smaller = without(type_, after, difference(whole[version], kept))
-    type_ = types[last.version]
-    gone = difference(whole[last.version], _all_named(type_, smaller))
-    pruned: Object = without(type_, after, intersection(gone, mine))
+        kept_fields = union(_all_fields(type_, reduced), with_declared_fields(fields, type_))
+        reduced = remove_fields(type_, after, difference(all_fields[version], kept_fields))
+    type_ = types[last_entry.version]
+    dropped = difference(all_fields[last_entry.version], _all_fields(type_, reduced))
+    pruned: Object = remove_fields(type_, after, intersection(dropped, last_fields))
     return pruned
 
 
@@ -245,22 +261,22 @@ def _has_empty_list(value: Any) -> bool:
     return value.__class__ is list and (not value or any(map(_has_empty_list, value)))
 
 
-def _all_named(type_: MergeType, value: Object) -> Fields:
-    return named_fields_too(fields_of(type_, value), type_)
+def _all_fields(type_: MergeType, value: Object) -> Fields:
+    return with_declared_fields(fields_of(type_, value), type_)
 
 
-def _strip(entries: Entries, owner: ManagerKey) -> None:
+def _strip_unowned_fields(entries: Entries, owner: ManagerKey) -> None:
     entry = entries.get(owner)
     if entry is None:
         return
-    if left := difference(entry.fields, _IDENTITY):
-        entries[owner] = ManagedFieldsEntry(left, entry.version, entry.time)
+    if remaining := difference(entry.fields, _UNOWNED_FIELDS):
+        entries[owner] = ManagedFieldsEntry(remaining, entry.version, entry.time)
     else:
         del entries[owner]
 
 
-def _empty(like: Object, writer: FieldManager) -> Object:
-    return {**writer.blank, "apiVersion": like["apiVersion"], "kind": like["kind"]}
+def _empty_object(source: Object, field_manager: FieldManager) -> Object:
+    return {**field_manager.blank, "apiVersion": source["apiVersion"], "kind": source["kind"]}
 
 
 def _without_entries(obj: Object) -> Object:
@@ -271,13 +287,13 @@ def _without_entries(obj: Object) -> Object:
 
 
 def _with_entries(content: Object, entries: Entries) -> Object:
-    written = write(entries)
-    if not written:
+    encoded = encode_entries(entries)
+    if not encoded:
         return content
-    return {**content, "metadata": {**content["metadata"], "managedFields": written}}
+    return {**content, "metadata": {**content["metadata"], "managedFields": encoded}}
 
 
-def _named(obj: Object) -> str:
+def _describe_object(obj: Object) -> str:
     """An object as the server names it in messages: `namespace/name; /v1, Kind=ConfigMap`."""
     metadata: dict[str, Any] = obj.get("metadata") or {}
     group, _, version = obj["apiVersion"].rpartition("/")

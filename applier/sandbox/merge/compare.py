@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from applier.sandbox.merge.field_set import LEAF, NOTHING, SELF, Fields, union
+from applier.sandbox.merge.field_set import EMPTY_SET, LEAF, SELF, Fields, union
 from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
-from applier.sandbox.merge.values import equal, keyed
+from applier.sandbox.merge.values import group_by_key, is_equal
 
 ABSENT: Final[Any] = object()
 """A value that is not there; None is a null that is."""
@@ -18,20 +18,20 @@ ABSENT: Final[Any] = object()
 Comparison = tuple[Fields, Fields]
 """What was added or changed, and what was removed."""
 
-_SAME: Final[Comparison] = (NOTHING, NOTHING)
+_NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
 
 def fields_of(type_: MergeType, value: Any) -> Fields:
     """Every field that applying `value` takes; for items with equal keys, the key alone."""
-    structure, items = _granular(type_, value)
+    structure, items = _granular_structure(type_, value)
     if structure:
-        return _fields_of_map(structure, value)
+        return _map_fields(structure, value)
     if items:
-        return _fields_of_list(items, value)
+        return _list_fields(items, value)
     return LEAF
 
 
-def _fields_of_map(structure: MergeMapType, value: dict[str, Any]) -> Fields:
+def _map_fields(structure: MergeMapType, value: dict[str, Any]) -> Fields:
     out: Fields = {}
     for name, member in value.items():
         type_ = structure.child(name) or _SCALAR
@@ -47,22 +47,22 @@ def _fields_of_map(structure: MergeMapType, value: dict[str, Any]) -> Fields:
     return out
 
 
-def _fields_of_list(items: MergeListType, value: list[Any]) -> Fields:
+def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
     element = items.element
     return {
-        key: {SELF: {}, **fields_of(element, found[0])} if len(found) == 1 else LEAF
-        for key, found in keyed(items, value).items()
+        key: {SELF: {}, **fields_of(element, group[0])} if len(group) == 1 else LEAF
+        for key, group in group_by_key(items, value).items()
     }
 
 
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
     """What `right` adds to or changes in `left`, and what it removes; either may be `ABSENT`."""
     if left is right:
-        return _SAME
+        return _NO_DIFFERENCE
     if left is ABSENT:
-        return all_of(type_, right), NOTHING
+        return fields_with_descendants(type_, right), EMPTY_SET
     if right is ABSENT:
-        return NOTHING, all_of(type_, left)
+        return EMPTY_SET, fields_with_descendants(type_, left)
     if left.__class__ is right.__class__ or left is None or right is None:
         return _compare_alike(type_, left, right)
     return _compare_unlike(type_, left, right)
@@ -70,24 +70,24 @@ def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
 
 def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
     value = right if left is None else left
-    structure, items = _granular(type_, value)
+    structure, items = _granular_structure(type_, value)
     if structure and (left or right):
         return _compare_maps(structure, left or {}, right or {})
     if items and (left or right):
         return _compare_lists(items, left or [], right or [])
-    return _SAME if equal(left, right) else (LEAF, NOTHING)
+    return _NO_DIFFERENCE if is_equal(left, right) else (LEAF, EMPTY_SET)
 
 
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
     """A value became one of another kind, where the type allows several: parts vanish or appear."""
-    changed, removed = NOTHING, NOTHING
-    if left.__class__ in _CONTAINERS and left and any(_granular(type_, left)):
-        removed = _parts(all_of(type_, left))
-    elif not equal(left, right):
+    changed, removed = EMPTY_SET, EMPTY_SET
+    if left.__class__ in _CONTAINERS and left and any(_granular_structure(type_, left)):
+        removed = _without_self(fields_with_descendants(type_, left))
+    elif not is_equal(left, right):
         changed = LEAF
-    if right.__class__ in _CONTAINERS and right and any(_granular(type_, right)):
-        changed = union(changed, _parts(all_of(type_, right)))
-    elif not equal(left, right):
+    if right.__class__ in _CONTAINERS and right and any(_granular_structure(type_, right)):
+        changed = union(changed, _without_self(fields_with_descendants(type_, right)))
+    elif not is_equal(left, right):
         changed = union(changed, LEAF)
     return changed, removed
 
@@ -95,7 +95,7 @@ def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
 _CONTAINERS: Final = (dict, list)
 
 
-def _parts(fields: Fields) -> Fields:
+def _without_self(fields: Fields) -> Fields:
     return {key: node for key, node in fields.items() if key != SELF}
 
 
@@ -106,27 +106,27 @@ def _compare_maps(structure: MergeMapType, left: dict[str, Any], right: dict[str
         before = left.get(name, ABSENT)
         if before is value:
             continue
-        added, gone = compare(structure.child(name) or _SCALAR, before, value)
+        added, dropped = compare(structure.child(name) or _SCALAR, before, value)
         if added:
             changed[f"f:{name}"] = added
-        if gone:
-            removed[f"f:{name}"] = gone
+        if dropped:
+            removed[f"f:{name}"] = dropped
     for name, value in left.items():
         if name not in right:
-            removed[f"f:{name}"] = all_of(structure.child(name) or _SCALAR, value)
+            removed[f"f:{name}"] = fields_with_descendants(structure.child(name) or _SCALAR, value)
     return changed, removed
 
 
 def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> Comparison:
     changed: Fields = {}
     removed: Fields = {}
-    before, after = keyed(items, left), keyed(items, right)
+    before, after = group_by_key(items, left), group_by_key(items, right)
     for key in {**before, **after}:
-        added, gone = _compare_items(items.element, before.get(key, []), after.get(key, []))
+        added, dropped = _compare_items(items.element, before.get(key, []), after.get(key, []))
         if added:
             changed[key] = added
-        if gone:
-            removed[key] = gone
+        if dropped:
+            removed[key] = dropped
     return changed, removed
 
 
@@ -136,24 +136,25 @@ def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Com
         case False, False:
             return compare(element, left[0] if left else ABSENT, right[0] if right else ABSENT)
         case True, True:
-            return _SAME if equal(left, right) else (LEAF, NOTHING)
+            return _NO_DIFFERENCE if is_equal(left, right) else (LEAF, EMPTY_SET)
         case True, _:
-            return all_of(element, right[0]) if right else NOTHING, LEAF
+            return fields_with_descendants(element, right[0]) if right else EMPTY_SET, LEAF
         case _:
-            return LEAF, all_of(element, left[0]) if left else NOTHING
+            return LEAF, fields_with_descendants(element, left[0]) if left else EMPTY_SET
 
 
-def all_of(type_: MergeType, value: Any) -> Fields:
+def fields_with_descendants(type_: MergeType, value: Any) -> Fields:
     """A field with everything below it."""
-    structure, items = _granular(type_, value)
+    structure, items = _granular_structure(type_, value)
     if structure and value:
         return {SELF: {}} | {
-            f"f:{name}": all_of(structure.child(name) or _SCALAR, member) for name, member in value.items()
+            f"f:{name}": fields_with_descendants(structure.child(name) or _SCALAR, member)
+            for name, member in value.items()
         }
     if items and value:
         return {SELF: {}} | {
-            key: all_of(items.element, found[0]) if len(found) == 1 else LEAF
-            for key, found in keyed(items, value).items()
+            key: fields_with_descendants(items.element, group[0]) if len(group) == 1 else LEAF
+            for key, group in group_by_key(items, value).items()
         }
     return LEAF
 
@@ -161,7 +162,7 @@ def all_of(type_: MergeType, value: Any) -> Fields:
 _SCALAR: Final = MergeType(scalar="untyped")
 
 
-def _granular(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
+def _granular_structure(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
     """The facet of a map or list that has parts of its own."""
     kind = value.__class__
     if kind is dict and (structure := type_.map) and not structure.atomic:

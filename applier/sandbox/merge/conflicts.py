@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from applier.sandbox.merge.field_set import Path, text_of
+from applier.sandbox.merge.field_set import Path, format_path
 from applier.sandbox.merge.managed_fields import ManagerKey
 from renderer.frozen import dataclass
 
@@ -19,18 +19,21 @@ class Conflict:
 class ApplyConflicts(Exception):
     """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
 
-    def __init__(self, owned: list[tuple[ManagerKey, Path]]) -> None:
-        self.owned = owned
-        texts = [(owner, text_of(path)) for owner, path in owned]
+    def __init__(self, owned_paths: list[tuple[ManagerKey, Path]]) -> None:
+        self.owned_paths = owned_paths
+        texts = [(owner, format_path(path)) for owner, path in owned_paths]
         self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in texts)
-        super().__init__(_summary(texts))
+        super().__init__(_format_summary(texts))
 
 
-def _summary(owned: list[tuple[ManagerKey, str]]) -> str:
-    if len(owned) == 1:
-        owner, field = owned[0]
+def _format_summary(owned_fields: list[tuple[ManagerKey, str]]) -> str:
+    if len(owned_fields) == 1:
+        owner, field = owned_fields[0]
         return f"Apply failed with 1 conflict: conflict with {owner}: {field}"
     lines: list[str] = []
-    for owner in dict.fromkeys(owner for owner, _ in owned):
-        lines += [f"conflicts with {owner}:", *(f"- {field}" for each, field in owned if each == owner)]
-    return f"Apply failed with {len(owned)} conflicts: " + "\n".join(lines)
+    for owner in dict.fromkeys(owner for owner, _ in owned_fields):
+        lines += [
+            f"conflicts with {owner}:",
+            *(f"- {field}" for other_owner, field in owned_fields if other_owner == owner),
+        ]
+    return f"Apply failed with {len(owned_fields)} conflicts: " + "\n".join(lines)

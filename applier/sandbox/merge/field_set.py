@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from applier.sandbox.merge.path_elements import InvalidFields, canonical, element_text, rank
+from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize, format_element, sort_key
 from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
 """A set of fields; see the module's docstring."""
 
 SELF: Final = "."
-NOTHING: Final[Fields] = {}
+EMPTY_SET: Final[Fields] = {}
 LEAF: Final[Fields] = {SELF: {}}
 
 Path = tuple[str, ...]
@@ -34,21 +34,21 @@ def union(left: Fields, right: Fields) -> Fields:
         return right
     out = dict(left)
     for key, node in right.items():
-        mine = out.get(key)
-        out[key] = node if mine is None else union(mine, node)
+        left_node = out.get(key)
+        out[key] = node if left_node is None else union(left_node, node)
     return out
 
 
 def intersection(left: Fields, right: Fields) -> Fields:
     out: Fields = {}
     for key, node in left.items():
-        theirs = right.get(key)
-        if theirs is None:
+        right_node = right.get(key)
+        if right_node is None:
             continue
         if key == SELF:
             out[key] = node
-        elif found := intersection(node, theirs):
-            out[key] = found
+        elif common := intersection(node, right_node):
+            out[key] = common
     return out
 
 
@@ -58,29 +58,29 @@ def difference(left: Fields, right: Fields) -> Fields:
         return left
     out: Fields = {}
     for key, node in left.items():
-        theirs = right.get(key)
-        if theirs is None:
+        right_node = right.get(key)
+        if right_node is None:
             out[key] = node
-        elif key != SELF and node != theirs and (rest := difference(node, theirs)):
-            out[key] = rest
+        elif key != SELF and node != right_node and (remaining := difference(node, right_node)):
+            out[key] = remaining
     return out
 
 
-def outside(left: Fields, right: Fields) -> Fields:
+def exclude_subtrees(left: Fields, right: Fields) -> Fields:
     """The fields of `left` that are neither in `right` nor part of a field in it."""
     if not right:
         return left
     out: Fields = {}
     for key, node in left.items():
-        theirs = right.get(key)
-        if theirs is None:
+        right_node = right.get(key)
+        if right_node is None:
             out[key] = node
-        elif SELF not in theirs and (rest := outside(node, theirs)):
-            out[key] = rest
+        elif SELF not in right_node and (remaining := exclude_subtrees(node, right_node)):
+            out[key] = remaining
     return out
 
 
-def named_fields_too(fields: Fields, type_: MergeType | None) -> Fields:
+def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
     """With the declared fields whose parts are in the set; those are only recorded by their parts."""
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)
@@ -88,15 +88,15 @@ def named_fields_too(fields: Fields, type_: MergeType | None) -> Fields:
         if key == SELF or (len(node) == 1 and SELF in node):
             out[key] = node
         elif key[0] == "f" and structure:
-            child = named_fields_too(node, structure.child(key[2:]))
+            child = with_declared_fields(node, structure.child(key[2:]))
             out[key] = {SELF: {}, **child} if structure.declares(key[2:]) else child
         else:
-            out[key] = named_fields_too(node, items.element if key[0] == "k" and items else None)
+            out[key] = with_declared_fields(node, items.element if key[0] == "k" and items else None)
     return out
 
 
 @lru_cache(maxsize=256)
-def of_paths(paths: frozenset[Sequence[str]]) -> Fields:
+def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
     """The set of fields that are reached by names, such as `("status",)`."""
     out: Fields = {}
     for path in paths:
@@ -107,15 +107,15 @@ def of_paths(paths: frozenset[Sequence[str]]) -> Fields:
     return out
 
 
-def paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
     """Every field of a set: of each level first the fields themselves, then what is below them."""
-    below = [(key, node) for key, node in _ordered(fields.items()) if key != SELF]
-    yield from ((*prefix, key) for key, node in below if SELF in node)
-    for key, node in below:
-        yield from paths(node, (*prefix, key))
+    children = [(key, node) for key, node in _sort_nodes(fields.items()) if key != SELF]
+    yield from ((*prefix, key) for key, node in children if SELF in node)
+    for key, node in children:
+        yield from iterate_paths(node, (*prefix, key))
 
 
-def has(fields: Fields, path: Path) -> bool:
+def has_path(fields: Fields, path: Path) -> bool:
     for key in path:
         if (node := fields.get(key)) is None:
             return False
@@ -123,9 +123,9 @@ def has(fields: Fields, path: Path) -> bool:
     return SELF in fields
 
 
-def text_of(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path as the server writes it in messages: `.spec.ports[port=80,protocol="TCP"].name`."""
-    return "".join(map(element_text, path))
+    return "".join(map(format_element, path))
 
 
 def decode(fields: Mapping[str, Any]) -> Fields:
@@ -133,11 +133,11 @@ def decode(fields: Mapping[str, Any]) -> Fields:
     out: Fields = {}
     for key, node in fields.items():
         if not isinstance(node, dict):
-            raise InvalidFields(f"{key!r} is not an object")
+            raise InvalidFieldsError(f"{key!r} is not an object")
         if key == SELF:
             out[key] = node
-        elif known := canonical(key):
-            out[known] = decode(node) or LEAF
+        elif canonical_key := canonicalize(key):
+            out[canonical_key] = decode(node) or LEAF
     return out
 
 
@@ -145,20 +145,20 @@ def encode(fields: Fields) -> dict[str, Any]:
     """Writes `fieldsV1`, its keys in the server's order."""
     return {
         key: {} if key == SELF or (len(node) == 1 and SELF in node) else encode(node)
-        for key, node in _ordered(fields.items())
+        for key, node in _sort_nodes(fields.items())
     }
 
 
-def _ordered(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+def _sort_nodes(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     pairs = list(nodes)
     if len(pairs) > 1:
-        pairs.sort(key=_by_key if any(key[0] not in "f." for key, _ in pairs) else _by_name)
+        pairs.sort(key=_element_sort_key if any(key[0] not in "f." for key, _ in pairs) else _name_sort_key)
     return pairs
 
 
-def _by_name(pair: tuple[str, Any]) -> str:
+def _name_sort_key(pair: tuple[str, Any]) -> str:
     return pair[0]
 
 
-def _by_key(pair: tuple[str, Any]) -> tuple[Any, ...]:
-    return rank(pair[0])
+def _element_sort_key(pair: tuple[str, Any]) -> tuple[Any, ...]:
+    return sort_key(pair[0])

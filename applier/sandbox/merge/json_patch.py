@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-MOST_OPERATIONS = 10_000
+MAX_OPERATIONS = 10_000
 """Operations of one JSON patch; the API server's limit."""
-MOST_COPIED = 3 * 1024 * 1024
+MAX_COPIED_BYTES = 3 * 1024 * 1024
 """Bytes that all `copy` operations of one JSON patch may copy: each can double the document."""
 
 
@@ -17,13 +17,13 @@ class PatchError(ValueError):
     """The patch cannot be applied to this value."""
 
 
-def merge_patch(target: Any, patch: Any) -> Any:
+def apply_merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: null removes, objects are merged, everything else replaces.
 
     As the API server's library does, a list that is new, or replaces what is no object, loses the nulls of its objects.
     """
     if isinstance(patch, list) and not isinstance(target, dict):
-        return [item if item is None else merge_patch(None, item) for item in patch]
+        return [item if item is None else apply_merge_patch(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -31,22 +31,22 @@ def merge_patch(target: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = merge_patch(merged.get(name), value)
+            merged[name] = apply_merge_patch(merged.get(name), value)
     return merged
 
 
-def json_patch(target: Any, operations: list[Any]) -> Any:
+def apply_json_patch(target: Any, operations: list[Any]) -> Any:
     """RFC 6902. Raises PatchError.
 
     As the API server's library does, `replace` of an absent key of an object adds it.
     """
-    document, copied = _copy(target), 0
+    document, copied_bytes = _copy(target), 0
     for operation in operations:
         if isinstance(operation, dict) and operation.get("op") == "copy":
-            copied += len(orjson.dumps(_find(document, _pointer(str(operation.get("from"))))))
-            if copied > MOST_COPIED:
-                raise PatchError(f"copies more than {MOST_COPIED} bytes")
-        document = _apply(document, operation)
+            copied_bytes += len(orjson.dumps(_find(document, _parse_pointer(str(operation.get("from"))))))
+            if copied_bytes > MAX_COPIED_BYTES:
+                raise PatchError(f"copies more than {MAX_COPIED_BYTES} bytes")
+        document = _apply_operation(document, operation)
     return document
 
 
@@ -54,28 +54,28 @@ def _copy(value: Any) -> Any:
     return orjson.loads(orjson.dumps(value))
 
 
-def _apply(document: Any, operation: Any) -> Any:
+def _apply_operation(document: Any, operation: Any) -> Any:
     match operation:
         case {"op": "add", "path": str(path), "value": value}:
-            return _add(document, _pointer(path), _copy(value))
+            return _add(document, _parse_pointer(path), _copy(value))
         case {"op": "replace", "path": str(path), "value": value}:
-            return _replace(document, _pointer(path), _copy(value))
+            return _replace(document, _parse_pointer(path), _copy(value))
         case {"op": "remove", "path": str(path)}:
-            return _remove(document, _pointer(path))
+            return _remove(document, _parse_pointer(path))
         case {"op": "test", "path": str(path)}:
-            if not _equal(_find(document, _pointer(path), absent=None), operation.get("value")):
+            if not _is_equal(_find(document, _parse_pointer(path), absent=None), operation.get("value")):
                 raise PatchError(f"test of {path} failed")
             return document
         case {"op": "copy", "path": str(path), "from": str(source)}:
-            return _add(document, _pointer(path), _copy(_find(document, _pointer(source))))
+            return _add(document, _parse_pointer(path), _copy(_find(document, _parse_pointer(source))))
         case {"op": "move", "path": str(path), "from": str(source)}:
-            value = _find(document, _pointer(source))
-            return _add(_remove(document, _pointer(source)), _pointer(path), value)
+            value = _find(document, _parse_pointer(source))
+            return _add(_remove(document, _parse_pointer(source)), _parse_pointer(path), value)
         case _:
             raise PatchError("an operation that RFC 6902 does not know")
 
 
-def _pointer(text: str) -> list[str]:
+def _parse_pointer(text: str) -> list[str]:
     """The tokens of a JSON pointer (RFC 6901)."""
     if text and not text.startswith("/"):
         raise PatchError(f"{text!r} is not a JSON pointer")
@@ -89,7 +89,7 @@ def _find(document: Any, tokens: list[str], *, absent: Any = _RAISE) -> Any:
     for token in tokens:
         if isinstance(document, dict) and token in document:
             document = document[token]
-        elif isinstance(document, list) and _index(token, len(document) - 1) is not None:
+        elif isinstance(document, list) and _parse_index(token, len(document) - 1) is not None:
             document = document[int(token)]
         elif absent is _RAISE:
             raise PatchError(f"nothing at {'/'.join(tokens)}")
@@ -98,7 +98,7 @@ def _find(document: Any, tokens: list[str], *, absent: Any = _RAISE) -> Any:
     return document
 
 
-def _index(token: str, last: int) -> int | None:
+def _parse_index(token: str, last: int) -> int | None:
     return int(token) if re.fullmatch(r"0|[1-9][0-9]{0,8}", token) and int(token) <= last else None
 
 
@@ -110,7 +110,7 @@ def _add(document: Any, tokens: list[str], value: Any) -> Any:
         case dict():
             parent[tokens[-1]] = value
         case list():
-            index = len(parent) if tokens[-1] == "-" else _index(tokens[-1], len(parent))
+            index = len(parent) if tokens[-1] == "-" else _parse_index(tokens[-1], len(parent))
             if index is None:
                 raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
             parent.insert(index, value)
@@ -122,7 +122,7 @@ def _add(document: Any, tokens: list[str], value: Any) -> Any:
 def _replace(document: Any, tokens: list[str], value: Any) -> Any:
     parent = _find(document, tokens[:-1]) if tokens else None
     if isinstance(parent, list):
-        index = _index(tokens[-1], len(parent) - 1)
+        index = _parse_index(tokens[-1], len(parent) - 1)
         if index is None:
             raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
         parent[index] = value
@@ -135,19 +135,19 @@ def _remove(document: Any, tokens: list[str]) -> Any:
     match parent:
         case dict() if tokens[-1] in parent:
             del parent[tokens[-1]]
-        case list() if (index := _index(tokens[-1], len(parent) - 1)) is not None:
+        case list() if (index := _parse_index(tokens[-1], len(parent) - 1)) is not None:
             del parent[index]
         case _:
             raise PatchError(f"nothing to remove at {'/'.join(tokens)}")
     return document
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: `1` and `true` differ, `1` and `1.0` do not."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(_is_equal(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
+        return len(left) == len(right) and all(map(_is_equal, left, right))
     return bool(left == right)

@@ -13,40 +13,45 @@ import orjson
 
 from applier.cluster import Object
 from applier.sandbox.merge.compare import compare, fields_of
-from applier.sandbox.merge.field_set import NOTHING, Fields, difference
-from applier.sandbox.merge.path_elements import json_text
-from applier.sandbox.merge.type_check import NotTyped, check
+from applier.sandbox.merge.field_set import EMPTY_SET, Fields, difference
+from applier.sandbox.merge.path_elements import format_go_json
+from applier.sandbox.merge.type_check import TypeMismatchError, check_type
 from applier.sandbox.merge.types import MergeType
-from applier.sandbox.merge.values import NoKey
+from applier.sandbox.merge.values import MissingListKeyError
 
-KUBECTL: Final = "kubectl"
+KUBECTL_MANAGER: Final = "kubectl"
 
-_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_MAX_ANNOTATIONS: Final = 256 * 1024
+_LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_MAX_ANNOTATION_BYTES: Final = 256 * 1024
 """Bytes of all annotations together; an annotation that does not fit is dropped."""
 
 
-def unchanged_since(live: Object, type_: MergeType, version: str) -> Fields:
+def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Fields:
     """The fields that the client applied and that still are as it applied them."""
     try:
-        applied = orjson.loads(_annotations(live).get(_ANNOTATION, ""))
-        if applied["apiVersion"] != version:
-            return NOTHING
-        check(type_, applied)
-        changed, removed = compare(type_, applied, live)
-        return difference(difference(fields_of(type_, applied), changed), removed)
-    except (ValueError, KeyError, TypeError, NotTyped, NoKey):
-        return NOTHING
+        last_applied = orjson.loads(_annotations(live).get(_LAST_APPLIED_ANNOTATION, ""))
+        if last_applied["apiVersion"] != version:
+            return EMPTY_SET
+        check_type(type_, last_applied)
+        changed, removed = compare(type_, last_applied, live)
+        return difference(difference(fields_of(type_, last_applied), changed), removed)
+    except (ValueError, KeyError, TypeError, TypeMismatchError, MissingListKeyError):
+        return EMPTY_SET
 
 
 def with_last_applied(obj: Object, intent: Object) -> Object:
     """`obj` with the annotation renewed, if it has it."""
-    if not _annotations(obj).get(_ANNOTATION):
+    if not _annotations(obj).get(_LAST_APPLIED_ANNOTATION):
         return obj
-    others = {name: value for name, value in _annotations(obj).items() if name != _ANNOTATION}
-    text = json_text(_without_annotation(intent)) + "\n"
-    size = sum(len(name.encode()) + len(value.encode()) for name, value in {**others, _ANNOTATION: text}.items())
-    annotations = {**others, _ANNOTATION: text} if size <= _MAX_ANNOTATIONS else others
+    other_annotations = {name: value for name, value in _annotations(obj).items() if name != _LAST_APPLIED_ANNOTATION}
+    text = format_go_json(_without_annotation(intent)) + "\n"
+    size = sum(
+        len(name.encode()) + len(value.encode())
+        for name, value in {**other_annotations, _LAST_APPLIED_ANNOTATION: text}.items()
+    )
+    annotations = (
+        {**other_annotations, _LAST_APPLIED_ANNOTATION: text} if size <= _MAX_ANNOTATION_BYTES else other_annotations
+    )
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
@@ -55,6 +60,6 @@ def _annotations(obj: Object) -> dict[str, Any]:
 
 
 def _without_annotation(intent: Object) -> Object:
-    annotations = {name: value for name, value in _annotations(intent).items() if name != _ANNOTATION}
+    annotations = {name: value for name, value in _annotations(intent).items() if name != _LAST_APPLIED_ANNOTATION}
     metadata = {name: value for name, value in intent["metadata"].items() if name != "annotations"}
     return {**intent, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}

@@ -14,15 +14,15 @@ import orjson
 
 from applier.cluster import Object
 from applier.sandbox.merge.field_set import Fields, decode, encode, union
-from applier.sandbox.merge.path_elements import InvalidFields
+from applier.sandbox.merge.path_elements import InvalidFieldsError
 from renderer.frozen import dataclass
 
 Operation = Literal["Apply", "Update"]
 
-MAX_UPDATES: Final = 10
+MAX_UPDATE_ENTRIES: Final = 10
 """So many entries of updates are kept apart; the oldest beyond are put together."""
 
-_ANCIENT: Final = "ancient-changes"
+_ANCIENT_MANAGER: Final = "ancient-changes"
 
 
 class ManagerKey(NamedTuple):
@@ -34,21 +34,21 @@ class ManagerKey(NamedTuple):
 
     def __str__(self) -> str:
         """As conflicts name it: `"m" with subresource "status" using v1`."""
-        text = _quoted(self.manager)
+        text = _quote(self.manager)
         if self.subresource:
-            text += f" with subresource {_quoted(self.subresource)}"
+            text += f" with subresource {_quote(self.subresource)}"
         return f"{text} using {self.version}" if self.operation == "Update" else text
 
     @property
-    def rank(self) -> bytes:
+    def sort_key(self) -> bytes:
         """Sorts owners as the server does, which compares them as JSON."""
-        parts = {
+        key_fields = {
             "manager": self.manager,
             "operation": self.operation,
             "apiVersion": self.version,
             "subresource": self.subresource,
         }
-        return orjson.dumps({name: value for name, value in parts.items() if value})
+        return orjson.dumps({name: value for name, value in key_fields.items() if value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,73 +57,75 @@ class ManagedFieldsEntry:
     version: str
     time: str = ""
     """RFC 3339; "" if the object never changed by what this owner did."""
-    wire: Mapping[str, Any] | None = field(default=None, compare=False)
+    original: Mapping[str, Any] | None = field(default=None, compare=False)
     """How it stands in the live object, from which it was read; it need not be written anew."""
 
 
 Entries = dict[ManagerKey, ManagedFieldsEntry]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return orjson.dumps(text).decode()
 
 
-def stored(obj: Object | None) -> Entries:
+def read_entries(obj: Object | None) -> Entries:
     """Those of a live object, which we wrote."""
-    managed = ((obj or {}).get("metadata") or {}).get("managedFields") or ()
-    return {_owner(each): _entry(each, wire=each) for each in managed}
+    raw_entries = ((obj or {}).get("metadata") or {}).get("managedFields") or ()
+    return {_parse_owner(raw_entry): _parse_entry(raw_entry, original=raw_entry) for raw_entry in raw_entries}
 
 
-def sent(managed: Any) -> Entries:
+def parse_entries(raw_entries: Any) -> Entries:
     """Those that a client sent; none of them if one is not valid."""
-    if not isinstance(managed, list):
+    if not isinstance(raw_entries, list):
         return {}
     try:
-        return {_owner(each): _entry(each) for each in managed}
-    except InvalidFields:
+        return {_parse_owner(raw_entry): _parse_entry(raw_entry) for raw_entry in raw_entries}
+    except InvalidFieldsError:
         return {}
 
 
-def _owner(raw: Any) -> ManagerKey:
-    if not isinstance(raw, Mapping):
-        raise InvalidFields("an entry is not an object")
-    operation = raw.get("operation")
+def _parse_owner(raw_entry: Any) -> ManagerKey:
+    if not isinstance(raw_entry, Mapping):
+        raise InvalidFieldsError("an entry is not an object")
+    operation = raw_entry.get("operation")
     if operation not in ("Apply", "Update"):
-        raise InvalidFields("operation must be `Apply` or `Update`")
-    version = "" if operation == "Apply" else _text(raw, "apiVersion")
-    return ManagerKey(_text(raw, "manager"), operation, version, _text(raw, "subresource"))
+        raise InvalidFieldsError("operation must be `Apply` or `Update`")
+    version = "" if operation == "Apply" else _get_text(raw_entry, "apiVersion")
+    return ManagerKey(_get_text(raw_entry, "manager"), operation, version, _get_text(raw_entry, "subresource"))
 
 
-def _entry(raw: Mapping[str, Any], *, wire: Mapping[str, Any] | None = None) -> ManagedFieldsEntry:
-    version = _text(raw, "apiVersion")
+def _parse_entry(raw_entry: Mapping[str, Any], *, original: Mapping[str, Any] | None = None) -> ManagedFieldsEntry:
+    version = _get_text(raw_entry, "apiVersion")
     if not version:
-        raise InvalidFields("apiVersion must not be empty")
-    if raw.get("fieldsType") != "FieldsV1":
-        raise InvalidFields(f"invalid fieldsType {raw.get('fieldsType')!r}")
-    fields = raw.get("fieldsV1") or {}
+        raise InvalidFieldsError("apiVersion must not be empty")
+    if raw_entry.get("fieldsType") != "FieldsV1":
+        raise InvalidFieldsError(f"invalid fieldsType {raw_entry.get('fieldsType')!r}")
+    fields = raw_entry.get("fieldsV1") or {}
     if not isinstance(fields, dict):
-        raise InvalidFields("fieldsV1 is not an object")
-    return ManagedFieldsEntry(decode(fields), version, _text(raw, "time"), wire)
+        raise InvalidFieldsError("fieldsV1 is not an object")
+    return ManagedFieldsEntry(decode(fields), version, _get_text(raw_entry, "time"), original)
 
 
-def _text(raw: Mapping[str, Any], name: str) -> str:
-    value = raw.get(name) or ""
+def _get_text(raw_entry: Mapping[str, Any], name: str) -> str:
+    value = raw_entry.get(name) or ""
     if not isinstance(value, str):
-        raise InvalidFields(f"{name} is not text")
+        raise InvalidFieldsError(f"{name} is not text")
     return value
 
 
-def write(entries: Entries) -> list[Mapping[str, Any]]:
+def encode_entries(entries: Entries) -> list[Mapping[str, Any]]:
     """In the server's order: applies before updates, then by time, then by name."""
-    return [entry.wire or _written(owner, entry) for owner, entry in sorted(entries.items(), key=_order)]
+    return [
+        entry.original or _encode_entry(owner, entry) for owner, entry in sorted(entries.items(), key=_entry_sort_key)
+    ]
 
 
-def _order(item: tuple[ManagerKey, ManagedFieldsEntry]) -> tuple[str, ...]:
+def _entry_sort_key(item: tuple[ManagerKey, ManagedFieldsEntry]) -> tuple[str, ...]:
     owner, entry = item
     return owner.operation, entry.time, owner.manager, entry.version, owner.subresource
 
 
-def _written(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any]:
+def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any]:
     out: dict[str, Any] = {"manager": owner.manager} if owner.manager else {}
     out |= {"operation": owner.operation, "apiVersion": entry.version}
     if entry.time:
@@ -134,35 +136,37 @@ def _written(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any]:
     return out
 
 
-def capped(entries: Entries) -> Entries:
+def merge_oldest_updates(entries: Entries) -> Entries:
     """With the oldest updates put together, one entry for each API version, until there are no more than `MAX_UPDATES`."""
     updates = [owner for owner in entries if owner.operation == "Update"]
-    surplus = len(updates) - MAX_UPDATES
+    surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
         return entries
-    updates.sort(key=lambda owner: (entries[owner].time, owner.rank))
-    out = dict(entries)
-    first: dict[str, ManagerKey] = {}
+    updates.sort(key=lambda owner: (entries[owner].time, owner.sort_key))
+    merged = dict(entries)
+    oldest_owners: dict[str, ManagerKey] = {}
     for owner in updates:
         if not surplus:
             break
-        entry = out[owner]
-        bucket = ManagerKey(_ANCIENT, "Update", entry.version)
-        if entry.version not in first:
-            first[entry.version] = owner
+        entry = merged[owner]
+        merged_owner = ManagerKey(_ANCIENT_MANAGER, "Update", entry.version)
+        if entry.version not in oldest_owners:
+            oldest_owners[entry.version] = owner
             continue
-        if bucket not in out:
-            out[bucket] = out.pop(first[entry.version])
-        out[bucket] = ManagedFieldsEntry(union(entry.fields, out[bucket].fields), entry.version, entry.time)
-        if owner != bucket:
-            del out[owner]
+        if merged_owner not in merged:
+            merged[merged_owner] = merged.pop(oldest_owners[entry.version])
+        merged[merged_owner] = ManagedFieldsEntry(
+            union(entry.fields, merged[merged_owner].fields), entry.version, entry.time
+        )
+        if owner != merged_owner:
+            del merged[owner]
         surplus -= 1
-    return out
+    return merged
 
 
-def same_but_times(left: Iterable[Mapping[str, Any]], right: Iterable[Mapping[str, Any]]) -> bool:
-    return [_timeless(each) for each in left] == [_timeless(each) for each in right]
+def is_equal_except_times(left: Iterable[Mapping[str, Any]], right: Iterable[Mapping[str, Any]]) -> bool:
+    return [_without_time(raw_entry) for raw_entry in left] == [_without_time(raw_entry) for raw_entry in right]
 
 
-def _timeless(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in raw.items() if name != "time"}
+def _without_time(raw_entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in raw_entry.items() if name != "time"}

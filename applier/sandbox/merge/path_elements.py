@@ -13,15 +13,15 @@ from typing import Any, Final
 import orjson
 
 
-class InvalidFields(ValueError):
+class InvalidFieldsError(ValueError):
     """Something in `managedFields` that is not a set of fields."""
 
 
 @lru_cache(maxsize=8192)
-def canonical(key: str) -> str:
+def canonicalize(key: str) -> str:
     """A key as we would write it; "" if its kind is unknown. Clients may have sent other white space or another order."""
     if len(key) < 2 or key[1] != ":":
-        raise InvalidFields(f"{key!r} has no kind")
+        raise InvalidFieldsError(f"{key!r} has no kind")
     kind, text = key[0], key[2:]
     try:
         match kind:
@@ -30,7 +30,7 @@ def canonical(key: str) -> str:
             case "k":
                 value = orjson.loads(text)
                 if not isinstance(value, dict):
-                    raise InvalidFields(f"{key!r} is not an object")
+                    raise InvalidFieldsError(f"{key!r} is not an object")
                 names = sorted(value)
                 return item_key(names, [value[name] for name in names])
             case "v":
@@ -40,7 +40,7 @@ def canonical(key: str) -> str:
             case _:
                 return ""
     except ValueError as error:
-        raise InvalidFields(f"{key!r}: {error}") from error
+        raise InvalidFieldsError(f"{key!r}: {error}") from error
 
 
 def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
@@ -53,53 +53,55 @@ def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def _item_key(names: tuple[str, ...], *values: Any) -> str:
-    return "k:{" + ",".join(f'"{name}":{_json(value)}' for name, value in zip(names, values, strict=True)) + "}"
+    return (
+        "k:{" + ",".join(f'"{name}":{_format_scalar(value)}' for name, value in zip(names, values, strict=True)) + "}"
+    )
 
 
 @lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
     """The key of a set's item, a scalar."""
-    return f"v:{_json(value)}"
+    return f"v:{_format_scalar(value)}"
 
 
-_FLOATS_FROM: Final = 1e21
-_ESCAPED: Final = str.maketrans(
+_MIN_EXPONENT_FLOAT: Final = 1e21
+_HTML_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 
 
-def _json(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if value.__class__ is int:
         return str(value)
-    if value.__class__ is float and value.is_integer() and abs(value) < _FLOATS_FROM:
+    if value.__class__ is float and value.is_integer() and abs(value) < _MIN_EXPONENT_FLOAT:
         return str(int(value))  # Go writes whole numbers without a fraction.
-    return json_text(value)
+    return format_go_json(value)
 
 
-def json_text(value: Any) -> str:
+def format_go_json(value: Any) -> str:
     """JSON as Go writes it: names in order, and safe to stand in HTML."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_ESCAPED)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML_ESCAPES)
 
 
-def element_text(key: str) -> str:
+def format_element(key: str) -> str:
     kind, text = key[0], key[2:]
     match kind:
         case "f":
             return f".{text}"
         case "k":
-            return "[" + ",".join(f"{name}={_shown(value)}" for name, value in orjson.loads(text).items()) + "]"
+            return "[" + ",".join(f"{name}={_format_value(value)}" for name, value in orjson.loads(text).items()) + "]"
         case "v":
-            return f"[={_shown(orjson.loads(text))}]"
+            return f"[={_format_value(orjson.loads(text))}]"
         case _:
             return f"[{text}]"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
 @lru_cache(maxsize=8192)
-def rank(key: str) -> tuple[Any, ...]:
+def sort_key(key: str) -> tuple[Any, ...]:
     """The order of the server: names, then items by keys, by value, by index; numbers by size."""
     kind, text = key[0], key[2:]
     match kind:
@@ -108,14 +110,14 @@ def rank(key: str) -> tuple[Any, ...]:
         case "f":
             return (1, text)
         case "k":
-            return (2, *((name, *_value_rank(value)) for name, value in sorted(orjson.loads(text).items())))
+            return (2, *((name, *_value_sort_key(value)) for name, value in sorted(orjson.loads(text).items())))
         case "v":
-            return (3, *_value_rank(orjson.loads(text)))
+            return (3, *_value_sort_key(orjson.loads(text)))
         case _:
             return (4, int(text))
 
 
-def _value_rank(value: Any) -> tuple[int, Any]:
+def _value_sort_key(value: Any) -> tuple[int, Any]:
     match value:
         case bool():
             return (2, value)
@@ -124,4 +126,4 @@ def _value_rank(value: Any) -> tuple[int, Any]:
         case str():
             return (1, value)
         case _:
-            return (3, _shown(value))
+            return (3, _format_value(value))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-Reset = frozenset[tuple[str, ...]]
+ResetFields = frozenset[tuple[str, ...]]
 """Paths, by the names of their fields; all below them is meant too."""
 
-_STATUS: Final[Reset] = frozenset({("status",)})
-_SPEC: Final[Reset] = frozenset({("spec",)})
-_SPEC_AND_METADATA: Final[Reset] = frozenset({("spec",), ("metadata",)})
+_STATUS: Final[ResetFields] = frozenset({("status",)})
+_SPEC: Final[ResetFields] = frozenset({("spec",)})
+_SPEC_AND_METADATA: Final[ResetFields] = frozenset({("spec",), ("metadata",)})
 
 _KEEP_METADATA: Final = frozenset(
     "namespaces nodes persistentvolumeclaims persistentvolumes replicationcontrollers resourcequotas services"
@@ -21,7 +21,7 @@ _KEEP_METADATA: Final = frozenset(
 )
 """Built-in kinds whose status subresource lets metadata through."""
 
-_SPECIAL: Final[dict[tuple[str, str], Reset]] = {
+_SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
     ("pods", "status"): frozenset({("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")}),
     ("deployments.apps", "status"): frozenset({("spec",), ("metadata", "labels")}),
     ("certificatesigningrequests.certificates.k8s.io", ""): frozenset({("spec",), ("status",)}),
@@ -30,13 +30,13 @@ _SPECIAL: Final[dict[tuple[str, str], Reset]] = {
 }
 
 
-def reset_by(resource: str, subresource: str, *, has_status: bool) -> Reset:
+def reset_fields_of(resource: str, subresource: str, *, has_status: bool) -> ResetFields:
     """What a write to `resource` (`deployments.apps`; the core group has no suffix) cannot change.
 
     `has_status`: whether the kind has a status subresource.
     """
-    if found := _SPECIAL.get((resource, subresource)):
-        return found
+    if special := _SPECIAL_RESET_FIELDS.get((resource, subresource)):
+        return special
     if subresource == "status":
         return _SPEC if resource in _KEEP_METADATA else _SPEC_AND_METADATA
     return _STATUS if has_status else frozenset()

@@ -10,41 +10,45 @@ from applier.sandbox.merge.field_set import LEAF, SELF, Fields
 from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
-def evolved(type_: MergeType, fields: Fields) -> Fields:
+def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
     """`fields` as `type_` would record them; the very same if that is how they are."""
     structure, items = type_.map, type_.list
     if structure:
         if _is_free(structure):
             return fields
-        return _of_whole(fields) if structure.atomic else _evolved_map(structure, fields)
+        return _collapse_to_leaf(fields) if structure.atomic else _reconcile_map(structure, fields)
     if items and not type_.scalar:
         if items.atomic:
-            return _of_whole(fields)
-        return _evolved_items(items.element, fields)
+            return _collapse_to_leaf(fields)
+        return _reconcile_items(items.element, fields)
     return fields
 
 
 def _is_free(structure: MergeMapType) -> bool:
-    rest = structure.rest
-    return not structure.names and rest is not None and (rest is DEDUCED or rest.scalar == "untyped")
+    additional = structure.additional_type
+    return (
+        not structure.declared_names
+        and additional is not None
+        and (additional is DEDUCED or additional.scalar == "untyped")
+    )
 
 
-def _of_whole(fields: Fields) -> Fields:
+def _collapse_to_leaf(fields: Fields) -> Fields:
     return fields if fields.keys() == LEAF.keys() else LEAF
 
 
-def _evolved_map(structure: MergeMapType, fields: Fields) -> Fields:
+def _reconcile_map(structure: MergeMapType, fields: Fields) -> Fields:
     changed: Fields = {}
     for key, node in fields.items():
         type_ = structure.child(key[2:]) if key != SELF else None
-        if type_ and (after := evolved(type_, node)) is not node:
+        if type_ and (after := reconcile_fields(type_, node)) is not node:
             changed[key] = after
     return {**fields, **changed} if changed else fields
 
 
-def _evolved_items(element: MergeType, fields: Fields) -> Fields:
+def _reconcile_items(element: MergeType, fields: Fields) -> Fields:
     changed: Fields = {}
     for key, node in fields.items():
-        if key != SELF and (after := evolved(element, node)) is not node:
+        if key != SELF and (after := reconcile_fields(element, node)) is not node:
             changed[key] = after
     return {**fields, **changed} if changed else fields

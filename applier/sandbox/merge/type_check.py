@@ -5,95 +5,97 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from applier.sandbox.merge.path_elements import element_text
+from applier.sandbox.merge.path_elements import format_element
 from applier.sandbox.merge.types import ATOMIC, DEDUCED, MergeListType, MergeMapType, MergeType
-from applier.sandbox.merge.values import NoKey, key_of
+from applier.sandbox.merge.values import MissingListKeyError, key_of
 
-Fault = tuple[str, str]
+TypeProblem = tuple[str, str]
 """Where and what."""
 
 
-class NotTyped(Exception):
+class TypeMismatchError(Exception):
     """A value that cannot be merged because it does not fit its type: unknown fields, wrong types, duplicate keys."""
 
 
-def check(type_: MergeType, value: Any, *, duplicates: bool = False) -> None:
+def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
     """Raises `NotTyped`; `duplicates` allows items with equal keys, as stored objects may have them."""
-    faults = _faults(type_, value, duplicates)
-    if not faults:
+    problems = _find_problems(type_, value, allow_duplicates)
+    if not problems:
         return
-    texts = [f"{path}: {message}" if path else message for path, message in faults]
-    raise NotTyped(texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)]))
+    texts = [f"{path}: {message}" if path else message for path, message in problems]
+    raise TypeMismatchError(texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)]))
 
 
-def _faults(type_: MergeType, value: Any, duplicates: bool) -> Collection[Fault]:
+def _find_problems(type_: MergeType, value: Any, allow_duplicates: bool) -> Collection[TypeProblem]:
     if type_ is DEDUCED or type_ is ATOMIC:
         return ()
-    kind = value.__class__
-    if kind is str:
-        fits = type_.scalar in {"string", "untyped"}
+    value_class = value.__class__
+    if value_class is str:
+        is_valid = type_.scalar in {"string", "untyped"}
     elif value is None:
-        fits = True
-    elif kind is dict:
+        is_valid = True
+    elif value_class is dict:
         if type_.map:
-            return _map_faults(type_.map, value, duplicates)
-        fits = False
-    elif kind is list:
+            return _find_map_problems(type_.map, value, allow_duplicates)
+        is_valid = False
+    elif value_class is list:
         if type_.list:
-            return _list_faults(type_.list, value, duplicates)
-        fits = False
+            return _find_list_problems(type_.list, value, allow_duplicates)
+        is_valid = False
     else:
-        fits = type_.scalar in {"untyped", "boolean" if kind is bool else "numeric"}
-    return () if fits else (_mismatch(type_, value),)
+        is_valid = type_.scalar in {"untyped", "boolean" if value_class is bool else "numeric"}
+    return () if is_valid else (_mismatch_problem(type_, value),)
 
 
-def _map_faults(structure: MergeMapType, value: dict[str, Any], duplicates: bool) -> Collection[Fault]:
-    found: list[Fault] = []
+def _find_map_problems(
+    structure: MergeMapType, value: dict[str, Any], allow_duplicates: bool
+) -> Collection[TypeProblem]:
+    problems: list[TypeProblem] = []
     for name, member in value.items():
         type_ = structure.child(name)
         if type_ is None:
-            return [*found, (f".{name}", "field not declared in schema")]
-        if faults := _faults(type_, member, duplicates):
-            found += [(f".{name}{path}", message) for path, message in faults]
-    return found
+            return [*problems, (f".{name}", "field not declared in schema")]
+        if member_problems := _find_problems(type_, member, allow_duplicates):
+            problems += [(f".{name}{path}", message) for path, message in member_problems]
+    return problems
 
 
-def _list_faults(items: MergeListType, value: list[Any], duplicates: bool) -> Collection[Fault]:
+def _find_list_problems(items: MergeListType, value: list[Any], allow_duplicates: bool) -> Collection[TypeProblem]:
     associative = not items.atomic
     seen = set()
-    found: list[Fault] = []
+    problems: list[TypeProblem] = []
     for index, item in enumerate(value):
         key = f"i:{index}"
         if associative:
             try:
                 key = key_of(items, item)
-            except NoKey as error:
-                return [*found, ("", f"element {index}: {error}")]
-            if key in seen and not duplicates:
-                found.append(("", f"duplicate entries for key {element_text(key)}"))
+            except MissingListKeyError as error:
+                return [*problems, ("", f"element {index}: {error}")]
+            if key in seen and not allow_duplicates:
+                problems.append(("", f"duplicate entries for key {format_element(key)}"))
             seen.add(key)
-        if faults := _faults(items.element, item, duplicates):
-            found += [(f"{element_text(key)}{path}", message) for path, message in faults]
-    return found
+        if item_problems := _find_problems(items.element, item, allow_duplicates):
+            problems += [(f"{format_element(key)}{path}", message) for path, message in item_problems]
+    return problems
 
 
-def _mismatch(type_: MergeType, value: Any) -> Fault:
+def _mismatch_problem(type_: MergeType, value: Any) -> TypeProblem:
     if type_.map:
-        return "", f"expected map, got &{{{_plain(value)}}}"
+        return "", f"expected map, got &{{{_format_plain(value)}}}"
     match type_.scalar:
         case "numeric":
-            return "", f"expected numeric (int or float), got {_go_type(value)}"
+            return "", f"expected numeric (int or float), got {_go_type_name(value)}"
         case "string":
-            return "", f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+            return "", f"expected string, got &value.valueUnstructured{{Value:{_format_go_syntax(value)}}}"
         case "boolean":
-            return "", f"expected boolean, got &{{{_plain(value)}}}"
+            return "", f"expected boolean, got &{{{_format_plain(value)}}}"
         case "untyped":
-            return "", f"expected any scalar, got &{{{_plain(value)}}}"
+            return "", f"expected any scalar, got &{{{_format_plain(value)}}}"
         case _:
-            return "", f"expected list, got &{{{_plain(value)}}}"
+            return "", f"expected list, got &{{{_format_plain(value)}}}"
 
 
-def _go_type(value: Any) -> str:
+def _go_type_name(value: Any) -> str:
     match value:
         case bool():
             return "bool"
@@ -105,7 +107,7 @@ def _go_type(value: Any) -> str:
             return "map[string]interface {}"
 
 
-def _plain(value: Any) -> str:
+def _format_plain(value: Any) -> str:
     """A value as Go prints it by `%v`."""
     match value:
         case None:
@@ -113,14 +115,14 @@ def _plain(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case dict():
-            return "map[" + " ".join(f"{name}:{_plain(value[name])}" for name in sorted(value)) + "]"
+            return "map[" + " ".join(f"{name}:{_format_plain(value[name])}" for name in sorted(value)) + "]"
         case list():
-            return "[" + " ".join(map(_plain, value)) + "]"
+            return "[" + " ".join(map(_format_plain, value)) + "]"
         case _:
             return str(value)
 
 
-def _go_syntax(value: Any) -> str:
+def _format_go_syntax(value: Any) -> str:
     """A value as Go prints it by `%#v`."""
     match value:
         case None:
@@ -130,9 +132,9 @@ def _go_syntax(value: Any) -> str:
         case str():
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         case dict():
-            inner = ", ".join(f"{_go_syntax(name)}:{_go_syntax(value[name])}" for name in sorted(value))
+            inner = ", ".join(f"{_format_go_syntax(name)}:{_format_go_syntax(value[name])}" for name in sorted(value))
             return f"map[string]interface {{}}{{{inner}}}"
         case list():
-            return "[]interface {}{" + ", ".join(map(_go_syntax, value)) + "}"
+            return "[]interface {}{" + ", ".join(map(_format_go_syntax, value)) + "}"
         case _:
             return str(value)

@@ -32,7 +32,7 @@ class MergeType:
     scalar: Scalar = ""
     list: MergeListType | None = None
     map: MergeMapType | None = None
-    solid: bool = False
+    is_built_in: bool = False
 
 
 class MergeListType:
@@ -52,8 +52,8 @@ class MergeListType:
     def key_defaults(self) -> Mapping[str, Any]:
         """What the schema gives for key fields that an item leaves out, such as a port's protocol."""
         structure = self.element.map
-        found = {name: structure.default(name) for name in self.keys} if structure else {}
-        return {name: value for name, value in found.items() if value is not None}
+        defaults = {name: structure.default(name) for name in self.keys} if structure else {}
+        return {name: value for name, value in defaults.items() if value is not None}
 
 
 class MergeMapType:
@@ -64,17 +64,17 @@ class MergeMapType:
         *,
         atomic: bool = False,
         fields: Mapping[str, Schema] = MappingProxyType({}),
-        read: Callable[[Schema], MergeType] | None = None,
-        rest: Callable[[], MergeType] | None = None,
+        read_schema: Callable[[Schema], MergeType] | None = None,
+        read_additional: Callable[[], MergeType] | None = None,
     ) -> None:
         self.atomic = atomic
         self._fields = fields
-        self._read = read
-        self._rest = rest
+        self._read_schema = read_schema
+        self._read_additional = read_additional
         self._types: dict[str, MergeType] = {}
 
     @property
-    def names(self) -> Collection[str]:
+    def declared_names(self) -> Collection[str]:
         """Of the declared fields."""
         return self._fields.keys()
 
@@ -83,52 +83,56 @@ class MergeMapType:
 
     def child(self, name: str) -> MergeType | None:
         """The type of a member; None if there may be no such member."""
-        found = self._types.get(name)
-        if found is None:
+        member_type = self._types.get(name)
+        if member_type is None:
             schema = self._fields.get(name)
-            if schema is None or self._read is None:
-                return self.rest
-            found = self._types[name] = self._read(schema)
-        return found
+            if schema is None or self._read_schema is None:
+                return self.additional_type
+            member_type = self._types[name] = self._read_schema(schema)
+        return member_type
 
     @cached_property
-    def rest(self) -> MergeType | None:
-        return self._rest() if self._rest else None
+    def additional_type(self) -> MergeType | None:
+        return self._read_additional() if self._read_additional else None
 
     def default(self, name: str) -> Any:
         return self._fields.get(name, {}).get("default")
 
-    def as_atomic(self, atomic: bool) -> MergeMapType:
-        return MergeMapType(atomic=atomic, fields=self._fields, read=self._read, rest=self._rest)
+    def with_atomic(self, atomic: bool) -> MergeMapType:
+        return MergeMapType(
+            atomic=atomic, fields=self._fields, read_schema=self._read_schema, read_additional=self._read_additional
+        )
 
 
-class _Context:
+class _SchemaReader:
     """Reads schemas; remembers the types of named definitions."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
-        self._named: dict[tuple[str, str], MergeType] = {}
+        self._definition_types: dict[tuple[str, str], MergeType] = {}
 
     def type_of(self, schema: Schema, *, preserves: bool) -> MergeType:
-        reference = _reference(schema)
+        reference = _reference_name(schema)
         if not reference:
-            return self._inline(schema, preserves=preserves)
+            return self._read_inline(schema, preserves=preserves)
         override = schema.get("x-kubernetes-map-type", "")
-        found = self._named.get((reference, override))
-        if found is None:
-            found = _SPECIAL.get(reference) or self._inline(self._definitions[reference], preserves=False)
-            if override and found.map:
-                found = MergeType(map=found.map.as_atomic(override == "atomic"))
-            self._named[reference, override] = found
-        return found
+        merge_type = self._definition_types.get((reference, override))
+        if merge_type is None:
+            merge_type = _SPECIAL_TYPES.get(reference) or self._read_inline(
+                self._definitions[reference], preserves=False
+            )
+            if override and merge_type.map:
+                merge_type = MergeType(map=merge_type.map.with_atomic(override == "atomic"))
+            self._definition_types[reference, override] = merge_type
+        return merge_type
 
-    def _inline(self, schema: Schema, *, preserves: bool) -> MergeType:
+    def _read_inline(self, schema: Schema, *, preserves: bool) -> MergeType:
         preserves = preserves or schema.get("x-kubernetes-preserve-unknown-fields") is True
         match schema.get("type", ""):
             case "object":
-                return MergeType(map=self._map(schema, preserves=preserves))
+                return MergeType(map=self._read_map(schema, preserves=preserves))
             case "array":
-                return MergeType(list=self._list(schema, preserves=preserves))
+                return MergeType(list=self._read_list(schema, preserves=preserves))
             case "integer" | "number":
                 return NUMERIC
             case "boolean":
@@ -138,30 +142,30 @@ class _Context:
             case _:
                 return MergeType(
                     scalar="untyped",
-                    list=self._list(schema, preserves=preserves),
-                    map=self._map(schema, preserves=preserves),
+                    list=self._read_list(schema, preserves=preserves),
+                    map=self._read_map(schema, preserves=preserves),
                 )
 
-    def _map(self, schema: Schema, *, preserves: bool) -> MergeMapType:
+    def _read_map(self, schema: Schema, *, preserves: bool) -> MergeMapType:
         properties = schema.get("properties") or {}
-        rest: Any = schema.get("additionalProperties")
-        others: Callable[[], MergeType] | None = None
-        if isinstance(rest, Mapping):
-            others = partial(self.type_of, rest, preserves=preserves)
-        elif rest is True or (rest is None and (preserves or not properties)):
-            others = _deduced
+        additional: Any = schema.get("additionalProperties")
+        read_additional: Callable[[], MergeType] | None = None
+        if isinstance(additional, Mapping):
+            read_additional = partial(self.type_of, additional, preserves=preserves)
+        elif additional is True or (additional is None and (preserves or not properties)):
+            read_additional = _deduced_type
         return MergeMapType(
             atomic=schema.get("x-kubernetes-map-type") == "atomic",
             fields=properties,
-            read=partial(self.type_of, preserves=preserves),
-            rest=others,
+            read_schema=partial(self.type_of, preserves=preserves),
+            read_additional=read_additional,
         )
 
-    def _list(self, schema: Schema, *, preserves: bool) -> MergeListType:
+    def _read_list(self, schema: Schema, *, preserves: bool) -> MergeListType:
         atomic, keys = _list_rules(schema)
         items = schema.get("items")
-        read = _atomic if items is None else partial(self.type_of, items, preserves=preserves)
-        return MergeListType(atomic=atomic, keys=keys, items=read)
+        read_items = _atomic_type if items is None else partial(self.type_of, items, preserves=preserves)
+        return MergeListType(atomic=atomic, keys=keys, items=read_items)
 
 
 def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
@@ -173,20 +177,20 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
     return kind not in ("map", "set"), tuple(schema["x-kubernetes-list-map-keys"]) if kind == "map" else ()
 
 
-def _reference(schema: Schema) -> str:
+def _reference_name(schema: Schema) -> str:
     """The name of the definition that a schema refers to; with other keywords beside it stands in an `allOf` of one."""
     reference: str = schema.get("$ref", "")
-    parts: Sequence[Schema] = schema.get("allOf", ())
-    if not reference and len(parts) == 1:
-        reference = parts[0].get("$ref", "")
+    subschemas: Sequence[Schema] = schema.get("allOf", ())
+    if not reference and len(subschemas) == 1:
+        reference = subschemas[0].get("$ref", "")
     return reference.rpartition("/")[2]
 
 
-def _deduced() -> MergeType:
+def _deduced_type() -> MergeType:
     return DEDUCED
 
 
-def _atomic() -> MergeType:
+def _atomic_type() -> MergeType:
     return ATOMIC
 
 
@@ -196,16 +200,20 @@ BOOLEAN: Final = MergeType(scalar="boolean")
 UNTYPED: Final = MergeType(scalar="untyped")
 
 ATOMIC: Final = MergeType(
-    scalar="untyped", list=MergeListType(atomic=True, items=_atomic), map=MergeMapType(atomic=True, rest=_atomic)
+    scalar="untyped",
+    list=MergeListType(atomic=True, items=_atomic_type),
+    map=MergeMapType(atomic=True, read_additional=_atomic_type),
 )
 """Anything, as one value."""
 
 DEDUCED: Final = MergeType(
-    scalar="untyped", list=MergeListType(atomic=True, items=_atomic), map=MergeMapType(rest=_deduced)
+    scalar="untyped",
+    list=MergeListType(atomic=True, items=_atomic_type),
+    map=MergeMapType(read_additional=_deduced_type),
 )
 """Anything: maps merge member by member, lists are atomic. The type of what has no schema."""
 
-_SPECIAL: Final[Mapping[str, MergeType]] = {
+_SPECIAL_TYPES: Final[Mapping[str, MergeType]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": ATOMIC,
 }
@@ -220,19 +228,19 @@ def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schem
     With `crd` it is the structural schema of a CustomResourceDefinition: apiVersion, kind and metadata are the server's,
     whatever it says about them, here and in embedded resources; `definitions` must hold ObjectMeta.
     """
-    type_ = _Context(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
-    return type_ if crd else replace(type_, solid=True)
+    type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
+    return type_ if crd else replace(type_, is_built_in=True)
 
 
 def _with_identity(schema: Schema, *, root: bool = True) -> Schema:
     """A structural schema as the server completes it."""
-    out = dict(schema)
+    completed = dict(schema)
     if properties := schema.get("properties"):
-        out["properties"] = {name: _with_identity(child, root=False) for name, child in properties.items()}
+        completed["properties"] = {name: _with_identity(child, root=False) for name, child in properties.items()}
     for keyword in ("items", "additionalProperties"):
         if isinstance(child := schema.get(keyword), Mapping):
-            out[keyword] = _with_identity(child, root=False)
+            completed[keyword] = _with_identity(child, root=False)
     if root or schema.get("x-kubernetes-embedded-resource"):
         identity = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": _OBJECT_META}}
-        out["properties"] = {**out.get("properties", {}), **identity}
-    return out
+        completed["properties"] = {**completed.get("properties", {}), **identity}
+    return completed

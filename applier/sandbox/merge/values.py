@@ -9,11 +9,11 @@ from applier.sandbox.merge.path_elements import item_key, value_key
 from applier.sandbox.merge.types import MergeListType
 
 
-class NoKey(ValueError):
+class MissingListKeyError(ValueError):
     """An item that cannot be told from others; says why as the server does."""
 
 
-def equal(left: Any, right: Any) -> bool:
+def is_equal(left: Any, right: Any) -> bool:
     """JSON equality: 80 is 80.0, but true is not 1."""
     if left is right:
         return True
@@ -21,9 +21,9 @@ def equal(left: Any, right: Any) -> bool:
         return False
     kind = left.__class__
     if kind is dict:
-        return all(equal(value, right[name]) for name, value in left.items())
+        return all(is_equal(value, right[name]) for name, value in left.items())
     if kind is list:
-        return all(map(equal, left, right))
+        return all(map(is_equal, left, right))
     return (kind is bool) == (right.__class__ is bool)
 
 
@@ -32,18 +32,18 @@ def key_of(items: MergeListType, item: Any) -> str:
     if not items.keys:
         return _value_key(item)
     if item is None:
-        raise NoKey("associative list with keys may not have a null element")
+        raise MissingListKeyError("associative list with keys may not have a null element")
     if item.__class__ is not dict:
-        raise NoKey("associative list with keys may not have non-map elements")
+        raise MissingListKeyError("associative list with keys may not have non-map elements")
     names, values = [], []
     for name in items.sorted_keys:
         if name in item or name in items.key_defaults:
             names.append(name)
             values.append(item[name] if name in item else items.key_defaults[name])
     if not names:
-        wanted = " ".join(f'"{name}"' for name in items.keys)
-        raise NoKey(
-            f"associative list with keys has an element that omits all key fields [{wanted}]"
+        key_names = " ".join(f'"{name}"' for name in items.keys)
+        raise MissingListKeyError(
+            f"associative list with keys has an element that omits all key fields [{key_names}]"
             " (and doesn't have default values for any key fields)"
         )
     return item_key(names, values)
@@ -51,20 +51,20 @@ def key_of(items: MergeListType, item: Any) -> str:
 
 def _value_key(item: Any) -> str:
     if item.__class__ is dict:
-        raise NoKey("associative list without keys has an element that's a map type")
+        raise MissingListKeyError("associative list without keys has an element that's a map type")
     if item.__class__ is list:
-        raise NoKey("not supported: associative list with lists as elements")
+        raise MissingListKeyError("not supported: associative list with lists as elements")
     if item is None:
-        raise NoKey("associative list without keys has an element that's an explicit null")
+        raise MissingListKeyError("associative list without keys has an element that's an explicit null")
     return value_key(item)
 
 
-def keyed(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
+def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """The items by their keys, in order; more than one where keys are not unique, which an update may bring about.
 
     Raises `NoKey`.
     """
-    out: dict[str, list[Any]] = {}
+    groups: dict[str, list[Any]] = {}
     for item in values:
-        out.setdefault(key_of(items, item), []).append(item)
-    return out
+        groups.setdefault(key_of(items, item), []).append(item)
+    return groups

@@ -7,11 +7,11 @@ from dataclasses import field
 from typing import Any, Final
 
 from applier.sandbox.merge.managed_fields import ManagerKey, Operation
-from applier.sandbox.merge.reset_fields import Reset
+from applier.sandbox.merge.reset_fields import ResetFields
 from applier.sandbox.merge.types import MergeType
 from renderer.frozen import dataclass
 
-_UNKNOWN: Final = "unknown"
+_UNKNOWN_MANAGER: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class FieldManager:
     version: str
     time: str
     subresource: str = ""
-    reset: Reset = frozenset()
-    others: Mapping[str, MergeType] | None = None
+    reset_fields: ResetFields = frozenset()
+    other_types: Mapping[str, MergeType] | None = None
     blank: Mapping[str, Any] = field(default_factory=dict)
 
-    def owner(self, operation: Operation) -> ManagerKey:
+    def manager_key(self, operation: Operation) -> ManagerKey:
         version = self.version if operation == "Update" else ""
-        return ManagerKey(self.manager or _UNKNOWN, operation, version, self.subresource)
+        return ManagerKey(self.manager or _UNKNOWN_MANAGER, operation, version, self.subresource)
 
     @property
-    def types(self) -> Mapping[str, MergeType]:
+    def types_by_version(self) -> Mapping[str, MergeType]:
         """By API version, of all that are served."""
-        return {**(self.others or {}), self.version: self.type}
+        return {**(self.other_types or {}), self.version: self.type}

@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from applier.sandbox.printing.durations import human
+from applier.sandbox.printing.durations import format_duration
 
 Object = dict[str, Any]
 Cell = Callable[[Object, float], Any]
 """From an object and the time now (seconds since 1970)."""
 
 
-def since(time: Any, now: float) -> str:
+def format_age(time: Any, now: float) -> str:
     try:
-        return human(now - datetime.fromisoformat(time).timestamp())
+        return format_duration(now - datetime.fromisoformat(time).timestamp())
     except (TypeError, ValueError):
         return "<unknown>"
 
 
-def at(path: str, default: Any = "") -> Cell:
+def field_cell(path: str, default: Any = "") -> Cell:
     """The value at a dotted path."""
     names = path.split(".")
 
@@ -35,82 +35,87 @@ def at(path: str, default: Any = "") -> Cell:
     return cell
 
 
-def count(*fields: str) -> Cell:
+def count_cell(*fields: str) -> Cell:
     return lambda obj, _: sum(len(obj.get(field) or ()) for field in fields)
 
 
-def of(path: str, total: str, *, otherwise: int = 0) -> Cell:
+def ratio_cell(path: str, total: str, *, otherwise: int = 0) -> Cell:
     """`2/3`."""
-    part, whole = at(path, 0), at(total, otherwise)
-    return lambda obj, now: f"{part(obj, now)}/{whole(obj, now)}"
+    part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
+    return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"
 
 
-def labels(path: str) -> Cell:
-    found = at(path, {})
-    return lambda obj, now: ",".join(f"{key}={value}" for key, value in sorted(found(obj, now).items())) or "<none>"
+def labels_cell(path: str) -> Cell:
+    value_cell = field_cell(path, {})
+    return lambda obj, now: (
+        ",".join(f"{key}={value}" for key, value in sorted(value_cell(obj, now).items())) or "<none>"
+    )
 
 
-def selector(path: str) -> Cell:
+def selector_cell(path: str) -> Cell:
     """A label selector, as `kubectl get -l` takes it."""
-    found = at(path, {})
+    value_cell = field_cell(path, {})
 
     def cell(obj: Object, now: float) -> str:
-        chosen = found(obj, now)
-        terms = {name: f"{name}={value}" for name, value in (chosen.get("matchLabels") or {}).items()}
-        terms |= {one["key"]: _expression(one) for one in chosen.get("matchExpressions") or ()}
+        label_selector = value_cell(obj, now)
+        terms = {name: f"{name}={value}" for name, value in (label_selector.get("matchLabels") or {}).items()}
+        terms |= {
+            requirement["key"]: _format_requirement(requirement)
+            for requirement in label_selector.get("matchExpressions") or ()
+        }
         return ",".join(terms[name] for name in sorted(terms)) or "<none>"
 
     return cell
 
 
-def _expression(one: Object) -> str:
-    values = ",".join(sorted(one.get("values") or ()))
-    match one["operator"]:
+def _format_requirement(requirement: Object) -> str:
+    values = ",".join(sorted(requirement.get("values") or ()))
+    match requirement["operator"]:
         case "Exists":
-            return str(one["key"])
+            return str(requirement["key"])
         case "DoesNotExist":
-            return f"!{one['key']}"
+            return f"!{requirement['key']}"
         case operator:
-            return f"{one['key']} {operator.lower()} ({values})"
+            return f"{requirement['key']} {operator.lower()} ({values})"
 
 
-def containers(field: str, path: str = "spec.template.spec") -> Cell:
-    found = at(f"{path}.containers", [])
-    return lambda obj, now: ",".join(str(one.get(field, "")) for one in found(obj, now))
+def containers_cell(field: str, path: str = "spec.template.spec") -> Cell:
+    value_cell = field_cell(f"{path}.containers", [])
+    return lambda obj, now: ",".join(str(container.get(field, "")) for container in value_cell(obj, now))
 
 
 def age(obj: Object, now: float) -> str:
-    return since(obj["metadata"].get("creationTimestamp"), now)
+    return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
 def ports(obj: Object, _: float) -> str:
     ports = (obj.get("spec") or {}).get("ports") or ()
-    words = []
+    entries = []
     for port in ports:
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        words.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
-    return ",".join(words) or "<none>"
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        entries.append(f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}")
+    return ",".join(entries) or "<none>"
 
 
-def address(obj: Object, _: float) -> str:
+def external_address(obj: Object, _: float) -> str:
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", ""))
     ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-    given = spec.get("externalIPs") or ()
-    found = ",".join((*(str(one.get("ip") or one.get("hostname")) for one in ingress), *given))
-    if found or "type" not in spec:
-        return found
+    external_ips = spec.get("externalIPs") or ()
+    addresses = ",".join((*(str(entry.get("ip") or entry.get("hostname")) for entry in ingress), *external_ips))
+    if addresses or "type" not in spec:
+        return addresses
     return "<pending>" if spec["type"] == "LoadBalancer" else "<none>"
 
 
 def job_status(obj: Object, _: float) -> str:
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    held = [one["type"] for one in conditions if one.get("status") == "True"]
-    if "deletionTimestamp" in obj["metadata"] and not {"Complete", "Failed"} & {*held}:
+    true_types = [condition["type"] for condition in conditions if condition.get("status") == "True"]
+    if "deletionTimestamp" in obj["metadata"] and not {"Complete", "Failed"} & {*true_types}:
         return "Terminating"
-    words = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((word for word in words if word in held), "Running")
+    known_types = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    return next((known_type for known_type in known_types if known_type in true_types), "Running")
 
 
 def job_duration(obj: Object, now: float) -> str:
@@ -118,61 +123,71 @@ def job_duration(obj: Object, now: float) -> str:
     if not status.get("startTime"):
         return ""
     end = status.get("completionTime")
-    return since(status["startTime"], datetime.fromisoformat(end).timestamp() if end else now)
+    return format_age(status["startTime"], datetime.fromisoformat(end).timestamp() if end else now)
 
 
-def hosts(obj: Object, _: float) -> str:
+def ingress_hosts(obj: Object, _: float) -> str:
     rules = (obj.get("spec") or {}).get("rules") or ()
-    return _few([str(rule.get("host") or "*") for rule in rules]) or "*"
+    return _join_limited([str(rule.get("host") or "*") for rule in rules]) or "*"
 
 
 def pod_ready(obj: Object, _: float) -> str:
-    states = (obj.get("status") or {}).get("containerStatuses") or ()
+    container_statuses = (obj.get("status") or {}).get("containerStatuses") or ()
     total = len((obj.get("spec") or {}).get("containers") or ())
-    return f"{sum(bool(one.get('ready')) for one in states)}/{total}"
+    return f"{sum(bool(container_status.get('ready')) for container_status in container_statuses)}/{total}"
 
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
-def modes(path: str) -> Cell:
-    found = at(path, [])
-    return lambda obj, now: ",".join(_MODES.get(mode, mode) for mode in found(obj, now))
+def access_modes_cell(path: str) -> Cell:
+    value_cell = field_cell(path, [])
+    return lambda obj, now: ",".join(_MODES.get(mode, mode) for mode in value_cell(obj, now))
 
 
-def completions(obj: Object, _: float) -> str:
-    spec, done = obj.get("spec") or {}, (obj.get("status") or {}).get("succeeded", 0)
+def job_completions(obj: Object, _: float) -> str:
+    spec, succeeded = obj.get("spec") or {}, (obj.get("status") or {}).get("succeeded", 0)
     if "completions" in spec:
-        return f"{done}/{spec['completions']}"
-    return f"{done}/1 of {spec['parallelism']}" if spec.get("parallelism", 1) > 1 else f"{done}/1"
+        return f"{succeeded}/{spec['completions']}"
+    return f"{succeeded}/1 of {spec['parallelism']}" if spec.get("parallelism", 1) > 1 else f"{succeeded}/1"
 
 
-def _target(metric: Object) -> str:
+def _format_metric_target(metric: Object) -> str:
     """What an autoscaler aims at; what it has measured it cannot say here."""
     source = metric.get(metric["type"][:1].lower() + metric["type"][1:]) or {}
     target = source.get("target") or {}
-    share = target.get("averageUtilization")
-    aim = f"{share}%" if share is not None else target.get("averageValue") or target.get("value") or "<auto>"
+    utilization = target.get("averageUtilization")
+    goal = (
+        f"{utilization}%" if utilization is not None else target.get("averageValue") or target.get("value") or "<auto>"
+    )
     name = f"{source['name']}: " if metric["type"] == "Resource" and "name" in source else ""
-    return f"{name}<unknown>/{aim}"
+    return f"{name}<unknown>/{goal}"
 
 
-def targets(obj: Object, _: float) -> str:
-    return _few([_target(metric) for metric in obj["spec"].get("metrics") or ()], most=2, between=", ") or "<none>"
-
-
-def reference(path: str, first: str = "kind") -> Cell:
-    """`Deployment/x`; "" where there is none."""
-    found = at(path)
-    return lambda obj, now: (
-        "/".join(str(found(obj, now).get(name, "")) for name in (first, "name")) if found(obj, now) else ""
+def metric_targets(obj: Object, _: float) -> str:
+    return (
+        _join_limited(
+            [_format_metric_target(metric) for metric in obj["spec"].get("metrics") or ()], limit=2, separator=", "
+        )
+        or "<none>"
     )
 
 
-def subjects(kind: str) -> Cell:
+def reference_cell(path: str, first: str = "kind") -> Cell:
+    """`Deployment/x`; "" where there is none."""
+    value_cell = field_cell(path)
+    return lambda obj, now: (
+        "/".join(str(value_cell(obj, now).get(name, "")) for name in (first, "name")) if value_cell(obj, now) else ""
+    )
+
+
+def subjects_cell(kind: str) -> Cell:
     def cell(obj: Object, _: float) -> str:
-        found = [one for one in obj.get("subjects") or () if one.get("kind") == kind]
-        return ", ".join(f"{one['namespace']}/{one['name']}" if "namespace" in one else one["name"] for one in found)
+        matching = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+        return ", ".join(
+            f"{subject['namespace']}/{subject['name']}" if "namespace" in subject else subject["name"]
+            for subject in matching
+        )
 
     return cell
 
@@ -180,43 +195,46 @@ def subjects(kind: str) -> Cell:
 def endpoints(obj: Object, _: float) -> str:
     """Of Endpoints: addresses with their ports."""
     subsets = obj.get("subsets") or ()
-    found = [
+    addresses = [
         f"{address.get('ip')}:{port['port']}"
-        for one in subsets
-        for port in one.get("ports") or ()
-        for address in one.get("addresses") or ()
+        for subset in subsets
+        for port in subset.get("ports") or ()
+        for address in subset.get("addresses") or ()
     ]
-    return _few(found) if subsets else "<none>"
+    return _join_limited(addresses) if subsets else "<none>"
 
 
-def _few(words: Sequence[str], *, most: int = 3, between: str = ",") -> str:
-    return between.join(words[:most]) + (f" + {len(words) - most} more..." if len(words) > most else "")
+def _join_limited(texts: Sequence[str], *, limit: int = 3, separator: str = ",") -> str:
+    return separator.join(texts[:limit]) + (f" + {len(texts) - limit} more..." if len(texts) > limit else "")
 
 
 def slice_ports(obj: Object, _: float) -> str:
-    return _few([str(port.get("port", "*")) for port in obj.get("ports") or ()]) or "<unset>"
+    return _join_limited([str(port.get("port", "*")) for port in obj.get("ports") or ()]) or "<unset>"
 
 
 def slice_endpoints(obj: Object, _: float) -> str:
-    return _few([address for one in obj.get("endpoints") or () for address in one["addresses"]]) or "<unset>"
+    return (
+        _join_limited([address for endpoint in obj.get("endpoints") or () for address in endpoint["addresses"]])
+        or "<unset>"
+    )
 
 
-def text(path: str, default: Any = "") -> Cell:
+def text_cell(path: str, default: Any = "") -> Cell:
     """The value at a path as Go prints it."""
-    found = at(path, default)
-    return lambda obj, now: str(found(obj, now))
+    value_cell = field_cell(path, default)
+    return lambda obj, now: str(value_cell(obj, now))
 
 
-def used(of: str) -> Cell:
+def quota_usage_cell(kind: str) -> Cell:
     """Of a ResourceQuota: what is used of what there is, of requests or of limits."""
 
     def cell(obj: Object, _: float) -> str:
         status = obj.get("status") or {}
-        spent = status.get("used") or {}
+        used_amounts = status.get("used") or {}
         return ", ".join(
-            f"{name}: {spent.get(name, '0')}/{most}"
-            for name, most in sorted((status.get("hard") or {}).items())
-            if name.startswith("limits.") is (of == "limits")
+            f"{name}: {used_amounts.get(name, '0')}/{hard_limit}"
+            for name, hard_limit in sorted((status.get("hard") or {}).items())
+            if name.startswith("limits.") is (kind == "limits")
         )
 
     return cell
@@ -226,51 +244,51 @@ def phase(obj: Object, now: float) -> Any:
     """Of a Pod or a claim; of a Pod why it has that, where its status says so."""
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
-    return at("status.reason")(obj, now) or at("status.phase", "Pending")(obj, now)
+    return field_cell("status.reason")(obj, now) or field_cell("status.phase", "Pending")(obj, now)
 
 
-def bound(path: str, cell: Cell) -> Cell:
+def bound_claim_cell(path: str, cell: Cell) -> Cell:
     """A cell of a claim that has a volume."""
-    return lambda obj, now: cell(obj, now) if at(path)(obj, now) else ""
+    return lambda obj, now: cell(obj, now) if field_cell(path)(obj, now) else ""
 
 
-def elapsed(*paths: str) -> Cell:
+def elapsed_time_cell(*paths: str) -> Cell:
     """How long ago the first of these times was that there is."""
-    return lambda obj, now: since(next(filter(None, (at(path)(obj, now) for path in paths)), None), now)
+    return lambda obj, now: format_age(next(filter(None, (field_cell(path)(obj, now) for path in paths)), None), now)
 
 
-def first(*paths: str) -> Cell:
+def first_value_cell(*paths: str) -> Cell:
     """The first of these values that there is; "" for none."""
-    return lambda obj, now: next(filter(None, (at(path)(obj, now) for path in paths)), "")
+    return lambda obj, now: next(filter(None, (field_cell(path)(obj, now) for path in paths)), "")
 
 
-def regarding(obj: Object, _: float) -> str:
+def involved_object(obj: Object, _: float) -> str:
     """`pod/x`, what an Event is about."""
-    about = obj.get("involvedObject") or obj.get("regarding") or {}
-    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+    reference_fields = obj.get("involvedObject") or obj.get("regarding") or {}
+    return f"{reference_fields.get('kind', '').lower()}/{reference_fields.get('name', '')}"
 
 
-def last_scheduled(obj: Object, now: float) -> str:
-    last = at("status.lastScheduleTime")(obj, now)
-    return since(last, now) if last else "<none>"
+def last_schedule_age(obj: Object, now: float) -> str:
+    last_time = field_cell("status.lastScheduleTime")(obj, now)
+    return format_age(last_time, now) if last_time else "<none>"
 
 
-def parameters(obj: Object, now: float) -> str:
-    found = at("spec.parameters", {})(obj, now)
-    kind = ".".join(filter(None, (found.get("kind"), found.get("apiGroup"))))
-    return f"{kind}/{found['name']}" if found else "<none>"
+def class_parameters(obj: Object, now: float) -> str:
+    parameter_reference = field_cell("spec.parameters", {})(obj, now)
+    kind = ".".join(filter(None, (parameter_reference.get("kind"), parameter_reference.get("apiGroup"))))
+    return f"{kind}/{parameter_reference['name']}" if parameter_reference else "<none>"
 
 
-def storage_class(obj: Object, _: float) -> str:
+def storage_class_name(obj: Object, _: float) -> str:
     metadata = obj["metadata"]
-    chosen = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
-    return f"{metadata['name']} (default)" if chosen else str(metadata["name"])
+    is_default = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
+    return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
 
 
-def teller(obj: Object, now: float) -> str:
+def event_source(obj: Object, now: float) -> str:
     """Who tells an Event, and from where."""
     names = (
-        first("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
-        first("source.host", "deprecatedSource.host", "reportingInstance"),
+        first_value_cell("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
+        first_value_cell("source.host", "deprecatedSource.host", "reportingInstance"),
     )
     return ", ".join(filter(None, (name(obj, now) for name in names)))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.printing.table import columns_of, row
+from applier.sandbox.printing.table import build_row, columns_of
 from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal
 from renderer.frozen import dataclass
@@ -37,55 +37,59 @@ class Representation:
     now: float = 0.0
 
 
-def wanted_shape(accept: str, *, many: bool) -> Shape:
+def negotiate_shape(accept: str, *, is_list: bool) -> Shape:
     """The first shape of an Accept header that can be served. Raises Refusal (406)."""
     for media in accept.split(",") if accept.strip() else ["*/*"]:
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind not in (_ACCEPTED, "*/*", "application/*"):
             continue
-        given = dict(part.split("=", 1) for part in parameters if "=" in part)
-        name = given.get("as", "")
-        if name == "PartialObjectMetadataList" and not many:
-            raise _wrong_shape(f"you requested {name}, but the requested object is not a list")
-        if name == "PartialObjectMetadata" and many:
-            raise _wrong_shape(f"you requested {name}, but the requested object is a list")
-        if name in _SHAPES and (not name or given.get("g", "meta.k8s.io") == "meta.k8s.io"):
+        options = dict(part.split("=", 1) for part in parameters if "=" in part)
+        name = options.get("as", "")
+        if name == "PartialObjectMetadataList" and not is_list:
+            raise _unacceptable_shape_refusal(f"you requested {name}, but the requested object is not a list")
+        if name == "PartialObjectMetadata" and is_list:
+            raise _unacceptable_shape_refusal(f"you requested {name}, but the requested object is a list")
+        if name in _SHAPES and (not name or options.get("g", "meta.k8s.io") == "meta.k8s.io"):
             return _SHAPES[name]
-    raise _wrong_shape(f"only the following media types are accepted: {_ACCEPTED}")
+    raise _unacceptable_shape_refusal(f"only the following media types are accepted: {_ACCEPTED}")
 
 
-def _wrong_shape(message: str) -> Refusal:
+def _unacceptable_shape_refusal(message: str) -> Refusal:
     return Refusal(406, "NotAcceptable", message)
 
 
-def object_bytes(kind: ServedKind, stored: StoredObject, look: Representation) -> bytes:
+def encode_object(kind: ServedKind, stored: StoredObject, representation: Representation) -> bytes:
     """One object by itself."""
-    match look.shape:
+    match representation.shape:
         case "metadata":
-            return _metadata(stored)
+            return _encode_metadata(stored)
         case "table":
-            return list_bytes(kind, [stored], look, {"resourceVersion": str(stored.version)})
+            return encode_list(kind, [stored], representation, {"resourceVersion": str(stored.version)})
         case _:
-            return kind.prefix + stored.content[1:]
+            return kind.json_prefix + stored.content[1:]
 
 
-def _metadata(stored: StoredObject) -> bytes:
-    found = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored.object()["metadata"]}
-    return orjson.dumps(found)
+def _encode_metadata(stored: StoredObject) -> bytes:
+    partial_object = {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": stored.to_object()["metadata"],
+    }
+    return orjson.dumps(partial_object)
 
 
-def list_bytes(
-    kind: ServedKind, items: Iterable[StoredObject], look: Representation, metadata: dict[str, Any]
+def encode_list(
+    kind: ServedKind, items: Iterable[StoredObject], representation: Representation, metadata: dict[str, Any]
 ) -> bytes:
     """A list, with the given metadata of its own."""
     rows: Iterable[bytes]
-    match look.shape:
+    match representation.shape:
         case "table":
-            return _table(kind, items, look, metadata)
+            return _encode_table(kind, items, representation, metadata)
         case "metadata":
-            head, rows = ("PartialObjectMetadataList", "meta.k8s.io/v1"), map(_metadata, items)
-        case _ if kind.custom:
-            prefix = kind.prefix
+            head, rows = ("PartialObjectMetadataList", "meta.k8s.io/v1"), map(_encode_metadata, items)
+        case _ if kind.is_custom:
+            prefix = kind.json_prefix
             head, rows = (kind.list_kind, kind.api_version), (prefix + item.content[1:] for item in items)
         case _:
             # Items of built-in lists do not say what they are.
@@ -94,20 +98,22 @@ def list_bytes(
     return opening[:-1] + b',"items":[' + b",".join(rows) + b"]}"
 
 
-def _table(kind: ServedKind, items: Iterable[StoredObject], look: Representation, metadata: dict[str, Any]) -> bytes:
+def _encode_table(
+    kind: ServedKind, items: Iterable[StoredObject], representation: Representation, metadata: dict[str, Any]
+) -> bytes:
     columns = columns_of(kind)
     rows = []
     for item in items:
-        obj = item.object()
-        match look.include:
+        obj = item.to_object()
+        match representation.include:
             case "Object":
-                shown: Any = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
+                row_object: Any = {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
             case "None":
-                shown = None
+                row_object = None
             case _:
                 identity = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-                shown = {**identity, "metadata": obj["metadata"]}
-        rows.append({"cells": row(columns, obj, look.now), "object": shown})
+                row_object = {**identity, "metadata": obj["metadata"]}
+        rows.append({"cells": build_row(columns, obj, representation.now), "object": row_object})
     definitions = [column.definition for column in columns]
     table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": definitions}
     return orjson.dumps({**table, "rows": rows})

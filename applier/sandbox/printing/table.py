@@ -11,39 +11,43 @@ from typing import Any
 
 from applier.sandbox import jsonpath
 from applier.sandbox.kinds.registry import Column, ServedKind
-from applier.sandbox.printing.cells import Cell, Object, since
-from applier.sandbox.printing.columns import AGE, BUILT_IN, NAME, TableColumn
+from applier.sandbox.printing.cells import Cell, Object, format_age
+from applier.sandbox.printing.columns import AGE_COLUMN, BUILT_IN_COLUMNS, NAME_COLUMN, TableColumn
 
 
-def row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
+def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
     return [column.cell(obj, now) for column in columns]
 
 
 def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
-    if not kind.custom:
-        return BUILT_IN.get(kind.resource, (NAME, AGE))
-    return (NAME, *(TableColumn(column, _by_path(column)) for column in kind.columns)) if kind.columns else (NAME, AGE)
+    if not kind.is_custom:
+        return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
+    return (
+        (NAME_COLUMN, *(TableColumn(column, _path_cell(column)) for column in kind.columns))
+        if kind.columns
+        else (NAME_COLUMN, AGE_COLUMN)
+    )
 
 
-def _by_path(column: Column) -> Cell:
+def _path_cell(column: Column) -> Cell:
     def cell(obj: Object, now: float) -> Any:
-        found = jsonpath.find(column.path, obj)
-        if not found or found == [None]:
+        values = jsonpath.find_values(column.path, obj)
+        if not values or values == [None]:
             return None
         match column.type:
             case "integer":
-                return found[0] if type(found[0]) is int else None
+                return values[0] if type(values[0]) is int else None
             case "number":
-                return found[0] if isinstance(found[0], int | float) else None
+                return values[0] if isinstance(values[0], int | float) else None
             case "boolean":
-                return found[0] if isinstance(found[0], bool) else None
+                return values[0] if isinstance(values[0], bool) else None
             case "date":
-                return since(found[0], now)
+                return format_age(values[0], now)
             case _:
-                return ",".join(map(_shown, found))
+                return ",".join(map(_format_value, values))
 
     return cell
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

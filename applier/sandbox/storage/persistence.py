@@ -26,16 +26,16 @@ from applier.sandbox.wire import Refusal
 from renderer.frozen import dataclass
 
 HEADER = b"levelgate sandbox 1\n"
-COMPACT_AFTER = 64 * 1024 * 1024
+COMPACT_AFTER_BYTES = 64 * 1024 * 1024
 """Bytes of a log after which it is replaced by a snapshot."""
 
 
-class DamagedError(ConfigurationError):
+class CorruptDataError(ConfigurationError):
     """The files of a sandbox cannot be trusted."""
 
-    def __init__(self, file: Path, why: str) -> None:
+    def __init__(self, file: Path, detail: str) -> None:
         super().__init__(
-            f"{file}: {why}: the objects kept in {file.parent} are damaged and are not used; "
+            f"{file}: {detail}: the objects kept in {file.parent} are damaged and are not used; "
             "restore the directory from a copy, or remove it to begin with an empty sandbox"
         )
 
@@ -48,13 +48,13 @@ class PersistedState:
     version: int
 
 
-class Directory:
+class DataDirectory:
     """One directory, used by one process at a time. `open` it, then give `store` to a sandbox, and `close` it."""
 
     def __init__(self, path: Path, lock: IO[bytes]) -> None:
         self._path = path
         self._lock = lock
-        self._number = 0
+        self._generation = 0
         self._log: FileIO | None = None
         self.store = Store()
 
@@ -78,7 +78,7 @@ class Directory:
             ) from None
         directory = cls(path, lock)
         try:
-            directory._read()
+            directory._load()
         except BaseException:
             lock.close()
             raise
@@ -91,18 +91,18 @@ class Directory:
             self._log.close()
         self._lock.close()
 
-    def _read(self) -> None:
-        self._number = max(self._numbers("snapshot-"), default=0)
-        for number in self._numbers("log-"):
+    def _load(self) -> None:
+        self._generation = max(self._generations("snapshot-"), default=0)
+        for generation in self._generations("log-"):
             # One that is begun before its snapshot is whole has nothing in it yet.
-            if number > self._number and list(_records(self._log_file(number), torn=True)):
-                raise DamagedError(self._snapshot(number), "it is missing")
-        kept = read(self._path, self._number)
-        self.store.restore(kept.contents, kept.version)
+            if generation > self._generation and list(_records(self._log_file(generation), allow_torn=True)):
+                raise CorruptDataError(self._snapshot_file(generation), "it is missing")
+        state = read_state(self._path, self._generation)
+        self.store.restore(state.contents, state.version)
         self.store.journal = self._append
         self._compact()
 
-    def _numbers(self, prefix: str) -> Iterator[int]:
+    def _generations(self, prefix: str) -> Iterator[int]:
         for file in self._path.glob(f"{prefix}*"):
             if file.name.removeprefix(prefix).isdecimal():
                 yield int(file.name.removeprefix(prefix))
@@ -113,114 +113,121 @@ class Directory:
         """
         assert self._log is not None
         content = None if event.type == "DELETED" else event.after.content.decode()
-        entry = record([event.version, *event.after.key, content])
-        size = self._log.tell()
+        entry = encode_record([event.version, *event.after.key, content])
+        offset = self._log.tell()
         try:
             if self._log.write(entry) != len(entry):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            self._log.seek(size)
+            self._log.seek(offset)
             self._log.truncate()
             message = f"nothing was stored: the sandbox cannot write to {self._path}: {error.strerror}"
             raise Refusal(500, "InternalError", message) from None
-        if size > COMPACT_AFTER:
+        if offset > COMPACT_AFTER_BYTES:
             # The event is in this log, and not yet in the store. What cannot be done now is done after the next event.
             with suppress(OSError):
-                self._begin(read(self._path, self._number))
+                self._start_generation(read_state(self._path, self._generation))
 
     def _compact(self) -> None:
-        shelves = (self.store.shelf(resource) for resource in self.store.resources())
-        contents = {stored.key: stored.content for shelf in shelves for stored in shelf.objects.values()}
-        self._begin(PersistedState(contents, self.store.version))
+        resource_stores = (self.store.resource_store(resource) for resource in self.store.resources())
+        contents = {
+            stored.key: stored.content
+            for resource_store in resource_stores
+            for stored in resource_store.objects.values()
+        }
+        self._start_generation(PersistedState(contents, self.store.version))
 
-    def _begin(self, kept: PersistedState) -> None:
+    def _start_generation(self, state: PersistedState) -> None:
         """A new snapshot and an empty log, then the old ones go: whenever this is cut short, one pair is whole."""
-        number = self._number + 1
-        records = [record([kept.version]), *(record([*key, text.decode()]) for key, text in kept.contents.items())]
-        log = self._log_file(number).open("wb", buffering=0)
+        generation = self._generation + 1
+        records = [
+            encode_record([state.version]),
+            *(encode_record([*key, content.decode()]) for key, content in state.contents.items()),
+        ]
+        log = self._log_file(generation).open("wb", buffering=0)
         log.write(HEADER)
         temporary = self._path / "new"
         with temporary.open("wb") as file:
-            file.write(HEADER + b"".join(records) + record([len(kept.contents)]))
+            file.write(HEADER + b"".join(records) + encode_record([len(state.contents)]))
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(self._snapshot(number))
+        temporary.rename(self._snapshot_file(generation))
         if self._log:
             self._log.close()
-        self._log, self._number = log, number
+        self._log, self._generation = log, generation
         for prefix in ("snapshot-", "log-"):
-            for old in [one for one in self._numbers(prefix) if one != number]:
+            for old in [candidate for candidate in self._generations(prefix) if candidate != generation]:
                 (self._path / f"{prefix}{old}").unlink()
 
-    def _snapshot(self, number: int) -> Path:
-        return self._path / f"snapshot-{number}"
+    def _snapshot_file(self, generation: int) -> Path:
+        return self._path / f"snapshot-{generation}"
 
-    def _log_file(self, number: int) -> Path:
-        return self._path / f"log-{number}"
+    def _log_file(self, generation: int) -> Path:
+        return self._path / f"log-{generation}"
 
 
-def record(document: Any) -> bytes:
+def encode_record(document: Any) -> bytes:
     text = orjson.dumps(document)
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def read(path: Path, number: int) -> PersistedState:
+def read_state(path: Path, generation: int) -> PersistedState:
     """The objects of a snapshot and its log; none for number 0. Raises DamagedError."""
-    if number == 0:
+    if generation == 0:
         return PersistedState({}, 0)
-    kept = _read_snapshot(path / f"snapshot-{number}")
-    return _replay(path / f"log-{number}", kept)
+    state = _read_snapshot(path / f"snapshot-{generation}")
+    return _replay(path / f"log-{generation}", state)
 
 
 def _read_snapshot(file: Path) -> PersistedState:
-    records = list(_records(file, torn=False))
+    records = list(_records(file, allow_torn=False))
     match records:
         case [[int(version)], *objects, [int(count)]] if count == len(objects):
             contents: dict[StoredKey, bytes] = {}
-            for one in objects:
-                match one:
+            for entry in objects:
+                match entry:
                     case [str(resource), str(namespace), str(name), str(content)]:
                         contents[StoredKey(resource, namespace, name)] = content.encode()
                     case _:
-                        raise DamagedError(file, "a record is none of an object")
+                        raise CorruptDataError(file, "a record is none of an object")
             return PersistedState(contents, version)
         case _:
-            raise DamagedError(file, "it is not complete")
+            raise CorruptDataError(file, "it is not complete")
 
 
-def _replay(file: Path, kept: PersistedState) -> PersistedState:
-    contents, version = dict(kept.contents), kept.version
-    for one in _records(file, torn=True):
-        match one:
+def _replay(file: Path, state: PersistedState) -> PersistedState:
+    contents, version = dict(state.contents), state.version
+    for entry in _records(file, allow_torn=True):
+        match entry:
             case [int(number), str(resource), str(namespace), str(name), content] if number == version + 1:
                 key, version = StoredKey(resource, namespace, name), number
             case _:
-                raise DamagedError(file, f"the record after version {version} does not follow it")
+                raise CorruptDataError(file, f"the record after version {version} does not follow it")
         match content:
             case str():
                 contents[key] = content.encode()
             case None if key in contents:
                 del contents[key]
             case _:
-                raise DamagedError(file, f"version {version} removes what was not there")
+                raise CorruptDataError(file, f"version {version} removes what was not there")
     return PersistedState(contents, version)
 
 
-def _records(file: Path, *, torn: bool) -> Iterator[Any]:
+def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
     """The records of a file; with `torn` the last one may be incomplete and is then left out. Raises DamagedError."""
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise DamagedError(file, f"cannot be read: {error.strerror}") from None
+        raise CorruptDataError(file, f"cannot be read: {error.strerror}") from None
     if not content.startswith(HEADER):
-        if torn and HEADER.startswith(content):
+        if allow_torn and HEADER.startswith(content):
             return
-        raise DamagedError(file, "is not a file of a sandbox of this version")
+        raise CorruptDataError(file, "is not a file of a sandbox of this version")
     lines = content[len(HEADER) :].split(b"\n")
-    if lines[-1] and not torn:
-        raise DamagedError(file, "it ends in the middle of a record")
+    if lines[-1] and not allow_torn:
+        raise CorruptDataError(file, "it ends in the middle of a record")
     for number, line in enumerate(lines[:-1], start=2):
         checksum, _, text = line.partition(b" ")
         if checksum != b"%08x" % zlib.crc32(text):
-            raise DamagedError(file, f"line {number} is not as it was written")
+            raise CorruptDataError(file, f"line {number} is not as it was written")
         yield orjson.loads(text)

@@ -19,7 +19,7 @@ from renderer.frozen import dataclass
 
 Object = dict[str, Any]
 
-EVENTS, EVENT_BYTES = 4096, 16 * 1024 * 1024
+MAX_EVENTS, MAX_EVENT_BYTES = 4096, 16 * 1024 * 1024
 """History of one resource that watches can go back to: events, and bytes of their objects."""
 
 
@@ -43,10 +43,10 @@ class StoredObject:
     uid: str
     content: bytes = field(repr=False)
     labels: Mapping[str, str]
-    owners: tuple[str, ...] = ()
-    deleting: bool = False
+    owner_uids: tuple[str, ...] = ()
+    is_deleting: bool = False
 
-    def object(self) -> Object:
+    def to_object(self) -> Object:
         """A copy to work on, without apiVersion and kind."""
         obj: Object = orjson.loads(self.content)
         return obj
@@ -65,44 +65,44 @@ class StoreEvent:
 
 
 @dataclass(slots=True)
-class Shelf:
+class ResourceStore:
     """All objects of one resource, in the order of namespace and name, and its latest events."""
 
     objects: dict[tuple[str, str], StoredObject] = field(default_factory=dict)
-    order: list[tuple[str, str]] = field(default_factory=list)
+    sorted_keys: list[tuple[str, str]] = field(default_factory=list)
     events: deque[StoreEvent] = field(default_factory=deque)
     event_bytes: int = 0
-    forgotten: int = 0
+    compacted_version: int = 0
     """Versions up to this one cannot be watched from: their events are gone."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
     def record(self, event: StoreEvent) -> None:
         self.events.append(event)
         self.event_bytes += len(event.after.content)
-        while len(self.events) > EVENTS or self.event_bytes > EVENT_BYTES:
+        while len(self.events) > MAX_EVENTS or self.event_bytes > MAX_EVENT_BYTES:
             dropped = self.events.popleft()
             self.event_bytes -= len(dropped.after.content)
-            self.forgotten = dropped.version
+            self.compacted_version = dropped.version
         for listener in tuple(self.listeners):
             listener()
 
-    def since(self, version: int) -> Iterator[StoreEvent]:
+    def events_after(self, version: int) -> Iterator[StoreEvent]:
         """Events after a version, oldest first; found from the end, where watchers mostly are."""
-        newer = 0
+        newer_count = 0
         for event in reversed(self.events):
             if event.version <= version:
                 break
-            newer += 1
-        return iter([self.events[index] for index in range(len(self.events) - newer, len(self.events))])
+            newer_count += 1
+        return iter([self.events[index] for index in range(len(self.events) - newer_count, len(self.events))])
 
     def keys(self, namespace: str | None, after: tuple[str, str] = ("", "")) -> list[tuple[str, str]]:
         """Keys in order, of one namespace or (None) of all, greater than `after`."""
-        start = bisect_left(self.order, max(after, (namespace or "", "")))
-        if start < len(self.order) and self.order[start] == after:
+        start = bisect_left(self.sorted_keys, max(after, (namespace or "", "")))
+        if start < len(self.sorted_keys) and self.sorted_keys[start] == after:
             start += 1
         # No name sorts after this: names are ASCII.
-        end = len(self.order) if namespace is None else bisect_left(self.order, (namespace, "\x7f"))
-        return self.order[start:end]
+        end = len(self.sorted_keys) if namespace is None else bisect_left(self.sorted_keys, (namespace, "\x7f"))
+        return self.sorted_keys[start:end]
 
 
 class Store:
@@ -113,28 +113,28 @@ class Store:
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
         self.version = 0
         self.journal = journal
-        self._forgotten = 0
-        self._shelves: dict[str, Shelf] = {}
-        self._by_uid: dict[str, StoredKey] = {}
+        self._compacted_version = 0
+        self._resource_stores: dict[str, ResourceStore] = {}
+        self._keys_by_uid: dict[str, StoredKey] = {}
         self._dependents: dict[str, set[StoredKey]] = {}
 
-    def shelf(self, resource: str) -> Shelf:
+    def resource_store(self, resource: str) -> ResourceStore:
         """The objects of a resource, none if it is new."""
-        found = self._shelves.get(resource)
-        if found is None:
-            found = self._shelves[resource] = Shelf(forgotten=self._forgotten)
-        return found
+        resource_store = self._resource_stores.get(resource)
+        if resource_store is None:
+            resource_store = self._resource_stores[resource] = ResourceStore(compacted_version=self._compacted_version)
+        return resource_store
 
     def resources(self) -> list[str]:
         """Resources with at least one object."""
-        return [name for name, shelf in self._shelves.items() if shelf.objects]
+        return [name for name, resource_store in self._resource_stores.items() if resource_store.objects]
 
     def get(self, key: StoredKey) -> StoredObject | None:
-        shelf = self._shelves.get(key.resource)
-        return shelf.objects.get(key[1:]) if shelf else None
+        resource_store = self._resource_stores.get(key.resource)
+        return resource_store.objects.get(key[1:]) if resource_store else None
 
-    def find(self, uid: str) -> StoredObject | None:
-        key = self._by_uid.get(uid)
+    def find_by_uid(self, uid: str) -> StoredObject | None:
+        key = self._keys_by_uid.get(uid)
         return self.get(key) if key else None
 
     def dependents(self, uid: str) -> list[StoredKey]:
@@ -147,7 +147,7 @@ class Store:
 
     def put(self, key: StoredKey, obj: Object) -> StoredObject:
         """Store an object (taken over, not copied) with the next version in its metadata."""
-        after = _stored(key, self.version + 1, obj)
+        after = _build_stored_object(key, self.version + 1, obj)
         before = self.get(key)
         self._commit(StoreEvent(after.version, "MODIFIED" if before else "ADDED", before, after))
         return after
@@ -157,58 +157,58 @@ class Store:
         before = self.get(key)
         if before is None:
             return None
-        after = _stored(key, self.version + 1, before.object())
+        after = _build_stored_object(key, self.version + 1, before.to_object())
         self._commit(StoreEvent(after.version, "DELETED", before, after))
         return after
 
-    def reread(self, key: StoredKey, obj: Object) -> None:
+    def replace_content(self, key: StoredKey, obj: Object) -> None:
         """Show an object otherwise from now on: nothing is written, its version stays, and nobody is told."""
         before = self.get(key)
         assert before is not None
-        self._displace(before)
-        self._place(_stored(key, before.version, obj))
+        self._remove_from_indexes(before)
+        self._add_to_indexes(_build_stored_object(key, before.version, obj))
 
     def restore(self, contents: Mapping[StoredKey, bytes], version: int) -> None:
         """Fill an empty store with what a journal kept; no watch can go back behind `version`."""
-        assert not self._shelves
-        self.version = self._forgotten = version
+        assert not self._resource_stores
+        self.version = self._compacted_version = version
         for key in sorted(contents):
             obj = orjson.loads(contents[key])
-            self._place(_stored(key, int(obj["metadata"]["resourceVersion"]), obj))
+            self._add_to_indexes(_build_stored_object(key, int(obj["metadata"]["resourceVersion"]), obj))
 
     def _commit(self, event: StoreEvent) -> None:
         if self.journal:
             self.journal(event)
         self.version = event.version
         if event.before:
-            self._displace(event.before)
+            self._remove_from_indexes(event.before)
         if event.type != "DELETED":
-            self._place(event.after)
+            self._add_to_indexes(event.after)
         elif event.before:
-            shelf = self.shelf(event.after.key.resource)
-            del shelf.objects[event.after.key[1:]]
-            del shelf.order[bisect_left(shelf.order, event.after.key[1:])]
-        self.shelf(event.after.key.resource).record(event)
+            resource_store = self.resource_store(event.after.key.resource)
+            del resource_store.objects[event.after.key[1:]]
+            del resource_store.sorted_keys[bisect_left(resource_store.sorted_keys, event.after.key[1:])]
+        self.resource_store(event.after.key.resource).record(event)
 
-    def _place(self, stored: StoredObject) -> None:
-        shelf, place = self.shelf(stored.key.resource), stored.key[1:]
-        if place not in shelf.objects:
-            insort(shelf.order, place)
-        shelf.objects[place] = stored
-        self._by_uid[stored.uid] = stored.key
-        for owner in stored.owners:
+    def _add_to_indexes(self, stored: StoredObject) -> None:
+        resource_store, namespaced_name = self.resource_store(stored.key.resource), stored.key[1:]
+        if namespaced_name not in resource_store.objects:
+            insort(resource_store.sorted_keys, namespaced_name)
+        resource_store.objects[namespaced_name] = stored
+        self._keys_by_uid[stored.uid] = stored.key
+        for owner in stored.owner_uids:
             self._dependents.setdefault(owner, set()).add(stored.key)
 
-    def _displace(self, stored: StoredObject) -> None:
-        self._by_uid.pop(stored.uid, None)
-        for owner in stored.owners:
-            rest = self._dependents[owner]
-            rest.discard(stored.key)
-            if not rest:
+    def _remove_from_indexes(self, stored: StoredObject) -> None:
+        self._keys_by_uid.pop(stored.uid, None)
+        for owner in stored.owner_uids:
+            dependents = self._dependents[owner]
+            dependents.discard(stored.key)
+            if not dependents:
                 del self._dependents[owner]
 
 
-def _stored(key: StoredKey, version: int, obj: Object) -> StoredObject:
+def _build_stored_object(key: StoredKey, version: int, obj: Object) -> StoredObject:
     metadata = obj["metadata"]
     metadata["resourceVersion"] = str(version)
     return StoredObject(

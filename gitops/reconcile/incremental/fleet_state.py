@@ -13,7 +13,7 @@ from typing import Any
 
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
-from applier.state.managed_fields import metadata_beside_status
+from applier.state.managed_fields import metadata_without_status_writes
 from applier.state.observed import Observed
 from applier.status import HealthResult, health, is_fresh
 from gitops.decisions.decision import Decision, earliest
@@ -29,7 +29,7 @@ from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.state import RolloutState
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import DeclaredObject, located
+from renderer.catalog.file_content import DeclaredObject, declared_key
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
 from renderer.kinds import CRD, is_namespaced
@@ -101,7 +101,7 @@ class ClusterState:
         self._places: dict[int, ObjectKey] = {}
         for state in self.sources:
             for one in state.catalog.objects:
-                key = located(one, namespaced=is_namespaced(one.group_kind, scopes))
+                key = declared_key(one, namespaced=is_namespaced(one.group_kind, scopes))
                 if self._declared.setdefault((state.catalog.source, key), one) is one:
                     self._places[id(one)] = key
         self._crds = [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
@@ -162,7 +162,7 @@ class ClusterState:
     def is_said_otherwise(self, place: Place, declared: DeclaredObject) -> bool:
         """Does this say something else than what was declared there? Where it stands in its file is nothing that it says."""
         before = self._declared[place]
-        return (before.manifest, before.refused) != (declared.manifest, declared.refused)
+        return (before.manifest, before.refused_reason) != (declared.manifest, declared.refused_reason)
 
     def place_of(self, source: str, declared: DeclaredObject) -> ObjectKey | None:
         """The key of an object as this source declares it; None if it counts for nothing, because another one stands in its place."""
@@ -210,7 +210,9 @@ class ClusterState:
 
     def archive(self, instances: Collection[ObjectKey]) -> RevisionArchive:
         """What is stored of definitions and rules, and the applied pairs of these instances."""
-        return self.known.archive.part(instances, {key: self._stored[key] for key in instances if key in self._stored})
+        return self.known.archive.select_instances(
+            instances, {key: self._stored[key] for key in instances if key in self._stored}
+        )
 
     def set_sources(
         self,
@@ -262,7 +264,7 @@ class ClusterState:
         """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
         it? Then a pass over it would find nothing new.
         """
-        key = ObjectKey.of(obj)
+        key = ObjectKey.from_manifest(obj)
         one, counted = self.plans.get(key), self.propagation.counted.get(key)
         if one is None or one.parent is None or self.now is None or "status" not in obj or self.root_of(key) != key:
             return False
@@ -287,7 +289,7 @@ class ClusterState:
     def record_stored_records(self, rollouts: Rollouts, objects: Iterable[Object]) -> None:
         """The records of sources and rollouts are stored like this now."""
         self.known, self._found = replace(self.known, rollouts=rollouts), None
-        self.objects |= {ObjectKey.of(obj): obj for obj in (*rollouts.records.values(), *objects)}
+        self.objects |= {ObjectKey.from_manifest(obj): obj for obj in (*rollouts.records.values(), *objects)}
 
     def stored(self, obj: Object) -> None:
         """A record of an archive, after the pass that began it: if it is an applied pair, that of its instance."""
@@ -319,7 +321,7 @@ class ClusterState:
             self._advance(part.now)
         self._late -= instances
         self._count(part.propagation)
-        self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored.applied.items()}
+        self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored_revisions.applied.items()}
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
         self.changed_roots = {key: it for key, it in self.changed_roots.items() if looked_at.get(key) is not it}
         self.now, self._found = part.now, None
@@ -389,9 +391,9 @@ class ClusterState:
         if not self.counts(one):
             return False
         collection = self.rollouts[one.rollout].collection
-        before = collection.counted(one.item.key)
+        before = collection.counters_of(one.item.key)
         collection.set_item(one.item)
-        return before != collection.counted(one.item.key)
+        return before != collection.counters_of(one.item.key)
 
     def _is_read_by_gates(self, one: CountedItem) -> bool:
         """May something else of it than what it counts as open a gate?"""
@@ -403,7 +405,7 @@ class ClusterState:
 
 
 def _beside_status(obj: Object) -> Object:
-    return {**obj, "metadata": metadata_beside_status(obj), "status": None}
+    return {**obj, "metadata": metadata_without_status_writes(obj), "status": None}
 
 
 def _said_in(status: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -423,7 +425,7 @@ def _own(rendered: RenderedApplySet) -> Iterator[ObjectKey]:
 
 def _said(one: SetSummary) -> tuple[object, ...]:
     """What the record of its source tells of a set."""
-    return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current, one.holds
+    return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current_scope, one.holds
 
 
 def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:

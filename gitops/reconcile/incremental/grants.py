@@ -20,7 +20,7 @@ from gitops.gates.instance_gates import InstanceGates
 from gitops.reconcile.incremental.fleet_state import ClusterState
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts import closed_windows
-from gitops.rollouts.advance import RolloutStep, decide, reserve
+from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import RolloutState
@@ -83,25 +83,25 @@ class _Asked:
             here.closings(kind),
             lambda key: WindowVerdicts(self.at(key)).overridden_windows(key),
         )
-        shut = dict(closed_windows.waves(one.policy, one.windows, here.now))
+        shut = dict(closed_windows.find_closed_waves(one.policy, one.windows, here.now))
         return one._replace(state=self.whole.propagation.states[one.name], gates=gates, closed=shut)
 
     def decide(self) -> RolloutStep:
         one = self.now
-        return decide(
+        return decide_grants(
             one.policy,
             one.collection,
             one.state,
             now=self.conditions.reading.now,
             closed=one.closed,
             pace=one.gates.pace(one.policy),
-            gate=lambda name: self.window(one.keys[name]) or one.gates.wait(name),
+            find_obstacle=lambda name: self.window(one.keys[name]) or one.gates.find_wait(name),
         )
 
     def at(self, *instances: ObjectKey) -> DecisionInputs:
         """What is known of these instances, under the conditions that are now."""
         plan = Plan(tuple(self.whole.plans[key] for key in instances))
-        stored = self.whole.known.archive.stored
+        stored = self.whole.known.archive.stored_revisions
         whole = self.whole
         return DecisionInputs(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
 
@@ -109,7 +109,7 @@ class _Asked:
         """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
         verdicts = WindowVerdicts(self.at(key))
         verdict = verdicts.of_instance(self.whole.plans[key].rendered)
-        return None if verdict.open else Wait.of(verdicts.blocked(verdict, key))
+        return None if verdict.is_open else Wait.from_cause(verdicts.blocked(verdict, key))
 
     def is_more_than_moves(self, decision: RolloutStep) -> str:
         """What else it decides; empty where that is nothing."""
@@ -125,7 +125,7 @@ class _Asked:
         """Those let move past windows that their gates ask for, or that govern them: that has to be recorded."""
         for name in decision.grants:
             key = self.rollout.keys[name]
-            yield bool(self.at(key).asked[key].glass)
+            yield bool(self.at(key).asked[key].break_glass_reason)
 
     def reserved(self, decision: RolloutStep) -> RolloutState:
         """Count what was granted from now on; the rollout as it is to be stored."""

@@ -28,7 +28,7 @@ _CALLED: Final = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s
 
 def dependencies_of(one: ApplySetPlan) -> Dependencies:
     """Its parent, its members, those included that it no longer wants, and what its templates refer to and select."""
-    owns = {orphan.member.key: orphan.member.node for orphan in one.orphans} | {one.rendered.parent: ""}
+    owns = {orphan.member.key: orphan.member.node_id for orphan in one.prune_candidates} | {one.rendered.parent: ""}
     reads: dict[ObjectKey, Nodes] = {}
     for plan in one.nodes:
         node = plan.node
@@ -55,7 +55,7 @@ def affected_sets(
     bundle: Rendering, topology: DependencyIndex, obj: Object, *, deleted: bool = False
 ) -> Mapping[ObjectKey, DependencyMatch]:
     """Which sets an event on this object wakes, and why."""
-    key = ObjectKey.of(obj)
+    key = ObjectKey.from_manifest(obj)
     found = topology.find_dependents(key, obj["metadata"].get("labels") or {}, deleted=deleted)
     if key in bundle.instances:  # who owns it cares about what it says of itself, which is worked out there
         found = {one: why for one, why in found.items() if one == key or why.nodes != why.owned}
@@ -83,7 +83,7 @@ def is_for_all(kind: GroupKind) -> bool:
 
 def is_watched(subject: WatchTarget, obj: Object) -> bool:
     """Does an event on this object arrive by this watch?"""
-    key, labels = ObjectKey.of(obj), obj["metadata"].get("labels") or {}
+    key, labels = ObjectKey.from_manifest(obj), obj["metadata"].get("labels") or {}
     selection = Selection(subject.kind, subject.namespace or None, subject.selector)
     return (
         key.group_kind == subject.kind and subject.name in {"", key.name} and selection.selects(key.namespace, labels)
@@ -101,7 +101,7 @@ def expected_watch_targets(sources: Iterable[SourceState], parents: Iterable[Obj
     kinds = {CRD, *whole}
     for parent in parents:
         with suppress(ForeignSet):
-            scopes = (read_scope(parent), *SourceRecord.read(parent).scopes.values())
+            scopes = (read_scope(parent), *SourceRecord.from_object(parent).scopes.values())
             kinds = kinds.union(*(scope.kinds for scope in scopes))
     return _subjects(kinds, whole)
 

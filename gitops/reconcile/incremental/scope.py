@@ -20,9 +20,9 @@ from gitops.reconcile.incremental.interests import is_for_all
 from gitops.reconcile.sources import SourceState
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
-from renderer.catalog.file_content import DeclaredObject, located
+from renderer.catalog.file_content import DeclaredObject, declared_key
 from renderer.frozen import dataclass
-from renderer.graph.implied_edges import outline
+from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.order import uses_of
@@ -69,20 +69,18 @@ def changed_objects(whole: ClusterState, sources: Sequence[SourceState]) -> Mapp
             return WidenScope(f"source {after.catalog.source} is followed otherwise")
         if before.catalog is after.catalog:
             continue
-        pairs = after.catalog.objects_since(before.catalog)
+        pairs = after.catalog.changed_objects(before.catalog)
         if pairs is None:
             if why := _differs(before.catalog, after.catalog):
-                return WidenScope(f"commit {after.catalog.revision[:7]} changes {why}")
+                return WidenScope(f"commit {after.catalog.commit[:7]} changes {why}")
             pairs = zip(before.catalog.objects, after.catalog.objects, strict=True)
         for old, new in pairs:
             if old is not new:
                 key = whole.place_of(after.catalog.source, old)
-                if key is None or located(new, namespaced=bool(key.namespace)) != key:
-                    return WidenScope(f"commit {after.catalog.revision[:7]} changes which objects there are")
-                if is_for_all(key.group_kind) or outline(old.manifest, key) != outline(new.manifest, key):
-                    return WidenScope(
-                        f"commit {after.catalog.revision[:7]} changes {key}, and the order of others by it"
-                    )
+                if key is None or declared_key(new, namespaced=bool(key.namespace)) != key:
+                    return WidenScope(f"commit {after.catalog.commit[:7]} changes which objects there are")
+                if is_for_all(key.group_kind) or edge_inputs(old.manifest, key) != edge_inputs(new.manifest, key):
+                    return WidenScope(f"commit {after.catalog.commit[:7]} changes {key}, and the order of others by it")
                 found[after.catalog.source, key] = new
     return found
 
@@ -190,7 +188,7 @@ def _too_much(
     key, nodes = one.rendered.parent, one.nodes
     if one.rendered.is_source:
         others = [node for node in nodes if node.node.key not in part.roots]
-        if one.error or one.parent_error or one.superset or any(not _is_done(node) for node in others):
+        if one.error or one.parent_error or one.superset_scope or any(not _is_done(node) for node in others):
             return f"{key} has more to do"
         if any(node.health_reference for node in nodes):  # whether others use a claim is for all of its set to tell
             return f"{key} has claims that are not bound"
@@ -206,7 +204,14 @@ def _too_much(
             return f"{key} has instances that use other kinds or namespaces than before"
     elif why := _unsettled(one):
         return f"{key} {why}"
-    if one.leaving or one.repairs or one.exact or one.detach or one.finish or one.is_unknown:
+    if (
+        one.candidates_to_remove
+        or one.repairs
+        or one.exact_scope
+        or one.detach
+        or one.finish_deletion
+        or one.is_unknown
+    ):
         return f"{key} has members that it no longer wants"
     mine = part.ids | {one.rendered.id}
     for node in nodes:
@@ -215,13 +220,13 @@ def _too_much(
             continue
         if node.verb in {NodeAction.REPLACE, NodeAction.ADOPT}:
             return f"{name} is replaced or adopted"
-        if not whole.wanted.get(name, mine) <= mine or node.holder not in {"", *mine}:
+        if not whole.wanted.get(name, mine) <= mine or node.live_set_id not in {"", *mine}:
             return f"{name} concerns another set as well"
     return ""
 
 
 def _is_done(node: NodePlan) -> bool:
-    return node.verb is NodeAction.NONE and node.settled
+    return node.verb is NodeAction.NONE and node.is_applied_and_ready
 
 
 def affects_others(whole: ClusterState, found: ReconcileResult) -> str:
@@ -230,7 +235,8 @@ def affects_others(whole: ClusterState, found: ReconcileResult) -> str:
         for node in one.nodes if one.rendered.is_source else ():
             before = whole.plan_of(one.rendered.parent, node.node.id)
             if whole.is_used(node.node.id) and (
-                before is None or (before.settled, before.healthy) != (node.settled, node.healthy)
+                before is None
+                or (before.is_applied_and_ready, before.healthy) != (node.is_applied_and_ready, node.healthy)
             ):
                 return f"others depend on {node.node.key}"
     for key, counted in found.propagation.counted.items():

@@ -9,11 +9,11 @@ from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS, lookup
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
-from renderer.cel.nanoseconds import INSTANTS, SPANS
+from renderer.cel.nanoseconds import DURATION_TYPES, TIMESTAMP_TYPES
 from renderer.cel.operators import add, check_sortable, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Omit, Optional, type_name
 
-_COMPARABLE: Final = (NUMBERS, INSTANTS, SPANS)
+_COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
 """Numbers of different types compare, but cel-go does not sort them."""
 
 
@@ -47,12 +47,12 @@ def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
 
 @overload("list.distinct(): list")
 def distinct(meter: Meter, values: list[Any]) -> list[Any]:
-    kept: list[Any] = []
+    unique_values: list[Any] = []
     for value in values:
-        meter.spend(1 + 4 * len(kept))
-        if not any(equal(value, other, meter) for other in kept):
-            kept.append(value)
-    return kept
+        meter.spend(1 + 4 * len(unique_values))
+        if not any(equal(value, other, meter) for other in unique_values):
+            unique_values.append(value)
+    return unique_values
 
 
 @overload("list.reverse(): list")
@@ -107,15 +107,15 @@ def total(meter: Meter, values: list[Any]) -> Any:
 
 @overload("list.min(): dyn")
 def smallest(meter: Meter, values: list[Any]) -> Any:
-    return min(_comparable("min", meter, values))
+    return min(_require_comparable("min", meter, values))
 
 
 @overload("list.max(): dyn")
 def largest(meter: Meter, values: list[Any]) -> Any:
-    return max(_comparable("max", meter, values))
+    return max(_require_comparable("max", meter, values))
 
 
-def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
+def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
     if not values:
         raise EvaluationError(f"{name} of an empty list")
     check_sortable(values, meter, alike=_COMPARABLE)
@@ -123,56 +123,56 @@ def _comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
 
 
 @overload("list.indexOf(dyn): int")
-def index_of(meter: Meter, values: list[Any], wanted: Any) -> int:
+def index_of(meter: Meter, values: list[Any], target: Any) -> int:
     meter.spend(len(values))
-    return next((index for index, value in enumerate(values) if equal(value, wanted, meter)), -1)
+    return next((index for index, value in enumerate(values) if equal(value, target, meter)), -1)
 
 
 @overload("list.lastIndexOf(dyn): int")
-def last_index_of(meter: Meter, values: list[Any], wanted: Any) -> int:
+def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
     meter.spend(len(values))
-    return next((index for index in reversed(range(len(values))) if equal(values[index], wanted, meter)), -1)
+    return next((index for index in reversed(range(len(values))) if equal(values[index], target, meter)), -1)
 
 
 @overload("map.merge(map): map")
-def merge(meter: Meter, base: dict[Any, Any], over: dict[Any, Any]) -> dict[Any, Any]:
+def merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
     """Both maps' entries; the second wins."""
-    meter.spend(len(base) + len(over))
-    return type(over)({**base, **over}) if type(base) is dict else type(base)({**base, **over})
+    meter.spend(len(base) + len(overrides))
+    return type(overrides)({**base, **overrides}) if type(base) is dict else type(base)({**base, **overrides})
 
 
 @overload("map.deepMerge(map): map")
-def deep_merge(meter: Meter, base: dict[Any, Any], over: dict[Any, Any]) -> dict[Any, Any]:
+def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
     """Like `merge`, but maps under the same key are merged too; lists and scalars are replaced."""
-    merged = merge(meter, base, over)
-    for key in over:
-        if lookup(base, key).present and isinstance(base[key], dict) and isinstance(over[key], dict):
-            merged[key] = deep_merge(meter, base[key], over[key])
+    merged = merge(meter, base, overrides)
+    for key in overrides:
+        if lookup(base, key).present and isinstance(base[key], dict) and isinstance(overrides[key], dict):
+            merged[key] = deep_merge(meter, base[key], overrides[key])
     return merged
 
 
 @overload("lists.setAtIndex(list, int, dyn): list")
 def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
-    _inside(values, index, len(values) - 1)
+    _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], value, *values[index + 1 :]]
 
 
 @overload("lists.insertAtIndex(list, int, dyn): list")
 def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
-    _inside(values, index, len(values))
+    _check_index(values, index, len(values))
     meter.spend(len(values) + 1)
     return [*values[:index], value, *values[index:]]
 
 
 @overload("lists.removeAtIndex(list, int): list")
 def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
-    _inside(values, index, len(values) - 1)
+    _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], *values[index + 1 :]]
 
 
-def _inside(values: list[Any], index: int, last: int) -> None:
+def _check_index(values: list[Any], index: int, last: int) -> None:
     if not 0 <= index <= last:
         raise EvaluationError(f"index {index} out of range ({len(values)} items)")
 

@@ -31,24 +31,24 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
 
 
 @overload("runtime.condition(map, string): map")
-def condition(meter: Meter, holder: dict[str, Any], wanted: str) -> dict[str, str]:
+def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict[str, str]:
     """The condition of this type in `status.conditions`; one of empty texts where there is none."""
-    found = _below(_below(holder, "obj", "status", {}), "obj.status", "conditions", [])
-    meter.spend(len(found))
-    for item in found:
+    conditions = _get_field(_get_field(holder, "obj", "status", {}), "obj.status", "conditions", [])
+    meter.spend(len(conditions))
+    for item in conditions:
         if type(item) not in MAPS:
             raise EvaluationError(f"runtime.condition: a condition is {type_name(item)}, not map")
-        if item.get("type") == wanted:
-            return {name: _text(item.get(name)) for name in FIELDS}
+        if item.get("type") == condition_type:
+            return {name: _text_or_empty(item.get(name)) for name in FIELDS}
     return dict.fromkeys(FIELDS, "")
 
 
-def _below(holder: dict[str, Any], place: str, name: str, default: Any) -> Any:
-    held = holder.get(name, default)
-    if type(held) is not type(default):
-        raise EvaluationError(f"runtime.condition: {place}.{name} is {type_name(held)}, not {type_name(default)}")
-    return held
+def _get_field(holder: dict[str, Any], place: str, name: str, default: Any) -> Any:
+    value = holder.get(name, default)
+    if type(value) is not type(default):
+        raise EvaluationError(f"runtime.condition: {place}.{name} is {type_name(value)}, not {type_name(default)}")
+    return value
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if type(value) is str else ""

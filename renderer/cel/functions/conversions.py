@@ -12,20 +12,20 @@ from typing import Any, Final
 from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
-from renderer.cel.nanoseconds import EPOCH, instant, nanoseconds, span
-from renderer.cel.operators import bounded, bounded_duration, bounded_time, bounded_unsigned
+from renderer.cel.nanoseconds import EPOCH, duration_from_nanoseconds, nanoseconds, timestamp_from_nanoseconds
+from renderer.cel.operators import check_int_range, check_uint_range, compute_duration, compute_timestamp
 from renderer.cel.text_format import double_text, seconds_text, timestamp_text
 from renderer.cel.values import TypeValue, UInt, type_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE)
-_LONGEST_NUMBER: Final = 400
+_MAX_NUMBER_CHARACTERS: Final = 400
 _TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 _DURATION: Final = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
 _DURATION_PART: Final = re.compile(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)")
-_NANOSECONDS: Final = {
+_UNIT_NANOSECONDS: Final = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,
@@ -38,7 +38,7 @@ _NANOSECONDS: Final = {
 
 
 @overload("type(dyn): type")
-def kind(value: Any) -> TypeValue:
+def type_of_value(value: Any) -> TypeValue:
     return type_of(value)
 
 
@@ -56,13 +56,13 @@ def string(meter: Meter, value: Any) -> str:
         case float():
             return double_text(value)
         case bytes():
-            return _decoded(meter, value)
+            return _decode(meter, value)
         case datetime():
             return timestamp_text(value)
     return seconds_text(value)
 
 
-def _decoded(meter: Meter, value: bytes) -> str:
+def _decode(meter: Meter, value: bytes) -> str:
     meter.produce(len(value))
     try:
         return value.decode()
@@ -74,31 +74,31 @@ def _decoded(meter: Meter, value: bytes) -> str:
 def integer(value: Any) -> int:
     match value:
         case float():
-            return _truncated(value, -(2.0**63), 2.0**63)
+            return _truncate(value, -(2.0**63), 2.0**63)
         case str():
-            return bounded(_digits(value, "int"))
+            return check_int_range(_parse_integer(value, "int"))
         case datetime():
             return (value - EPOCH) // timedelta(seconds=1)
-    return bounded(int(value))
+    return check_int_range(int(value))
 
 
 @overload("uint(int): uint", "uint(uint): uint", "uint(double): uint", "uint(string): uint")
 def unsigned(value: Any) -> UInt:
     match value:
         case float():
-            return bounded_unsigned(_truncated(value, -math.ulp(0.0), 2.0**64))
+            return check_uint_range(_truncate(value, -math.ulp(0.0), 2.0**64))
         case str():
-            return bounded_unsigned(_digits(value, "uint"))
-    return bounded_unsigned(int(value))
+            return check_uint_range(_parse_integer(value, "uint"))
+    return check_uint_range(int(value))
 
 
-def _truncated(value: float, low: float, high: float) -> int:
+def _truncate(value: float, low: float, high: float) -> int:
     if not low < value < high:
         raise EvaluationError(f"{double_text(value)} is out of range")
     return math.trunc(value)
 
 
-def _digits(text: str, target: str) -> int:
+def _parse_integer(text: str, target: str) -> int:
     if not _INTEGER.fullmatch(text) or (target == "uint" and text[0] in "+-"):
         raise EvaluationError(f"{text[:50]!r} is not {'an int' if target == 'int' else 'a uint'}")
     return int(text)
@@ -106,7 +106,7 @@ def _digits(text: str, target: str) -> int:
 
 @overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
 def double(value: Any) -> float:
-    if type(value) is str and (len(value) > _LONGEST_NUMBER or not _DOUBLE.fullmatch(value)):
+    if type(value) is str and (len(value) > _MAX_NUMBER_CHARACTERS or not _DOUBLE.fullmatch(value)):
         raise EvaluationError(f"{value[:50]!r} is not a double")
     return float(value)
 
@@ -121,7 +121,7 @@ def boolean(value: Any) -> bool:
 
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
-def octets(meter: Meter, value: Any) -> bytes:
+def to_bytes(meter: Meter, value: Any) -> bytes:
     if type(value) is bytes:
         return value
     meter.produce(len(value))
@@ -133,18 +133,18 @@ def timestamp(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
     if type(value) is int:
-        return bounded_time(lambda: EPOCH + timedelta(seconds=value))
-    return _instant(value)
+        return compute_timestamp(lambda: EPOCH + timedelta(seconds=value))
+    return _parse_timestamp(value)
 
 
-def _instant(text: str) -> datetime:
-    found = _RFC3339.fullmatch(text)
+def _parse_timestamp(text: str) -> datetime:
+    parsed = _RFC3339.fullmatch(text)
     try:
-        if found is None:
+        if parsed is None:
             raise ValueError
-        moment = datetime.fromisoformat(f"{found[1]}{'+00:00' if found[3] == 'Z' else found[3]}").astimezone(UTC)
-        fraction = (found[2] or ".")[1:].ljust(9, "0")
-        return instant(nanoseconds(moment) + int(fraction))
+        moment = datetime.fromisoformat(f"{parsed[1]}{'+00:00' if parsed[3] == 'Z' else parsed[3]}").astimezone(UTC)
+        fraction = (parsed[2] or ".")[1:].ljust(9, "0")
+        return timestamp_from_nanoseconds(nanoseconds(moment) + int(fraction))
     except (ValueError, OverflowError):
         raise EvaluationError(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
 
@@ -153,13 +153,13 @@ def _instant(text: str) -> datetime:
 def duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
-    found = _DURATION.fullmatch(value) if len(value) <= 100 else None
-    if found is None:
+    parsed = _DURATION.fullmatch(value) if len(value) <= 100 else None
+    if parsed is None:
         raise EvaluationError(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
-    length = sum(map(_part, _DURATION_PART.finditer(found[2])))
-    return bounded_duration(lambda: span(-length if found[1] == "-" else length))
+    length = sum(map(_part_nanoseconds, _DURATION_PART.finditer(parsed[2])))
+    return compute_duration(lambda: duration_from_nanoseconds(-length if parsed[1] == "-" else length))
 
 
-def _part(found: re.Match[str]) -> int:
-    whole, fraction, unit = found[1] or "0", found[2], _NANOSECONDS[found[3]]
+def _part_nanoseconds(part: re.Match[str]) -> int:
+    whole, fraction, unit = part[1] or "0", part[2], _UNIT_NANOSECONDS[part[3]]
     return int(whole) * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)

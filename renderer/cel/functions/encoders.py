@@ -19,9 +19,9 @@ from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.text_format import json_double_text
-from renderer.cel.to_json import plain
+from renderer.cel.to_json import to_plain
 from renderer.cel.values import LISTS
-from renderer.surrogates import mended
+from renderer.surrogates import mend_surrogates
 
 _GO_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -29,7 +29,7 @@ _GO_ESCAPES: Final = str.maketrans(
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 _UNITS_PER_SCALAR: Final = 20
-_DEEPEST_JSON: Final = 200
+_MAX_JSON_DEPTH: Final = 200
 
 
 @overload("base64.encode(bytes): string")
@@ -63,14 +63,14 @@ def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
         _write_all(
             meter,
             "{",
-            [(f"{_scalar(key)}:", item) for key, item in sorted(_with_text_keys(value), key=itemgetter(0))],
+            [(f"{_scalar(key)}:", item) for key, item in sorted(_require_text_keys(value), key=itemgetter(0))],
             "}",
             pieces,
         )
     elif type(value) in LISTS:
         _write_all(meter, "[", [("", item) for item in value], "]", pieces)
     else:
-        text = _scalar(plain(value, meter) if type(value) is not float else value)
+        text = _scalar(to_plain(value, meter) if type(value) is not float else value)
         meter.spend(_UNITS_PER_SCALAR)
         meter.produce(len(text))
         pieces.append(text)
@@ -85,7 +85,7 @@ def _write_all(meter: Meter, opening: str, items: list[tuple[str, Any]], closing
     pieces.append(closing)
 
 
-def _with_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+def _require_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     if any(type(key) is not str for key in value):
         raise EvaluationError("json.marshal: the keys of a map must be strings")
     return value.items()
@@ -102,23 +102,23 @@ def _scalar(value: Any) -> str:
 @overload("json.unmarshal(string): dyn")
 def json_unmarshal(meter: Meter, text: str) -> Any:
     meter.spend(len(text))
-    if _nesting(text) > _DEEPEST_JSON:
-        raise EvaluationError(f"json.unmarshal: nested deeper than {_DEEPEST_JSON} levels")
+    if _estimate_depth(text) > _MAX_JSON_DEPTH:
+        raise EvaluationError(f"json.unmarshal: nested deeper than {_MAX_JSON_DEPTH} levels")
     try:
-        found = json.loads(text, parse_int=float, parse_constant=_no_constant)
+        value = json.loads(text, parse_int=float, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise EvaluationError(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
-    return mended(found) if "\\u" in text else found
+    return mend_surrogates(value) if "\\u" in text else value
 
 
-def _nesting(text: str) -> int:
+def _estimate_depth(text: str) -> int:
     """How deep a JSON text is nested, or more; cheap where there are few brackets."""
     brackets = text.count("[") + text.count("{")
-    return brackets if brackets <= _DEEPEST_JSON else _deepest(text)
+    return brackets if brackets <= _MAX_JSON_DEPTH else _measure_depth(text)
 
 
-def _deepest(text: str) -> int:
-    depth = deepest = 0
+def _measure_depth(text: str) -> int:
+    depth = max_depth = 0
     quoted = escaped = False
     for character in text:
         if quoted:
@@ -128,13 +128,13 @@ def _deepest(text: str) -> int:
             quoted = True
         elif character in "[{":
             depth += 1
-            deepest = max(deepest, depth)
+            max_depth = max(max_depth, depth)
         elif character in "]}":
             depth -= 1
-    return deepest
+    return max_depth
 
 
-def _no_constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise EvaluationError(f"json.unmarshal: {name} is not JSON")
 
 

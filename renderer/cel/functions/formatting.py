@@ -21,48 +21,48 @@ from renderer.cel.values import TypeValue, UInt, type_name
 _CLAUSE: Final = re.compile(
     r"%(?:(?P<percent>%)|(?:\.(?P<precision>[0-9]{1,4}))?(?P<verb>[a-zA-Z])|(?P<bad>.?))", re.DOTALL
 )
-Form = Callable[[Meter, Any, int], str | None]
-_WHOLE: Final = frozenset((int, UInt))
+Formatter = Callable[[Meter, Any, int], str | None]
+_INTEGER_TYPES: Final = frozenset((int, UInt))
 _NUMBERS: Final = frozenset((int, UInt, float))
 _DEFAULT_PRECISION: Final = 6
-_FINEST_PRECISION: Final = 1000
+_MAX_PRECISION: Final = 1000
 
 
 @overload("string.format(list): string")
 def format_text(meter: Meter, text: str, values: list[Any]) -> str:
     meter.read(text)
     pieces: list[str] = []
-    done, used = 0, 0
+    position, used_count = 0, 0
     for clause in _CLAUSE.finditer(text):
-        pieces.append(text[done : clause.start()])
-        done = clause.end()
+        pieces.append(text[position : clause.start()])
+        position = clause.end()
         if clause["percent"]:
             pieces.append("%")
             continue
-        if used >= len(values):
-            raise EvaluationError(f"format: there is no value for the clause {clause[0]} (number {used + 1})")
-        pieces.append(_formatted(meter, clause, values[used]))
-        used += 1
-    pieces.append(text[done:])
+        if used_count >= len(values):
+            raise EvaluationError(f"format: there is no value for the clause {clause[0]} (number {used_count + 1})")
+        pieces.append(_format_clause(meter, clause, values[used_count]))
+        used_count += 1
+    pieces.append(text[position:])
     meter.produce(sum(map(len, pieces)))
     return "".join(pieces)
 
 
-def _formatted(meter: Meter, clause: re.Match[str], value: Any) -> str:
+def _format_clause(meter: Meter, clause: re.Match[str], value: Any) -> str:
     verb = clause["verb"] or clause["bad"]
-    form = _VERBS.get(verb)
-    if form is None:
+    formatter = _VERBS.get(verb)
+    if formatter is None:
         raise EvaluationError(f"format: unknown clause {clause[0]!r}; known are %s %d %f %e %b %o %x %X %%")
-    if clause["precision"] and int(clause["precision"]) > _FINEST_PRECISION:
-        raise EvaluationError(f"format: the precision of {clause[0]} is more than {_FINEST_PRECISION}")
-    text = form(meter, value, int(clause["precision"] or _DEFAULT_PRECISION))
+    if clause["precision"] and int(clause["precision"]) > _MAX_PRECISION:
+        raise EvaluationError(f"format: the precision of {clause[0]} is more than {_MAX_PRECISION}")
+    text = formatter(meter, value, int(clause["precision"] or _DEFAULT_PRECISION))
     if text is None:
         raise EvaluationError(f"format: %{verb} does not take {type_name(value)}")
     meter.produce(len(text))
     return text
 
 
-def _string(meter: Meter, value: Any, _: int = 0) -> str | None:
+def _format_any(meter: Meter, value: Any, _: int = 0) -> str | None:
     meter.spend(10)
     match value:
         case str():
@@ -75,7 +75,7 @@ def _string(meter: Meter, value: Any, _: int = 0) -> str | None:
         case int():
             return str(int(value))
         case float():
-            return _unusual(value) or positional_text(value)
+            return _format_non_finite(value) or positional_text(value)
         case bytes():
             return value.decode(errors="replace")
         case datetime():
@@ -85,67 +85,67 @@ def _string(meter: Meter, value: Any, _: int = 0) -> str | None:
         case TypeValue(name=name):
             return name
         case list():
-            return _joined("[", [_string(meter, item) for item in value], "]")
+            return _join_items("[", [_format_any(meter, item) for item in value], "]")
         case dict():
-            entries = sorted((_string(meter, key) or "", _string(meter, item)) for key, item in value.items())
-            return _joined("{", [item and f"{key}: {item}" for key, item in entries], "}")
+            entries = sorted((_format_any(meter, key) or "", _format_any(meter, item)) for key, item in value.items())
+            return _join_items("{", [item and f"{key}: {item}" for key, item in entries], "}")
     return None
 
 
-def _joined(opening: str, texts: list[str | None], closing: str) -> str | None:
-    known = [text for text in texts if text is not None]
-    return f"{opening}{', '.join(known)}{closing}" if len(known) == len(texts) else None
+def _join_items(opening: str, texts: list[str | None], closing: str) -> str | None:
+    present_texts = [text for text in texts if text is not None]
+    return f"{opening}{', '.join(present_texts)}{closing}" if len(present_texts) == len(texts) else None
 
 
-def _unusual(value: float) -> str | None:
+def _format_non_finite(value: float) -> str | None:
     if math.isfinite(value):
         return None
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _decimal(_: Meter, value: Any, precision: int) -> str | None:
+def _format_decimal(_: Meter, value: Any, precision: int) -> str | None:
     if type(value) is float:
-        return _unusual(value)
-    return str(int(value)) if type(value) in _WHOLE else None
+        return _format_non_finite(value)
+    return str(int(value)) if type(value) in _INTEGER_TYPES else None
 
 
-def _number(verb: str) -> Form:
+def _number_formatter(verb: str) -> Formatter:
     def formatted(_: Meter, value: Any, precision: int) -> str | None:
         if type(value) not in _NUMBERS:
             return None
-        return _unusual(float(value)) or f"{float(value):.{precision}{verb}}"
+        return _format_non_finite(float(value)) or f"{float(value):.{precision}{verb}}"
 
     return formatted
 
 
-def _binary(_: Meter, value: Any, precision: int) -> str | None:
-    return f"{int(value):b}" if type(value) in _WHOLE or type(value) is bool else None
+def _format_binary(_: Meter, value: Any, precision: int) -> str | None:
+    return f"{int(value):b}" if type(value) in _INTEGER_TYPES or type(value) is bool else None
 
 
-def _octal(_: Meter, value: Any, precision: int) -> str | None:
-    return f"{int(value):o}" if type(value) in _WHOLE else None
+def _format_octal(_: Meter, value: Any, precision: int) -> str | None:
+    return f"{int(value):o}" if type(value) in _INTEGER_TYPES else None
 
 
-def _hexadecimal(_: Meter, value: Any, precision: int) -> str | None:
-    if type(value) in _WHOLE:
+def _format_hexadecimal(_: Meter, value: Any, precision: int) -> str | None:
+    if type(value) in _INTEGER_TYPES:
         return f"{int(value):x}"
     if type(value) is str:
         return value.encode().hex()
     return value.hex() if type(value) is bytes else None
 
 
-def _upper_hexadecimal(meter: Meter, value: Any, precision: int) -> str | None:
-    text = _hexadecimal(meter, value, precision)
+def _format_upper_hexadecimal(meter: Meter, value: Any, precision: int) -> str | None:
+    text = _format_hexadecimal(meter, value, precision)
     return text.upper() if text is not None else None
 
 
-_VERBS: Final[dict[str, Form]] = {
-    "s": _string,
-    "d": _decimal,
-    "f": _number("f"),
-    "e": _number("e"),
-    "b": _binary,
-    "o": _octal,
-    "x": _hexadecimal,
-    "X": _upper_hexadecimal,
+_VERBS: Final[dict[str, Formatter]] = {
+    "s": _format_any,
+    "d": _format_decimal,
+    "f": _number_formatter("f"),
+    "e": _number_formatter("e"),
+    "b": _format_binary,
+    "o": _format_octal,
+    "x": _format_hexadecimal,
+    "X": _format_upper_hexadecimal,
 }

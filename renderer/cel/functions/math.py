@@ -11,7 +11,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
-from renderer.cel.operators import bounded, greater, less
+from renderer.cel.operators import check_int_range, greater, less
 from renderer.cel.values import LISTS, UINT_MAX, UInt, type_name
 
 _BITS: Final = 64
@@ -46,28 +46,28 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
 
 @overload("math.ceil(double): double")
 def ceil(value: float) -> float:
-    return _whole(math.ceil, value)
+    return _round_finite(math.ceil, value)
 
 
 @overload("math.floor(double): double")
 def floor(value: float) -> float:
-    return _whole(math.floor, value)
+    return _round_finite(math.floor, value)
 
 
 @overload("math.trunc(double): double")
 def trunc(value: float) -> float:
-    return _whole(math.trunc, value)
+    return _round_finite(math.trunc, value)
 
 
 @overload("math.round(double): double")
 def round_half_away(value: float) -> float:
     """Halves go away from zero."""
-    return _whole(lambda number: math.trunc(number) + math.trunc(2 * (number - math.trunc(number))), value)
+    return _round_finite(lambda number: math.trunc(number) + math.trunc(2 * (number - math.trunc(number))), value)
 
 
-def _whole(rounded: Callable[[float], int], value: float) -> float:
+def _round_finite(rounding: Callable[[float], int], value: float) -> float:
     """Infinities and NaN stay, and so does the sign of zero."""
-    return math.copysign(rounded(value), value) if math.isfinite(value) else value
+    return math.copysign(rounding(value), value) if math.isfinite(value) else value
 
 
 @overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")
@@ -92,7 +92,7 @@ def is_finite(value: float) -> bool:
 
 @overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")
 def absolute(value: Any) -> Any:
-    return bounded(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
+    return check_int_range(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
 
 
 @overload("math.sign(int): int", "math.sign(uint): uint", "math.sign(double): double")
@@ -105,42 +105,42 @@ def sign(value: Any) -> Any:
 # ---- bits: of 64, negative ints as two's complement
 
 
-def _signed(bits: int) -> int:
+def _to_signed(bits: int) -> int:
     bits &= UINT_MAX
     return bits - (1 << _BITS) if bits >> (_BITS - 1) else bits
 
 
-def _like(value: int, bits: int) -> int:
-    return UInt(bits & UINT_MAX) if type(value) is UInt else _signed(bits)
+def _to_type_of(value: int, bits: int) -> int:
+    return UInt(bits & UINT_MAX) if type(value) is UInt else _to_signed(bits)
 
 
-def _pairwise(name: str, combine: Callable[[int, int], int]) -> None:
+def _register_bitwise(name: str, combine: Callable[[int, int], int]) -> None:
     @overload(*(f"math.{name}({kind}, {kind}): {kind}" for kind in _INTEGERS.values()))
     def combined(left: int, right: int) -> int:
-        return _like(left, combine(left, right))
+        return _to_type_of(left, combine(left, right))
 
 
 for _name, _combine in (("bitAnd", operator.and_), ("bitOr", operator.or_), ("bitXor", operator.xor)):
-    _pairwise(_name, _combine)
+    _register_bitwise(_name, _combine)
 
 
 @overload("math.bitNot(int): int", "math.bitNot(uint): uint")
 def bit_not(value: int) -> int:
-    return _like(value, ~int(value))
+    return _to_type_of(value, ~int(value))
 
 
 @overload("math.bitShiftLeft(int, int): int", "math.bitShiftLeft(uint, int): uint")
 def bit_shift_left(value: int, bits: int) -> int:
-    return _like(value, int(value) << _shift(bits))
+    return _to_type_of(value, int(value) << _clamp_shift(bits))
 
 
 @overload("math.bitShiftRight(int, int): int", "math.bitShiftRight(uint, int): uint")
 def bit_shift_right(value: int, bits: int) -> int:
     """Zeros move in from the left, also for negative numbers."""
-    return _like(value, (int(value) & UINT_MAX) >> _shift(bits))
+    return _to_type_of(value, (int(value) & UINT_MAX) >> _clamp_shift(bits))
 
 
-def _shift(bits: int) -> int:
+def _clamp_shift(bits: int) -> int:
     if bits < 0:
         raise EvaluationError(f"cannot shift by {bits} bits; the number of bits is negative")
     return min(bits, _BITS)

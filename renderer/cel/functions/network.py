@@ -16,7 +16,7 @@ from renderer.frozen import dataclass
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
-_LONGEST: Final = 64
+_MAX_TEXT_CHARACTERS: Final = 64
 _PREFIX_LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,2}")
 _BROADCAST: Final = "255.255.255.255"
 
@@ -39,8 +39,8 @@ class CIDR:
     @property
     def first(self) -> int:
         """The range's first address as a number."""
-        behind = self.ip.address.max_prefixlen - self.bits
-        return int(self.ip.address) >> behind << behind
+        host_bits = self.ip.address.max_prefixlen - self.bits
+        return int(self.ip.address) >> host_bits << host_bits
 
     def __str__(self) -> str:
         return f"{self.ip}/{self.bits}"
@@ -50,10 +50,10 @@ register_type(IP, "net.IP", "ip")
 register_type(CIDR, "net.CIDR", "cidr")
 
 
-def _ip(text: str) -> IP | None:
+def _parse_ip(text: str) -> IP | None:
     from ipaddress import IPv6Address, ip_address
 
-    if len(text) > _LONGEST or "%" in text or not text.isascii():
+    if len(text) > _MAX_TEXT_CHARACTERS or "%" in text or not text.isascii():
         return None
     try:
         address = ip_address(text)
@@ -62,25 +62,27 @@ def _ip(text: str) -> IP | None:
     return None if isinstance(address, IPv6Address) and address.ipv4_mapped is not None else IP(address)
 
 
-def _cidr(text: str) -> CIDR | None:
+def _parse_cidr(text: str) -> CIDR | None:
     address, slash, length = text.rpartition("/")
-    found = _ip(address)
-    if found is None or not slash or not _PREFIX_LENGTH.fullmatch(length):
+    parsed_ip = _parse_ip(address)
+    if parsed_ip is None or not slash or not _PREFIX_LENGTH.fullmatch(length):
         return None
-    return CIDR(found, int(length)) if int(length) <= found.address.max_prefixlen else None
+    return CIDR(parsed_ip, int(length)) if int(length) <= parsed_ip.address.max_prefixlen else None
 
 
 @overload("ip(string): ip")
 def ip(text: str) -> IP:
-    found = _ip(text)
-    if found is None:
-        raise EvaluationError(f"{text[:_LONGEST]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1")
-    return found
+    address = _parse_ip(text)
+    if address is None:
+        raise EvaluationError(
+            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1"
+        )
+    return address
 
 
 @overload("isIP(string): bool")
 def is_ip(text: str) -> bool:
-    return _ip(text) is not None
+    return _parse_ip(text) is not None
 
 
 @overload("ip.isCanonical(string): bool", namespaced=True)
@@ -91,17 +93,17 @@ def is_canonical(text: str) -> bool:
 
 @overload("cidr(string): cidr")
 def cidr(text: str) -> CIDR:
-    found = _cidr(text)
-    if found is None:
+    network = _parse_cidr(text)
+    if network is None:
         raise EvaluationError(
-            f"{text[:_LONGEST]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32"
+            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32"
         )
-    return found
+    return network
 
 
 @overload("isCIDR(string): bool")
 def is_cidr(text: str) -> bool:
-    return _cidr(text) is not None
+    return _parse_cidr(text) is not None
 
 
 @overload("string(ip): string", "string(cidr): string")
@@ -157,7 +159,7 @@ def prefix_length(value: CIDR) -> int:
 
 
 @overload("cidr.masked(): cidr")
-def masked(value: CIDR) -> CIDR:
+def mask(value: CIDR) -> CIDR:
     return CIDR(IP(type(value.ip.address)(value.first)), value.bits)
 
 

@@ -14,17 +14,17 @@ from renderer.cel.values import NONE, Optional
 
 
 @overload("optional.of(dyn): optional")
-def of(value: Any) -> Optional:
+def optional_of(value: Any) -> Optional:
     return Optional(value)
 
 
 @overload("optional.none(): optional")
-def none() -> Optional:
+def optional_none() -> Optional:
     return NONE
 
 
 @overload("optional.ofNonZeroValue(dyn): optional")
-def of_non_zero_value(value: Any) -> Optional:
+def optional_of_non_zero(value: Any) -> Optional:
     return Optional(value) if value else NONE
 
 
@@ -44,11 +44,11 @@ def value_of(value: Optional) -> Any:
 def unwrap(meter: Meter, values: list[Any]) -> list[Any]:
     """The values of those that have one."""
     meter.spend(len(values))
-    return [held.value for held in map(expect_optional, values) if held.present]
+    return [optional.value for optional in map(expect_optional, values) if optional.present]
 
 
 @overload("optional_type.or(optional_type): optional")
-def either(value: Optional, other: Optional) -> Optional:
+def or_optional(value: Optional, other: Optional) -> Optional:
     return optional_or(value, lambda: other)
 
 

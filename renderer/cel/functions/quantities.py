@@ -9,7 +9,7 @@ from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
 from renderer.frozen import dataclass
-from renderer.quantity import nanos
+from renderer.quantity import parse_nanos
 
 _BILLION: Final = 10**9
 
@@ -24,7 +24,7 @@ register_type(Quantity, "kubernetes.Quantity", "quantity")
 
 @overload("quantity(string): quantity")
 def quantity(text: str) -> Quantity:
-    amount = nanos(text)
+    amount = parse_nanos(text)
     if amount is None:
         raise EvaluationError(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
     return Quantity(amount)
@@ -32,7 +32,7 @@ def quantity(text: str) -> Quantity:
 
 @overload("isQuantity(string): bool")
 def is_quantity(text: str) -> bool:
-    return nanos(text) is not None
+    return parse_nanos(text) is not None
 
 
 @overload("quantity.sign(): int", "sign(quantity): int")
@@ -62,15 +62,15 @@ def as_approximate_float(value: Quantity) -> float:
 
 @overload("quantity.add(quantity): quantity", "quantity.add(int): quantity")
 def add(value: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(value.nanos + _nanos(other))
+    return Quantity(value.nanos + _nanos_of(other))
 
 
 @overload("quantity.sub(quantity): quantity", "quantity.sub(int): quantity")
 def subtract(value: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(value.nanos - _nanos(other))
+    return Quantity(value.nanos - _nanos_of(other))
 
 
-def _nanos(value: Quantity | int) -> int:
+def _nanos_of(value: Quantity | int) -> int:
     return value.nanos if isinstance(value, Quantity) else value * _BILLION
 
 

@@ -73,9 +73,9 @@ class Function:
             if candidate.accepts(kinds):
                 self._chosen[kinds] = candidate.implementation
                 return candidate.implementation
-        raise NoOverloadError(self.written(*map(type_name, operands)), operands)
+        raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
-    def written(self, *operands: str) -> str:
+    def format_call(self, *operands: str) -> str:
         """The call as text."""
         if self.method:
             return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
@@ -87,7 +87,7 @@ class Function:
         return frozenset(len(candidate.types) for candidate in self.overloads)
 
     @property
-    def gives_bool(self) -> bool:
+    def returns_bool(self) -> bool:
         return all(candidate.result == "bool" for candidate in self.overloads)
 
 
@@ -110,28 +110,28 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def _declare(signature: str, implementation: Implementation, namespaced: bool) -> None:
-    found = _SIGNATURE.fullmatch(signature)
-    if found is None:
+    parsed = _SIGNATURE.fullmatch(signature)
+    if parsed is None:
         raise ValueError(f"not a signature: {signature}")
-    qualifier, name = found["qualifier"], found["name"]
-    parameters = [part for part in found["parameters"].split(", ") if part]
-    method = qualifier is not None and not namespaced and _accepted(qualifier) != frozenset()
+    qualifier, name = parsed["qualifier"], parsed["name"]
+    parameters = [part for part in parsed["parameters"].split(", ") if part]
+    method = qualifier is not None and not namespaced and _accepted_types(qualifier) != frozenset()
     if method:
         parameters.insert(0, qualifier)
     elif qualifier:
         name = f"{qualifier}.{name}"
     function = _TABLE.setdefault((name, method), Function(name, method))
-    types = tuple(map(_accepted, parameters))
+    types = tuple(map(_accepted_types, parameters))
     if frozenset() in types:
         raise ValueError(f"unknown type in signature: {signature}")
-    function.overloads.append(Overload(signature, types, found["result"], _metered(implementation)))
+    function.overloads.append(Overload(signature, types, parsed["result"], _with_meter(implementation)))
 
 
-def _accepted(name: str) -> frozenset[type] | None:
+def _accepted_types(name: str) -> frozenset[type] | None:
     return None if name == "dyn" else frozenset(python_types(name))
 
 
-def _metered(implementation: Implementation) -> Implementation:
+def _with_meter(implementation: Implementation) -> Implementation:
     code = implementation.__code__
     if code.co_varnames[:1] == ("meter",):
         return implementation

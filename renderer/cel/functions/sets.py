@@ -10,8 +10,8 @@ from renderer.cel.operators import contains as is_in
 
 
 @overload("sets.contains(list, list): bool")
-def contains(meter: Meter, values: list[Any], wanted: list[Any]) -> bool:
-    return all(is_in(value, values, meter) for value in wanted)
+def contains(meter: Meter, values: list[Any], required: list[Any]) -> bool:
+    return all(is_in(value, values, meter) for value in required)
 
 
 @overload("sets.equivalent(list, list): bool")

@@ -16,7 +16,7 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".j
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TO_LOWER: Final = str.maketrans(_UPPER, _UPPER.lower())
 _TO_UPPER: Final = str.maketrans(_UPPER.lower(), _UPPER)
-_QUOTED: Final = str.maketrans(
+_QUOTE_ESCAPES: Final = str.maketrans(
     {
         "\a": "\\a",
         "\b": "\\b",
@@ -75,7 +75,7 @@ def reverse(meter: Meter, text: str) -> str:
 
 @overload("string.charAt(int): string")
 def char_at(text: str, index: int) -> str:
-    _inside(index, len(text))
+    _check_index(index, len(text))
     return text[index : index + 1]
 
 
@@ -83,7 +83,7 @@ def char_at(text: str, index: int) -> str:
 def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
     meter.read(text)
     if part:
-        _inside(start, len(text))
+        _check_index(start, len(text))
     return text.find(part, start) if part else start
 
 
@@ -93,15 +93,15 @@ def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -
     if last is None:
         return text.rfind(part)
     if part:
-        _inside(last, len(text))
+        _check_index(last, len(text))
     return text.rfind(part, 0, last + len(part)) if part else last
 
 
 @overload("string.substring(int): string", "string.substring(int, int): string")
 def substring(meter: Meter, text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
-    _inside(start, len(text))
-    _inside(stop, len(text))
+    _check_index(start, len(text))
+    _check_index(stop, len(text))
     if start > stop:
         raise EvaluationError(f"substring: start {start} is after end {stop}")
     meter.produce(stop - start)
@@ -111,10 +111,10 @@ def substring(meter: Meter, text: str, start: int, end: int | None = None) -> st
 @overload("string.replace(string, string): string", "string.replace(string, string, int): string")
 def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str:
     meter.read(text)
-    found = text.count(old)
-    rounds = found if limit < 0 else min(found, limit)
-    meter.produce(len(text) + rounds * (len(new) - len(old)))
-    return text.replace(old, new, rounds)
+    occurrences = text.count(old)
+    replacements = occurrences if limit < 0 else min(occurrences, limit)
+    meter.produce(len(text) + replacements * (len(new) - len(old)))
+    return text.replace(old, new, replacements)
 
 
 @overload("string.split(string): list", "string.split(string, int): list")
@@ -124,12 +124,12 @@ def split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]
         return []
     meter.read(text)
     if not separator:
-        return _characters(meter, text, limit)
+        return _split_characters(meter, text, limit)
     meter.spend(text.count(separator))
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def _characters(meter: Meter, text: str, limit: int) -> list[str]:
+def _split_characters(meter: Meter, text: str, limit: int) -> list[str]:
     meter.spend(len(text))
     if limit < 0 or limit >= len(text):
         return list(text)
@@ -149,9 +149,9 @@ def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
 @overload("strings.quote(string): string")
 def quote(meter: Meter, text: str) -> str:
     meter.produce(len(text))
-    return f'"{text.translate(_QUOTED)}"'
+    return f'"{text.translate(_QUOTE_ESCAPES)}"'
 
 
-def _inside(index: int, length: int) -> None:
+def _check_index(index: int, length: int) -> None:
     if not 0 <= index <= length:
         raise EvaluationError(f"index {index} out of range (string of {length})")

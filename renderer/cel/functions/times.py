@@ -36,25 +36,25 @@ _UNITS: Final = {
 }
 
 
-def _accessor(name: str, part: Callable[[datetime], int]) -> None:
+def _register_accessor(name: str, part: Callable[[datetime], int]) -> None:
     @overload(f"timestamp.{name}(): int", f"timestamp.{name}(string): int")
     def access(moment: datetime, zone: str = "UTC") -> int:
         try:
-            return part(moment.astimezone(_zone(zone)))
+            return part(moment.astimezone(_find_zone(zone)))
         except OverflowError:
             raise EvaluationError(f"{name}: out of range in the time zone {zone}") from None
 
 
-def _whole_units(name: str, unit: timedelta) -> None:
+def _register_unit(name: str, unit: timedelta) -> None:
     @overload(f"duration.{name}(): int")
     def count(length: timedelta) -> int:
         return length // unit if length >= timedelta(0) else -(-length // unit)
 
 
 for _name, _part in _ACCESSORS.items():
-    _accessor(_name, _part)
+    _register_accessor(_name, _part)
 for _name, _unit in _UNITS.items():
-    _whole_units(_name, _unit)
+    _register_unit(_name, _unit)
 
 
 @overload("duration.getMilliseconds(): int")
@@ -65,7 +65,7 @@ def milliseconds(length: timedelta) -> int:
 
 
 @lru_cache(maxsize=64)
-def _zone(name: str) -> tzinfo:
+def _find_zone(name: str) -> tzinfo:
     """A zone by its IANA name or offset (`+02:00`, `02:00`)."""
     if name == "UTC":
         return UTC

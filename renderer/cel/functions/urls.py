@@ -18,8 +18,8 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
 _PORT: Final = re.compile(r"(:[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _HOST: Final = re.compile(r"[^\x00- #%/?@\\^`{|}\x7f]*")
-_WRITTEN_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]/%]*")
-_PLAIN_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~$&+,/:;=@")
+_VALID_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]/%]*")
+_UNESCAPED_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~$&+,/:;=@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +43,26 @@ def _parse(text: str) -> URL | str:
         return "it is empty"
     if _CONTROL.search(text):
         return "it holds a control character"
-    whole, mark, fragment = text.partition("#")
+    before_fragment, fragment_mark, fragment = text.partition("#")
     if text.startswith(":"):
         return "the scheme before : is missing"
-    found = _SCHEME.fullmatch(whole)
-    scheme, rest = (found[1].lower(), found[2]) if found else ("", whole)
-    rest, _, query = rest.partition("?")
-    if not rest.startswith("/"):
+    scheme_match = _SCHEME.fullmatch(before_fragment)
+    scheme, remainder = (scheme_match[1].lower(), scheme_match[2]) if scheme_match else ("", before_fragment)
+    remainder, _, query = remainder.partition("?")
+    if not remainder.startswith("/"):
         return URL(scheme, "", "", "", query, fragment) if scheme else "it is neither absolute nor begins with /"
     user = host = ""
-    if rest.startswith("//") and (scheme or not rest.startswith("///")):
-        authority, slash, path = rest[2:].partition("/")
-        rest = slash + path
+    if remainder.startswith("//") and (scheme or not remainder.startswith("///")):
+        authority, slash, path = remainder[2:].partition("/")
+        remainder = slash + path
         user, _, host = authority.rpartition("@")
         if problem := _authority_problem(user, host):
             return problem
-        if mark and not slash and "?" not in whole:
+        if fragment_mark and not slash and "?" not in before_fragment:
             return "the host holds a #"
-    if any(escape[1] is None for part in (user, rest, fragment) for escape in _ESCAPE.finditer(part)):
+    if any(escape[1] is None for part in (user, remainder, fragment) for escape in _ESCAPE.finditer(part)):
         return "% is not followed by two hexadecimal digits"
-    return URL(scheme, user, _unescaped(host), _escaped(rest), query, fragment)
+    return URL(scheme, user, _unescape(host), _escape_path(remainder), query, fragment)
 
 
 def _authority_problem(user: str, host: str) -> str | None:
@@ -80,28 +80,28 @@ def _authority_problem(user: str, host: str) -> str | None:
     return None if _HOST.fullmatch(_ESCAPE.sub("", address)) else "the host holds a character that it must not"
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "%" not in text:
         return text
     octets = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
     return octets.decode(errors="replace")
 
 
-def _escaped(path: str) -> str:
+def _escape_path(path: str) -> str:
     """Go's `URL.EscapedPath()`: as written where that is well formed, else with every special character escaped."""
-    if _WRITTEN_PATH.fullmatch(path):
+    if _VALID_PATH.fullmatch(path):
         return path
     octets = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), path.encode())
-    return "".join(chr(octet) if octet in _PLAIN_IN_PATH else f"%{octet:02X}" for octet in octets)
+    return "".join(chr(octet) if octet in _UNESCAPED_IN_PATH else f"%{octet:02X}" for octet in octets)
 
 
 @overload("url(string): url")
 def url(meter: Meter, text: str) -> URL:
     meter.read(text)
-    found = _parse(text)
-    if isinstance(found, str):
-        raise EvaluationError(f"{text[:100]!r} is not a URL: {found}")
-    return found
+    parsed = _parse(text)
+    if isinstance(parsed, str):
+        raise EvaluationError(f"{text[:100]!r} is not a URL: {parsed}")
+    return parsed
 
 
 @overload("isURL(string): bool")
@@ -110,7 +110,7 @@ def is_url(meter: Meter, text: str) -> bool:
     return isinstance(_parse(text), URL)
 
 
-def _getter(name: str, get: Callable[[URL], str]) -> None:
+def _register_getter(name: str, get: Callable[[URL], str]) -> None:
     @overload(f"url.{name}(): string")
     def part(value: URL) -> str:
         return get(value)
@@ -130,17 +130,17 @@ for _name, _get in (
     ("getPort", lambda value: _split_port(value.host)[1]),
     ("getEscapedPath", lambda value: value.path),
 ):
-    _getter(_name, _get)
+    _register_getter(_name, _get)
 
 
 @overload("url.getQuery(): map")
 def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
     """All values of each key, unescaped. What is malformed is left out, as Go leaves it out."""
     meter.spend(len(value.query))
-    found: dict[str, list[str]] = {}
+    values_by_key: dict[str, list[str]] = {}
     for pair in value.query.split("&"):
         if not pair or ";" in pair or any(escape[1] is None for escape in _ESCAPE.finditer(pair)):
             continue
         key, _, text = pair.replace("+", " ").partition("=")
-        found.setdefault(_unescaped(key), []).append(_unescaped(text))
-    return found
+        values_by_key.setdefault(_unescape(key), []).append(_unescape(text))
+    return values_by_key

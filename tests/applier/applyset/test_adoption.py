@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED, NEVER, Adoption, differences, migrated
-from applier.cluster import CONTENT, Object
+from applier.applyset.adoption import (
+    LAST_APPLIED_ANNOTATION,
+    NO_ADOPTION,
+    Adoption,
+    adoption_differences,
+    migrate_managed_fields,
+)
+from applier.cluster import CONTENT_MANAGER, Object
 
-LAST_APPLIED_FIELD: Object = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
+LAST_APPLIED_FIELD: Object = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED_ANNOTATION}": {}}}}
 
 
 def live(*entries: Object, data: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -30,10 +36,10 @@ OPERATOR = entry("some-operator", "Update", "d")
 
 def test_what_was_applied_becomes_one_entry_of_ours_and_the_rest_stays() -> None:
     """KEP-2155: the fields of a client-side apply move to the server-side one."""
-    found = migrated(live(KUBECTL, OPERATOR), NEVER.managers)
+    found = migrate_managed_fields(live(KUBECTL, OPERATOR), NO_ADOPTION.manager_prefixes)
     assert found == [
         {
-            "manager": CONTENT,
+            "manager": CONTENT_MANAGER,
             "operation": "Apply",
             "apiVersion": "v1",
             "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}, **LAST_APPLIED_FIELD},
@@ -43,10 +49,12 @@ def test_what_was_applied_becomes_one_entry_of_ours_and_the_rest_stays() -> None
 
 
 def test_fields_of_a_tool_are_taken_only_if_it_is_named() -> None:
-    assert migrated(live(FLUX, OPERATOR), NEVER.managers) is None
-    found = migrated(live(FLUX, KUBECTL), Adoption.parse("IfUnowned:flux").managers)
+    assert migrate_managed_fields(live(FLUX, OPERATOR), NO_ADOPTION.manager_prefixes) is None
+    found = migrate_managed_fields(live(FLUX, KUBECTL), Adoption.parse("IfUnowned:flux").manager_prefixes)
     assert found is not None
-    assert [(one["manager"], sorted(one["fieldsV1"]["f:data"])) for one in found] == [(CONTENT, ["f:a", "f:b", "f:c"])]
+    assert [(one["manager"], sorted(one["fieldsV1"]["f:data"])) for one in found] == [
+        (CONTENT_MANAGER, ["f:a", "f:b", "f:c"])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_fields_of_a_tool_are_taken_only_if_it_is_named() -> None:
 )
 def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> None:
     """An edit owns the defaults that came with it; fields of another version have other names."""
-    assert migrated(live(other), NEVER.managers) is None
+    assert migrate_managed_fields(live(other), NO_ADOPTION.manager_prefixes) is None
 
 
 @pytest.mark.parametrize(
@@ -99,19 +107,19 @@ def test_of_a_tool_that_does_not_apply_only_its_records_become_ours() -> None:
     """They go with the first apply; nothing else can: what it owns beside Git may be a default. What stays its own would be a conflict later."""
     helm = entry("helm", "Update") | {"fieldsV1": HELM_3}
     scaled = entry("helm", "Update", subresource="scale")
-    assert migrated(live(helm, OPERATOR), NEVER.managers) is None
-    managers = Adoption.parse("IfUnowned:helm").managers
-    found = migrated(live(helm, scaled, OPERATOR), managers)
-    ours = {"manager": CONTENT, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:metadata": RECORDS}}
+    assert migrate_managed_fields(live(helm, OPERATOR), NO_ADOPTION.manager_prefixes) is None
+    managers = Adoption.parse("IfUnowned:helm").manager_prefixes
+    found = migrate_managed_fields(live(helm, scaled, OPERATOR), managers)
+    ours = {"manager": CONTENT_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:metadata": RECORDS}}
     assert found == [ours, scaled, OPERATOR]
-    assert migrated(live(helm | {"manager": "kubectl-create"}), managers) is None
-    again = migrated(live(entry(CONTENT, "Apply", "z"), helm), managers)
+    assert migrate_managed_fields(live(helm | {"manager": "kubectl-create"}), managers) is None
+    again = migrate_managed_fields(live(entry(CONTENT_MANAGER, "Apply", "z"), helm), managers)
     assert again == [ours | {"fieldsV1": {"f:data": {"f:z": {}}, "f:metadata": RECORDS}}]
 
 
 def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
-    ours = entry(CONTENT, "Apply", "z")
-    found = migrated(live(KUBECTL, ours), NEVER.managers)
+    ours = entry(CONTENT_MANAGER, "Apply", "z")
+    found = migrate_managed_fields(live(KUBECTL, ours), NO_ADOPTION.manager_prefixes)
     assert found is not None
     assert sorted(found[0]["fieldsV1"]["f:data"]) == ["f:a", "f:b", "f:z"]
     assert len(found) == 1
@@ -165,8 +173,10 @@ def test_equal_means_that_nothing_changes_and_nothing_goes(
     data: dict[str, str], applied: dict[str, str], git: dict[str, str], expected: list[str]
 ) -> None:
     """The dry run cannot tell that fields go away with their old owner; what was last applied can."""
-    said = {LAST_APPLIED: json.dumps({"data": data, "metadata": {"annotations": {}, "creationTimestamp": None}})}
-    found = differences(
+    said = {
+        LAST_APPLIED_ANNOTATION: json.dumps({"data": data, "metadata": {"annotations": {}, "creationTimestamp": None}})
+    }
+    found = adoption_differences(
         live(data=data, annotations=said),
         live(data=applied, annotations=said),
         {"metadata": {"name": "x"}, "data": git},
@@ -193,19 +203,21 @@ def test_what_a_tool_records_for_itself_is_no_difference(
     owned: Object = {"f:metadata": {f"f:{place}": {f"f:{name}": {} for name in texts}}, "f:data": {"f:a": {}}}
     obj = live(entry(manager, "Apply") | {"fieldsV1": owned}, **{place: texts})
     git = {"metadata": {"name": "x", **({place: said} if said else {})}, "data": {"a": "1"}}
-    managers = Adoption.parse(f"IfEqual:{tool}").managers
-    assert differences(obj, obj, git, managers) == ()
+    managers = Adoption.parse(f"IfEqual:{tool}").manager_prefixes
+    assert adoption_differences(obj, obj, git, managers) == ()
     owned["f:metadata"][f"f:{place}"]["f:mine"] = {}
-    assert differences(obj, obj, git, managers) == (f".metadata.{place}.mine",)
+    assert adoption_differences(obj, obj, git, managers) == (f".metadata.{place}.mine",)
 
 
 def test_argo_cd_records_in_what_was_last_applied_too() -> None:
     """It applies client-side unless told otherwise."""
     said = {"data": {"a": "1"}, "metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "x", "mine": "y"}}}
-    obj = live(annotations={LAST_APPLIED: json.dumps(said)})
-    assert differences(obj, obj, {"metadata": {"name": "x"}, "data": {"a": "1"}}, ()) == (".metadata.annotations.mine",)
+    obj = live(annotations={LAST_APPLIED_ANNOTATION: json.dumps(said)})
+    assert adoption_differences(obj, obj, {"metadata": {"name": "x"}, "data": {"a": "1"}}, ()) == (
+        ".metadata.annotations.mine",
+    )
 
 
 def test_what_we_record_ourselves_is_no_difference() -> None:
     marked = live(labels={"applyset.kubernetes.io/part-of": "x"}, annotations={"internal.levelgate.dev/level": "0"})
-    assert differences(live(), marked, {"data": {"a": "1"}}, ()) == ()
+    assert adoption_differences(live(), marked, {"data": {"a": "1"}}, ()) == ()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.member import Member, altered, body, is_proven, recorded_deps
-from applier.cluster import CONTENT
+from applier.applyset.member import Member, dependencies_to_record, find_alteration, is_membership_proven, member_body
+from applier.cluster import CONTENT_MANAGER
 from applier.state.observed import label
 from renderer import well_known
 from renderer.errors import SourceLocation
@@ -37,8 +37,8 @@ def node(**data: Any) -> RenderedNode:
 
 
 def written(rendered: RenderedApplySet = INSTANCE, live: Any = None, **more: Any) -> dict[str, Any]:
-    asked = {"deps": ["bb", "aa"], "parent_uid": "u0", "revision": "0123456789abcdef", **more}
-    return body(rendered, node(text="one"), live=live, **asked)
+    asked = {"dependencies": ["bb", "aa"], "parent_uid": "u0", "commit": "0123456789abcdef", **more}
+    return member_body(rendered, node(text="one"), live=live, **asked)
 
 
 def test_membership_and_record_come_in_one_request_beside_the_authors_own() -> None:
@@ -77,7 +77,7 @@ def test_an_object_known_to_exist_is_written_with_its_uid() -> None:
 def test_the_manifest_itself_is_not_touched() -> None:
     original = node(text="one")
     before = digest(original.manifest)
-    body(INSTANCE, original, deps=["aa"], live=member("x"), parent_uid="u", revision="r")
+    member_body(INSTANCE, original, dependencies=["aa"], live=member("x"), parent_uid="u", commit="r")
     assert digest(original.manifest) == before
 
 
@@ -85,24 +85,24 @@ def test_what_is_written_is_what_is_read_back() -> None:
     """S0-12: level and dependencies stand on the member, so a list of metadata is all that ordering a deletion takes."""
     live = written()
     live["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
-    found = Member.of(live)
-    assert (found.key, found.level, found.node) == (KEY, 2, "web")
+    found = Member.from_object(live)
+    assert (found.key, found.level, found.node_id) == (KEY, 2, "web")
     assert label(live, well_known.PART_OF) == INSTANCE.id
-    assert found.deps == {"aa", "bb"}
+    assert found.dependencies == {"aa", "bb"}
     assert found.has_record
-    assert not found.terminating
+    assert not found.is_terminating
 
 
 @pytest.mark.parametrize("level", ["", "x", "-1", "1.5", " "])
 def test_a_damaged_level_counts_as_none(level: str) -> None:
     damaged = member("x")
     damaged["metadata"]["annotations"][well_known.LEVEL] = level
-    assert Member.of(damaged).level is None
+    assert Member.from_object(damaged).level is None
 
 
 def test_a_member_without_annotations_has_no_record() -> None:
-    found = Member.of(member("x", recorded=False))
-    assert (found.has_record, found.level, found.deps, found.node) == (False, None, frozenset(), "")
+    found = Member.from_object(member("x", recorded=False))
+    assert (found.has_record, found.level, found.dependencies, found.node_id) == (False, None, frozenset(), "")
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_a_dropped_dependency_stays_marked_until_the_member_is_healthy(
     """S0-14."""
     live = member("x", *recorded)
     hashes = {name: key_hash(ObjectKey("", "ConfigMap", "default", name)) for name in "no"}
-    found = recorded_deps(live, [hashes[name] for name in wanted], healthy=healthy)
+    found = dependencies_to_record(live, [hashes[name] for name in wanted], is_healthy=healthy)
     assert found == sorted(hashes[name[0]] + name[1:] for name in expected)
 
 
 def test_a_new_member_records_what_it_wants() -> None:
-    assert recorded_deps(None, ["b", "a"], healthy=False) == ["a", "b"]
+    assert dependencies_to_record(None, ["b", "a"], is_healthy=False) == ["a", "b"]
 
 
-def entry(manager: str = CONTENT, operation: str = "Apply", key: str = well_known.PART_OF) -> dict[str, Any]:
+def entry(manager: str = CONTENT_MANAGER, operation: str = "Apply", key: str = well_known.PART_OF) -> dict[str, Any]:
     return {"manager": manager, "operation": operation, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {}}}}}
 
 
@@ -144,14 +144,14 @@ def entry(manager: str = CONTENT, operation: str = "Apply", key: str = well_know
         ([entry(key="mine")], [], False),
         ([entry()], [{"kind": "ReplicaSet", "controller": True}], False),
         ([entry()], [{"kind": "Link", "controller": False}], True),
-        ([{"manager": CONTENT, "operation": "Apply"}], [], False),
+        ([{"manager": CONTENT_MANAGER, "operation": "Apply"}], [], False),
     ],
 )
 def test_membership_is_proven_by_our_own_apply(entries: list[Any], owners: list[Any], proven: bool) -> None:
     """KEP-3659: anybody may add a label."""
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     obj["metadata"] |= {"managedFields": entries, "ownerReferences": owners}  # type: ignore[operator]
-    assert is_proven(obj) is proven
+    assert is_membership_proven(obj) is proven
 
 
 def test_nulls_are_left_out_wherever_they_stand() -> None:
@@ -159,7 +159,7 @@ def test_nulls_are_left_out_wherever_they_stand() -> None:
     value = {"apiVersion": "v1", "kind": "X", "a": None, "b": {"c": None, "d": [None, {"e": None, "f": 0}]}, "g": {}}
     expected = {"apiVersion": "v1", "kind": "X", "b": {"d": [None, {"f": 0}]}, "g": {}}
     assert without_nulls(value) == expected
-    sent = body(INSTANCE, node(text="one", gone=None), deps=(), live=None, parent_uid="", revision="")
+    sent = member_body(INSTANCE, node(text="one", gone=None), dependencies=(), live=None, parent_uid="", commit="")
     assert sent["data"] == {"text": "one"}
 
 
@@ -177,7 +177,7 @@ def test_a_level_that_we_would_not_write_is_a_missing_record(level: str) -> None
     """Row 14 of the threats, T4: whoever may label an object may write anything into its record, and stops nobody with it."""
     forged = member("x")
     forged["metadata"]["annotations"][well_known.LEVEL] = level
-    assert Member.of(forged).level is None
+    assert Member.from_object(forged).level is None
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_what_admission_takes_away_is_told_where_it_would_have_to_be_written_aga
 ) -> None:
     """I11: only what the next plan would write at once; what admission does elsewhere is no difference."""
     stored = written(SOURCE)
-    assert altered(stored, SOURCE, node(text="one"), ["aa", "bb"]) == ""
+    assert find_alteration(stored, SOURCE, node(text="one"), ["aa", "bb"]) == ""
     del stored["metadata"][place][name]
-    assert altered(stored, SOURCE, node(text="one"), ["aa", "bb"]) == said
+    assert find_alteration(stored, SOURCE, node(text="one"), ["aa", "bb"]) == said

@@ -14,7 +14,7 @@ from applier.execute.executor import Executor, RoundOutcome
 from applier.execute.pending_writes import PendingWrites, WriteBatch
 from applier.plan.model import ApplySetPlan, Plan
 from applier.read.pending_reads import PendingReads
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Reset
+from applier.sandbox.endpoints.faults import ConnectionReset, FaultInjector, InjectedFault
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
@@ -35,7 +35,7 @@ THEIRS = "example.com/theirs"
 
 
 async def parent_in(cluster: Cluster) -> Object:
-    body = parent_body(PARENT, "v1", SECRETS, version="0", finalizer=True)
+    body = parent_body(PARENT, "v1", SECRETS, version="0", with_finalizer=True)
     body["metadata"]["finalizers"].append(THEIRS)
     return await cluster.apply(body, manager="m")
 
@@ -45,7 +45,7 @@ async def execute(cluster: Cluster, **due: Any) -> RoundOutcome:
     found = await cluster.get(PARENT)
     assert found is not None
     plan = Plan((ApplySetPlan(RenderedApplySet(parent=PARENT), found, SECRETS, **due),))
-    batch = WriteBatch(PendingWrites(), asyncio.sleep, insists=True)
+    batch = WriteBatch(PendingWrites(), asyncio.sleep, waits_for_responses=True)
     executor = Executor(cluster, PendingReads(cluster), "0", {}, batch)
     outcome = await executor.execute(plan, Observed(await cluster.discover()).with_objects([found]))
     assert len(outcome.results) == 1
@@ -56,7 +56,7 @@ def error_of(outcome: RoundOutcome) -> ClusterError | None:
     return outcome.results[0].error
 
 
-@pytest.mark.parametrize("due", [{"finish": True}, {"exact": Scope()}], ids=["let go", "narrowed"])
+@pytest.mark.parametrize("due", [{"finish_deletion": True}, {"exact_scope": Scope()}], ids=["let go", "narrowed"])
 async def test_a_parent_loses_nothing_of_which_a_member_has_appeared(due: dict[str, Any]) -> None:
     """I1: the list that counts is one that is asked for at the end."""
     cluster = cluster_of(Sandbox().answer)
@@ -69,13 +69,13 @@ async def test_a_parent_loses_nothing_of_which_a_member_has_appeared(due: dict[s
 async def test_a_scope_is_narrowed_where_nothing_is_left() -> None:
     cluster = cluster_of(Sandbox().answer)
     await parent_in(cluster)
-    assert error_of(await execute(cluster, exact=Scope())) is None
+    assert error_of(await execute(cluster, exact_scope=Scope())) is None
     found = await cluster.get(PARENT)
     assert found is not None
     assert read_scope(found) == Scope()
 
 
-@pytest.mark.parametrize("due", [{"finish": True}, {"detach": True}], ids=["deleted", "deleted by hand"])
+@pytest.mark.parametrize("due", [{"finish_deletion": True}, {"detach": True}], ids=["deleted", "deleted by hand"])
 async def test_finalizers_of_others_stay(due: dict[str, Any]) -> None:
     """S0-16: what others wait for is theirs to say; never taken away by force."""
     cluster = cluster_of(Sandbox().answer)
@@ -92,8 +92,8 @@ async def test_what_a_write_has_come_to_is_read_back_where_nobody_knows(carried_
     sandbox = Sandbox()
     await parent_in(cluster_of(sandbox.answer))
     cluster = cluster_of(
-        FaultInjector(sandbox.answer, [InjectedFault(Reset(carried_out), verb="patch", name="parent")]).answer
+        FaultInjector(sandbox.answer, [InjectedFault(ConnectionReset(carried_out), verb="patch", name="parent")]).answer
     )
-    outcome = await execute(cluster, exact=Scope())
+    outcome = await execute(cluster, exact_scope=Scope())
     assert isinstance(error_of(outcome), UnknownOutcome)
     assert not outcome.observed.is_known(PARENT)

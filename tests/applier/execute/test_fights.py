@@ -9,16 +9,16 @@ import pytest
 from applier.errors import Unavailable
 from applier.execute.fights import Fights
 from applier.execute.results import Result
-from applier.state.managed_fields import Lost
+from applier.state.managed_fields import LostField
 from renderer.identity import ObjectKey
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
-REPLICAS = Lost(".spec.replicas", "autoscaler")
+REPLICAS = LostField(".spec.replicas", "autoscaler")
 
 
-def repaired(*lost: Lost, action: str = "healed", failed: bool = False) -> Result:
-    return Result(KEY, KEY, action, error=Unavailable("later") if failed else None, lost=lost)
+def repaired(*lost: LostField, action: str = "healed", failed: bool = False) -> Result:
+    return Result(KEY, KEY, action, error=Unavailable("later") if failed else None, lost_fields=lost)
 
 
 def after(*results: Result, every: timedelta = timedelta(seconds=1)) -> tuple[Fights, datetime]:
@@ -43,7 +43,7 @@ def test_each_repair_of_a_fight_waits_twice_as_long(times: int, minutes: int) ->
 
 
 def test_the_other_side_is_named() -> None:
-    fights, now = after(*[repaired(REPLICAS, Lost(".spec.paused"))] * 3)
+    fights, now = after(*[repaired(REPLICAS, LostField(".spec.paused"))] * 3)
     told = fights.throttled(now)[KEY].message
     assert told.startswith(".spec.replicas is changed by autoscaler; .spec.paused is removed, again and again")
 
@@ -55,7 +55,7 @@ def test_repairs_far_apart_are_no_fight() -> None:
 
 def test_changes_of_other_fields_each_time_are_no_fight() -> None:
     """A person who edits one thing after another is put right each time."""
-    fights, now = after(*(repaired(Lost(f".data.{name}", "kubectl-edit")) for name in "abcdef"))
+    fights, now = after(*(repaired(LostField(f".data.{name}", "kubectl-edit")) for name in "abcdef"))
     assert fights.throttled(now) == {}
 
 

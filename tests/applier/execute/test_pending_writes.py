@@ -13,9 +13,9 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.errors import ClusterError, Denied, Unavailable, WriteInFlight
 from applier.execute.pending_writes import (
-    FAILED_AFTER,
-    FIRST_WAIT,
-    LONGEST_WAIT,
+    FAILED_AFTER_SECONDS,
+    FIRST_RETRY_SECONDS,
+    MAX_RETRY_SECONDS,
     PendingAction,
     PendingWrites,
     WriteBatch,
@@ -73,8 +73,11 @@ class Lab:
     async def put_off(self, error: Unavailable) -> ClusterError:
         """What a pass tells of a write that is answered so."""
         batch = self.batch()
-        (refused,) = [*await batch.take([self.act(batch, "one", 0.0, error)]), *await batch.rest()]
-        batch.leave()
+        (refused,) = [
+            *await batch.start_and_collect([self.act(batch, "one", 0.0, error)]),
+            *await batch.collect_remaining(),
+        ]
+        batch.abandon()
         assert refused[1].error is not None
         return refused[1].error
 
@@ -84,7 +87,7 @@ def names(answers: list[Answer]) -> list[str]:
 
 
 def busy(seconds: float | None = None) -> Unavailable:
-    return Unavailable("too many", status=429, retry_after=seconds, again=True)
+    return Unavailable("too many", status=429, retry_after=seconds, is_transient=True)
 
 
 def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
@@ -94,11 +97,11 @@ def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
     async def story() -> None:
         batch = lab.batch()
         acts = [lab.act(batch, "slow", 20), *(lab.act(batch, f"quick{number}", 0.02) for number in range(3))]
-        assert names(await batch.take(acts)) == ["quick0", "quick1", "quick2"]
+        assert names(await batch.start_and_collect(acts)) == ["quick0", "quick1", "quick2"]
         assert lab.loop.time() < 0.2
-        assert [type(error) for error in lab.underway.unanswered.values()] == [WriteInFlight]
-        assert await batch.rest() == []
-        batch.leave()
+        assert [type(error) for error in lab.underway.unanswered_writes.values()] == [WriteInFlight]
+        assert await batch.collect_remaining() == []
+        batch.abandon()
         assert lab.underway.blocked_objects().keys() == {key("slow")}
         await asyncio.sleep(30)
         assert (lab.heard, lab.again) == (["slow"], [0.0])
@@ -113,11 +116,11 @@ def test_who_insists_waits_for_all() -> None:
     async def story() -> None:
         batch = lab.batch(insists=True)
         acts = [lab.act(batch, "slow", 20), lab.act(batch, "put-off", 0.02, *[busy()] * 3), lab.act(batch, "quick")]
-        assert names(await batch.take(acts)) == ["quick"]
-        assert names(await batch.rest()) == ["put-off"]
+        assert names(await batch.start_and_collect(acts)) == ["quick"]
+        assert names(await batch.collect_remaining()) == ["put-off"]
         assert lab.tries["put-off"] == [0.0, 0.52, 1.54, 3.56]
-        assert names(await batch.rest()) == ["slow"]
-        assert await batch.rest() == []
+        assert names(await batch.collect_remaining()) == ["slow"]
+        assert await batch.collect_remaining() == []
 
     lab.run(story)
 
@@ -129,12 +132,12 @@ def test_who_takes_long_to_decide_waits_longer_before_he_decides_again(takes: fl
 
     async def story() -> None:
         batch = lab.batch()
-        assert names(await batch.take([lab.act(batch, "first")])) == ["first"]
+        assert names(await batch.start_and_collect([lab.act(batch, "first")])) == ["first"]
         await asyncio.sleep(2)  # as it takes to decide
         begun = lab.loop.time()
-        assert names(await batch.take([lab.act(batch, "second", takes)])) == found
+        assert names(await batch.start_and_collect([lab.act(batch, "second", takes)])) == found
         assert lab.loop.time() - begun == pytest.approx(min(takes, 4), abs=0.01)
-        await lab.underway.idle()
+        await lab.underway.wait_until_idle()
 
     lab.run(story)
 
@@ -146,13 +149,13 @@ def test_the_fewer_are_late_the_shorter_the_others_wait_for_them(late: int, wait
 
     async def story() -> None:
         batch = lab.batch()
-        await batch.take()
+        await batch.start_and_collect()
         await asyncio.sleep(2)  # as it takes to decide
         begun = lab.loop.time()
         acts = [lab.act(batch, f"c{number}", 60 if number < late else 0) for number in range(10)]
-        assert len(await batch.take(acts)) == 10 - late
+        assert len(await batch.start_and_collect(acts)) == 10 - late
         assert lab.loop.time() - begun == pytest.approx(waited, abs=0.01)
-        await lab.underway.idle()
+        await lab.underway.wait_until_idle()
 
     lab.run(story)
 
@@ -170,11 +173,11 @@ def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
 
         async def taken(batch: WriteBatch) -> list[str]:
             acts = [lab.act(batch, f"c{number}", 0.25) for number in range(5)]
-            return names(await batch.take(PendingAction(act.key, partial(one, act)) for act in acts))
+            return names(await batch.start_and_collect(PendingAction(act.key, partial(one, act)) for act in acts))
 
         before = lab.batch(insists=True)
         assert await taken(before) == []
-        while await before.rest():
+        while await before.collect_remaining():
             pass
         assert await taken(lab.batch()) == [f"c{number}" for number in range(5)]
 
@@ -193,11 +196,11 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
             assert lab.underway.blocked_objects() == {key("one"): told}
             await asyncio.sleep(0.02)
             assert lab.underway.blocked_objects() == {}
-        assert lab.again == [7, *(min(LONGEST_WAIT, FIRST_WAIT * 2**times) for times in range(1, 13))]
+        assert lab.again == [7, *(min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2**times) for times in range(1, 13))]
         assert len(lab.tries["one"]) == len(waits)
         batch = lab.batch()
-        assert names(await batch.take([lab.act(batch, "one")])) == ["one"]
-        assert lab.underway.tries(key("one")) == 0
+        assert names(await batch.start_and_collect([lab.act(batch, "one")])) == ["one"]
+        assert lab.underway.count_tries(key("one")) == 0
 
     lab.run(story)
 
@@ -205,19 +208,19 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
 @pytest.mark.parametrize("again", [True, False])
 def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool) -> None:
     """A webhook that nobody answers, for one: time alone will not help, and somebody has to be told."""
-    lab, silent = Lab(), Unavailable("failed calling webhook", status=500, again=again)
+    lab, silent = Lab(), Unavailable("failed calling webhook", status=500, is_transient=again)
 
     async def story() -> None:
         told = dict[float, Cause]()
-        while (now := lab.loop.time()) < FAILED_AFTER + 2 * LONGEST_WAIT:
-            told[now] = Cause.by_failure(await lab.put_off(silent))
+        while (now := lab.loop.time()) < FAILED_AFTER_SECONDS + 2 * MAX_RETRY_SECONDS:
+            told[now] = Cause.from_error(await lab.put_off(silent))
             await asyncio.sleep(lab.again[-1])
-        assert {one.reason for at, one in told.items() if at < FAILED_AFTER} == {Reason.PROGRESSING}
-        assert {one.reason for at, one in told.items() if at >= FAILED_AFTER} == {Reason.APPLY_FAILED}
+        assert {one.reason for at, one in told.items() if at < FAILED_AFTER_SECONDS} == {Reason.PROGRESSING}
+        assert {one.reason for at, one in told.items() if at >= FAILED_AFTER_SECONDS} == {Reason.APPLY_FAILED}
         assert all(one.message.startswith("failed calling webhook") for one in told.values())
-        assert max(lab.again) == LONGEST_WAIT
+        assert max(lab.again) == MAX_RETRY_SECONDS
         batch = lab.batch()
-        assert names(await batch.take([lab.act(batch, "one")])) == ["one"]
+        assert names(await batch.start_and_collect([lab.act(batch, "one")])) == ["one"]
         assert await lab.put_off(silent) is silent
 
     lab.run(story)
@@ -232,7 +235,7 @@ def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
             await lab.put_off(busy())
             lab.underway.retry_now()
             assert lab.underway.blocked_objects() == {}
-        assert lab.again == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
+        assert lab.again == [FIRST_RETRY_SECONDS, 2 * FIRST_RETRY_SECONDS, 4 * FIRST_RETRY_SECONDS]
 
     lab.run(story)
 
@@ -243,9 +246,9 @@ def test_a_failure_that_nobody_waited_for_is_told_once_to_who_looks_at_its_set()
 
     async def story() -> None:
         batch = lab.batch()
-        await batch.take([lab.act(batch, "slow", 20, Denied("no"))])
-        await batch.rest()
-        batch.leave()
+        await batch.start_and_collect([lab.act(batch, "slow", 20, Denied("no"))])
+        await batch.collect_remaining()
+        batch.abandon()
         await asyncio.sleep(30)
         assert lab.underway.blocked_objects({key("other")}) == {}
         assert [str(error) for error in lab.underway.blocked_objects({SET}).values()] == ["no"]
@@ -262,15 +265,15 @@ def test_what_is_no_failure_of_a_write_ends_the_pass_or_the_next_one(takes: floa
         batch = lab.batch()
         act = lab.act(batch, "one", takes, RuntimeError("the lead is lost"))
         if takes:
-            await batch.take([act])
-            batch.leave()
+            await batch.start_and_collect([act])
+            batch.abandon()
             await asyncio.sleep(30)
             with pytest.raises(RuntimeError):
                 lab.underway.blocked_objects()
             assert lab.underway.blocked_objects() == {}
             return
         with pytest.raises(RuntimeError):
-            await batch.take([act])
+            await batch.start_and_collect([act])
 
     lab.run(story)
 
@@ -280,11 +283,11 @@ def test_the_end_of_a_process_waits_for_what_was_sent_and_not_for_ever() -> None
 
     async def story() -> None:
         batch = lab.batch()
-        await batch.take([lab.act(batch, "slow", 3), lab.act(batch, "hangs", 300)])
-        batch.leave()
-        await lab.underway.end(5)
+        await batch.start_and_collect([lab.act(batch, "slow", 3), lab.act(batch, "hangs", 300)])
+        batch.abandon()
+        await lab.underway.close(5)
         assert lab.heard == ["slow"]
         assert lab.loop.time() < 6
-        assert lab.underway.unanswered == {}
+        assert lab.underway.unanswered_writes == {}
 
     lab.run(story)

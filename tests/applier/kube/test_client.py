@@ -16,7 +16,7 @@ from aiohttp import ClientTimeout
 from applier.cluster import Object, WatchTarget
 from applier.errors import Denied, Unavailable, UnknownOutcome
 from applier.kube import connect
-from applier.kube.client import BUDGET, LONGEST_WAIT
+from applier.kube.client import MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS
 from applier.kube.cluster import KubeCluster
 from applier.kube.kubeconfig import Endpoint, Kubeconfig
 from applier.sandbox.endpoints.transport import cluster_of
@@ -53,7 +53,7 @@ async def test_each_guard_is_asked_before_each_try_of_a_write(tmp_path: Path) ->
     asked: list[str] = []
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, TRY_LATER, Reply(body=OBJECT))
-        twice = cluster.guarded(lambda: asked.append("lead")).guarded(lambda: asked.append("part"))
+        twice = cluster.with_write_check(lambda: asked.append("lead")).with_write_check(lambda: asked.append("part"))
         await twice.apply(OBJECT, manager="levelgate")
         await twice.get(KEY)
         await cluster.apply(OBJECT, manager="levelgate")
@@ -156,7 +156,7 @@ async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path)
 
 
 async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("applier.kube.http_transport._OF_READS", ClientTimeout(sock_read=0.05))
+    monkeypatch.setattr("applier.kube.http_transport._READ_TIMEOUT", ClientTimeout(sock_read=0.05))
     async with scripted(tmp_path) as (server, cluster):
         await cluster.discover()
         server.gate = asyncio.Event()
@@ -174,7 +174,7 @@ async def test_a_person_waits_less_for_a_server_that_is_not_there(tmp_path: Path
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         file = write_kubeconfig(tmp_path / "config", f"http://127.0.0.1:{taken.getsockname()[1]}", user={})
-        cluster = await connect(kubeconfig=str(file), sleep=sleep, rng=lambda: 0.5, patience=2.0)
+        cluster = await connect(kubeconfig=str(file), sleep=sleep, rng=lambda: 0.5, unreachable_seconds=2.0)
         with pytest.raises(Unavailable, match="cannot connect"):
             await cluster.get(KEY)
         await cluster.close()
@@ -281,7 +281,7 @@ async def test_who_asks_in_the_name_of_somebody_takes_no_other_name_along(tmp_pa
     async with scripted(tmp_path, user=user) as (server, cluster):
         server.script(PATH, Reply(body=OBJECT), Reply(body=OBJECT))
         await cluster.apply(OBJECT, manager="levelgate")
-        await cluster.impersonating("system:serviceaccount:shop:s").apply(OBJECT, manager="levelgate")
+        await cluster.with_user("system:serviceaccount:shop:s").apply(OBJECT, manager="levelgate")
         own, other = (
             {name: value for name, value in seen.headers.items() if name.startswith("Impersonate-")}
             for seen in server.requests(PATH)
@@ -408,7 +408,7 @@ def test_a_server_that_refuses_all_is_given_up_as_soon_for_many_as_for_one() -> 
     """
     shop = Shop(busy=lambda _: True)
     shop.serve([f"one{number}" for number in range(400)], concurrency=4)
-    assert BUDGET <= min(shop.given_up) <= max(shop.given_up) <= BUDGET + LONGEST_WAIT
+    assert RETRY_BUDGET_SECONDS <= min(shop.given_up) <= max(shop.given_up) <= RETRY_BUDGET_SECONDS + MAX_RETRY_SECONDS
 
 
 def test_time_in_which_nobody_asks_counts_for_no_server_that_is_down() -> None:

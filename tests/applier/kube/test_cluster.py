@@ -82,12 +82,12 @@ async def test_discovery_of_a_real_server(cluster: KubeCluster) -> None:
     assert (deployment.api_version, deployment.plural, deployment.namespaced) == ("apps/v1", "deployments", True)
     assert not found.resources[GroupKind("", "Namespace")].namespaced
     assert found.resources[GroupKind("autoscaling", "HorizontalPodAutoscaler")].version == "v2"
-    assert not found.stale
+    assert not found.stale_groups
 
 
 async def test_apply_get_and_delete(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
     stored = await cluster.apply(config_map(), manager=MANAGER)
-    key = ObjectKey.of(stored)
+    key = ObjectKey.from_manifest(stored)
     assert await cluster.get(key) == stored
     metadata = await cluster.get(key, metadata_only=True)
     assert metadata is not None
@@ -104,7 +104,7 @@ async def test_apply_get_and_delete(cluster: KubeCluster, config_map: Callable[.
 async def test_a_dry_run_stores_nothing(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
     answer = await cluster.apply(config_map(), manager=MANAGER, dry_run=True)
     assert answer["data"] == {"a": "1"}
-    assert await cluster.get(ObjectKey.of(answer)) is None
+    assert await cluster.get(ObjectKey.from_manifest(answer)) is None
 
 
 async def test_a_conflict_names_fields_and_managers(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
@@ -128,7 +128,7 @@ async def test_an_apply_with_a_uid_never_creates(cluster: KubeCluster, config_ma
 
 
 async def test_a_merge_patch_changes_what_exists(cluster: KubeCluster, config_map: Callable[..., Object]) -> None:
-    key = ObjectKey.of(config_map())
+    key = ObjectKey.from_manifest(config_map())
     patch = {"metadata": {"labels": {"l": "1"}}, "data": {"a": None, "b": "2"}}
     assert await cluster.merge(key, patch, manager=MANAGER) is None
     stored = await cluster.apply(config_map(), manager=MANAGER)
@@ -146,7 +146,7 @@ async def test_a_merge_patch_says_nothing_of_a_secret(cluster: KubeCluster, name
     await cluster.apply(base, manager=MANAGER)
     for patch in ({"data": {"a": "c4nary!"}}, {"data": "c4nary!"}, {"zz": "c4nary!"}):
         with pytest.raises(Invalid) as caught:
-            await cluster.merge(ObjectKey.of(base), patch, manager=MANAGER)
+            await cluster.merge(ObjectKey.from_manifest(base), patch, manager=MANAGER)
         assert "c4nary" not in repr((str(caught.value), caught.value.causes))
 
 
@@ -157,10 +157,10 @@ async def test_a_stale_resource_version(cluster: KubeCluster, config_map: Callab
     with pytest.raises(StaleWrite, match="has been modified"):
         await cluster.apply(config_map(data={"a": "3"}, resourceVersion=version), manager=MANAGER)
     with pytest.raises(StaleWrite, match="ResourceVersion in the precondition"):
-        await cluster.delete(ObjectKey.of(old), uid=uid, resource_version=version)
+        await cluster.delete(ObjectKey.from_manifest(old), uid=uid, resource_version=version)
     with pytest.raises(StaleWrite, match="UID in the precondition"):
-        await cluster.delete(ObjectKey.of(old), uid="other", resource_version=None)
-    assert await cluster.get(ObjectKey.of(old)) == new
+        await cluster.delete(ObjectKey.from_manifest(old), uid="other", resource_version=None)
+    assert await cluster.get(ObjectKey.from_manifest(old)) == new
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_a_namespace_that_goes_away_is_no_fault_of_rights(
     held = await cluster.apply(config_map(finalizers=["example.org/hold"]), manager=MANAGER)
     place = await cluster.get(ObjectKey("", "Namespace", "", namespace))
     assert place is not None
-    await cluster.delete(ObjectKey.of(place), uid=place["metadata"]["uid"], resource_version=None)
+    await cluster.delete(ObjectKey.from_manifest(place), uid=place["metadata"]["uid"], resource_version=None)
     with pytest.raises(NamespaceTerminating):
         await cluster.apply(config_map("late"), manager=MANAGER)
     await cluster.apply(config_map(finalizers=[]) | {"data": held["data"]}, manager=MANAGER)
@@ -379,9 +379,9 @@ async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, nam
                 await asyncio.sleep(0.02)
     assert applied["spec"] == {"size": 1}
     uid = stored["metadata"]["uid"]
-    await cluster.delete(ObjectKey.of(stored), uid=uid, resource_version=None, propagation="Background")
+    await cluster.delete(ObjectKey.from_manifest(stored), uid=uid, resource_version=None, propagation="Background")
     async with asyncio.timeout(30):
-        while await cluster.get(ObjectKey.of(stored)):  # noqa: ASYNC110 - the server does the rest in its own time
+        while await cluster.get(ObjectKey.from_manifest(stored)):  # noqa: ASYNC110 - the server does the rest in its own time
             await asyncio.sleep(0.02)
     with pytest.raises(KindNotServed):
         await cluster.list(GroupKind(group, "Widget"))
@@ -401,9 +401,9 @@ async def test_a_version_that_is_served_but_not_preferred(cluster: KubeCluster, 
         "spec": {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
     }
     assert (await cluster.apply(manifest, manager=MANAGER))["apiVersion"] == "autoscaling/v1"
-    kind, key = GroupKind("autoscaling", "HorizontalPodAutoscaler"), ObjectKey.of(manifest)
+    kind, key = GroupKind("autoscaling", "HorizontalPodAutoscaler"), ObjectKey.from_manifest(manifest)
     for wanted, read in (({}, "v2"), ({kind: "v1"}, "v1"), ({kind: "v9"}, "v2")):
-        shown = cluster.showing(wanted)
+        shown = cluster.with_versions(wanted)
         found = [await shown.get(key), *await shown.list(kind, namespace), *await shown.list(kind, metadata_only=True)]
         assert {one and one["apiVersion"] for one in found} == {f"autoscaling/{read}"}
 
@@ -414,7 +414,7 @@ async def test_lists_have_all_pages(
     await asyncio.gather(
         *(cluster.apply(config_map(f"m{n}", labels={"odd": str(n % 2)}), manager=MANAGER) for n in range(25))
     )
-    monkeypatch.setattr("applier.kube.cluster.PAGE", 10)
+    monkeypatch.setattr("applier.kube.cluster.PAGE_SIZE", 10)
     found = await cluster.list(CONFIG_MAP, namespace)
     assert len({each["metadata"]["name"] for each in found}) == 25
     assert cluster.requests["list"] == 3
@@ -433,9 +433,9 @@ async def test_names_that_need_quoting(cluster: KubeCluster, namespace: str) -> 
         "rules": [],
     }
     stored = await cluster.apply(role, manager=MANAGER)
-    assert await cluster.get(ObjectKey.of(stored)) == stored
-    await cluster.delete(ObjectKey.of(stored), uid=stored["metadata"]["uid"], resource_version=None)
-    assert await cluster.get(ObjectKey.of(stored)) is None
+    assert await cluster.get(ObjectKey.from_manifest(stored)) == stored
+    await cluster.delete(ObjectKey.from_manifest(stored), uid=stored["metadata"]["uid"], resource_version=None)
+    assert await cluster.get(ObjectKey.from_manifest(stored)) is None
 
 
 async def test_status_is_applied_through_its_subresource(cluster: KubeCluster, namespace: str) -> None:
@@ -454,7 +454,7 @@ async def test_a_finalizer_keeps_the_object_and_its_uid(
     cluster: KubeCluster, config_map: Callable[..., Object]
 ) -> None:
     stored = await cluster.apply(config_map(finalizers=["example.org/hold"]), manager=MANAGER)
-    key, uid = ObjectKey.of(stored), stored["metadata"]["uid"]
+    key, uid = ObjectKey.from_manifest(stored), stored["metadata"]["uid"]
     await cluster.delete(key, uid=uid, resource_version=stored["metadata"]["resourceVersion"])
     going = await cluster.get(key)
     assert going is not None

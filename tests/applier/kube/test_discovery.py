@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from applier.errors import ClusterError, Invalid, KindNotServed, Unavailable
-from applier.kube.discovery import aggregated, merged
+from applier.kube.discovery import merge_discoveries, parse_aggregated
 from renderer.identity import GroupKind, ObjectKey
 from tests.applier.kube.scripted import APPS, CORE, Reply, discovery, group, refusal, scripted
 
@@ -76,7 +76,7 @@ async def test_a_kind_of_a_stale_group_is_unknown_not_absent(tmp_path: Path) -> 
     async with scripted(tmp_path) as (server, cluster):
         server.script("/apis", discovery(APPS, group("example.org", freshness="Stale")))
         found = await cluster.discover()
-        assert found.stale == {"example.org"}
+        assert found.stale_groups == {"example.org"}
         with pytest.raises(Unavailable, match="APIService"):
             await cluster.get(KEY)
 
@@ -96,16 +96,16 @@ async def test_a_server_without_aggregated_discovery_is_refused_until_it_has_it(
 def test_the_first_version_of_a_kind_is_the_preferred_one() -> None:
     newer, older = group("g", ("A", "as"), version="v2"), group("g", ("A", "as"), ("B", "bs"), version="v1")
     newer["versions"] += older["versions"]
-    found = aggregated({"items": [newer]})
+    found = parse_aggregated({"items": [newer]})
     one, other = found.resources[GroupKind("g", "A")], found.resources[GroupKind("g", "B")]
-    assert (one.version, one.others) == ("v2", ("v1",))
-    assert (other.version, other.others) == ("v1", ())
-    assert merged([found, aggregated({"items": [older]})]).resources == found.resources
+    assert (one.version, one.other_versions) == ("v2", ("v1",))
+    assert (other.version, other.other_versions) == ("v1", ())
+    assert merge_discoveries([found, parse_aggregated({"items": [older]})]).resources == found.resources
 
 
 def test_a_resource_without_a_kind_is_left_out() -> None:
     entry = {"resource": "bindings", "scope": "Namespaced", "subresources": [{"subresource": "x"}]}
-    assert not aggregated(
+    assert not parse_aggregated(
         {"items": [{"metadata": {}, "versions": [{"version": "v1", "resources": [entry]}]}]}
     ).resources
 

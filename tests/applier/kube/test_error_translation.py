@@ -190,7 +190,7 @@ TABLE: list[tuple[str, int, bytes, type[ClusterError], str]] = [
     ("status", "answer", "kind", "said"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_refusals_of_writes(status: int, answer: bytes, kind: type[ClusterError], said: str) -> None:
-    error = translate(status, answer, about="do it", write=True)
+    error = translate(status, answer, description="do it", is_write=True)
     assert type(error) is kind
     assert error.status == status
     assert said in str(error)
@@ -199,15 +199,15 @@ def test_refusals_of_writes(status: int, answer: bytes, kind: type[ClusterError]
 
 @pytest.mark.parametrize("status", [500, 502, 504])
 def test_a_read_that_fails_has_no_unknown_outcome(status: int) -> None:
-    assert type(translate(status, b"", about="read", write=False)) is Unavailable
+    assert type(translate(status, b"", description="read", is_write=False)) is Unavailable
 
 
 def test_data_of_the_answer_is_kept() -> None:
     answer = body("slow", reason="TooManyRequests", causes=causes(("A", "b", "c")))
-    error = translate(429, answer, about="x", write=True, retry_after=3.0)
+    error = translate(429, answer, description="x", is_write=True, retry_after=3.0)
     assert isinstance(error, Unavailable)
     assert (error.reason, error.retry_after) == ("TooManyRequests", 3.0)
-    error = translate(422, answer, about="x", write=True)
+    error = translate(422, answer, description="x", is_write=True)
     assert error.causes == (StatusCause("A", "b", "c"),)
 
 
@@ -252,7 +252,7 @@ CANARY = "c4nary!Value"
     ],
 )
 def test_nothing_of_a_secret_is_repeated(status: int, answer: bytes, said: str) -> None:
-    error = translate(status, answer, about="do it", write=True, secret=True)
+    error = translate(status, answer, description="do it", is_write=True, is_secret=True)
     assert str(error) == said
     assert CANARY not in repr((error.args, error.causes, error.reason))
 
@@ -267,8 +267,10 @@ def test_what_only_others_can_end_names_the_command_that_shows_them(secret: bool
         causes=causes(("NamespaceTerminating", "metadata.namespace", why)),
     )
     silent = body('failed calling webhook "policy.example.org": failed to call webhook', reason="InternalError")
-    assert "`kubectl describe namespace n`" in str(translate(403, going, about="do it", write=True, secret=secret))
-    told = str(translate(500, silent, about="do it", write=True, secret=secret))
+    assert "`kubectl describe namespace n`" in str(
+        translate(403, going, description="do it", is_write=True, is_secret=secret)
+    )
+    told = str(translate(500, silent, description="do it", is_write=True, is_secret=secret))
     assert 'webhook "policy.example.org"' in told
     assert "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`" in told
 
@@ -292,7 +294,7 @@ def test_whom_rbac_refuses_is_told_how_to_be_allowed(user: str, way: str, secret
     """Rule 10: verb, resource and namespace as the server names them, who was refused, and what grants it."""
     refused = f'User "{user}" cannot patch resource "secrets" in API group "" in the namespace "prod"'
     answer = body(f'secrets "x" is forbidden: {refused}', reason="Forbidden", name="x")
-    told = Cause.by_failure(translate(403, answer, about="do it", write=True, secret=secret)).message
+    told = Cause.from_error(translate(403, answer, description="do it", is_write=True, is_secret=secret)).message
     assert refused in told
     assert way in told
     assert "levelgate generate clusterrole" in told

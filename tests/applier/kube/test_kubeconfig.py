@@ -11,7 +11,7 @@ import pytest
 
 from applier.errors import ConfigurationError
 from applier.kube import connect
-from applier.kube.kubeconfig import IN_CLUSTER, Endpoint, InCluster, Kubeconfig, choose
+from applier.kube.kubeconfig import IN_CLUSTER, Endpoint, InCluster, Kubeconfig, choose_source
 from tests.applier.kube.scripted import write_kubeconfig
 
 
@@ -28,7 +28,7 @@ def config(file: Path, *, current: str = "", **contexts: dict[str, Any]) -> Path
 
 
 async def load(kubeconfig: Path | None = None, context: str | None = None, **environ: str) -> Endpoint:
-    return await choose(str(kubeconfig) if kubeconfig else None, context, environ=environ).load()
+    return await choose_source(str(kubeconfig) if kubeconfig else None, context, environ=environ).load()
 
 
 async def token(endpoint: Endpoint) -> str:
@@ -54,12 +54,12 @@ def test_the_file_in_the_home_directory_is_the_default(tmp_path: Path, monkeypat
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".kube").mkdir()
     file = config(tmp_path / ".kube" / "config", current="a", a={})
-    assert choose(None, None, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == Kubeconfig((file,), None)
+    assert choose_source(None, None, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == Kubeconfig((file,), None)
 
 
 def test_a_pod_needs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert choose(None, None, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == InCluster()
+    assert choose_source(None, None, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == InCluster()
 
 
 async def test_a_pod_reads_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_no_cluster_is_an_error_that_says_where_it_looked(
     kubeconfig: str | None, context: str | None, environ: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        choose(kubeconfig, context, environ=environ)
+        choose_source(kubeconfig, context, environ=environ)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_a_cluster_is_chosen_without_the_other_clients_that_its_package_brings(t
 
     file = config(tmp_path / "config", current="a", a={"token": "1"})
     code = (
-        "import asyncio, sys; from applier.kube.kubeconfig import choose; "
-        "endpoint = asyncio.run(choose(sys.argv[1], None).load()); "
+        "import asyncio, sys; from applier.kube.kubeconfig import choose_source; "
+        "endpoint = asyncio.run(choose_source(sys.argv[1], None).load()); "
         "print(endpoint.name, *{'requests', 'oauthlib', 'websocket', 'pydantic', 'kubernetes.client', 'kubernetes.aio.dynamic'} & set(sys.modules)); "
         "from kubernetes import client; print(client.V1Pod.__name__); "
         "from kubernetes.aio import client; print(client.ApiClient.__name__); "

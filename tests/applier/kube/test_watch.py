@@ -97,7 +97,7 @@ async def test_a_server_that_says_nothing_any_more_counts_as_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault row "silent watch": not even a bookmark."""
-    monkeypatch.setattr("applier.kube.watch.SILENCE", 0.05)
+    monkeypatch.setattr("applier.kube.watch.WATCH_SILENCE_SECONDS", 0.05)
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, FIRST, stream())
         async with cluster.watch(WatchTarget(KIND)) as changes:
@@ -143,10 +143,10 @@ async def test_what_happens_is_told_as_it_happens(cluster: tuple[KubeCluster, st
             made["metadata"]["resourceVersion"],
         )
         assert (first.object["apiVersion"], first.object["kind"], first.object.get("data")) == ("v1", "ConfigMap", None)
-        key = ObjectKey.of(before)
+        key = ObjectKey.from_manifest(before)
         await server.delete(key, uid=before["metadata"]["uid"], resource_version=None)
         gone = await asyncio.wait_for(anext(changes), 10)
-        assert (gone.deleted, ObjectKey.of(gone.object)) == (True, key)
+        assert (gone.deleted, ObjectKey.from_manifest(gone.object)) == (True, key)
 
 
 async def test_one_object_can_be_watched_by_its_name(cluster: tuple[KubeCluster, str]) -> None:

@@ -106,7 +106,7 @@ CHANGES: dict[str, Callable[[Asked], Asked]] = {
     "its nodes wait for all": lambda asked: replace(asked, gates=replace(asked.gates, barriers={A: Barrier.ALL})),
     "nothing may start": lambda asked: replace(asked, gates=replace(asked.gates, check=lambda _: WAITS)),
     "a new term": lambda asked: replace(asked, records=replace(asked.records, epoch=9)),
-    "a fight": lambda asked: replace(asked, records=replace(asked.records, fights={MAP: WAITS})),
+    "a fight": lambda asked: replace(asked, records=replace(asked.records, throttled_repairs={MAP: WAITS})),
     "a kind cannot be read": lambda asked: replace(
         asked, observed=asked.observed.unlisted({MAP.group_kind: Denied("no", status=403)})
     ),

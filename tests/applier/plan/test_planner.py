@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from applier.applyset.inventory import Scope, parent_body, scope_of
-from applier.applyset.member import body, recorded_deps
+from applier.applyset.member import dependencies_to_record, member_body
 from applier.causes import Cause, Reason
-from applier.cluster import CONTENT, Discovery, Object
+from applier.cluster import CONTENT_MANAGER, Discovery, Object
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable, UnknownOutcome
-from applier.plan.model import Answered, ApplySetPlan, ChangePermissions, NodeAction, NodePlan, Plan, PlanConstraints
+from applier.plan.model import (
+    ApplySetPlan,
+    ChangePermissions,
+    NodeAction,
+    NodePlan,
+    PermissionAnswer,
+    Plan,
+    PlanConstraints,
+)
 from applier.plan.planner import plan
 from applier.plan.prune import PruneOutcome
 from applier.sandbox.endpoints.transport import cluster_of
@@ -51,13 +59,13 @@ def owned(value: Any) -> Any:
 def live(one: RenderedApplySet, name: str, *, drifted: str = "", **metadata: Any) -> Object:
     """A member as our own apply left it; `drifted` is a field of `data` that somebody else took."""
     node = next(node for node in one.nodes if node.key and node.key.name == name)
-    deps = recorded_deps(None, one.member_dependencies[node.id], healthy=True)
-    obj = body(one, node, deps=deps, live=None, parent_uid="u", revision="r")
+    deps = dependencies_to_record(None, one.member_dependencies[node.id], is_healthy=True)
+    obj = member_body(one, node, dependencies=deps, live=None, parent_uid="u", commit="r")
     content = {
         "metadata": {part: obj["metadata"][part] for part in ("labels", "annotations")},
         "data": dict(obj["data"]),
     }
-    entries = [{"manager": CONTENT, "operation": "Apply", "fieldsV1": owned(content)}]
+    entries = [{"manager": CONTENT_MANAGER, "operation": "Apply", "fieldsV1": owned(content)}]
     if drifted:
         entries[0]["fieldsV1"]["f:data"] = {".": {}}
         entries.append({"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {f"f:{drifted}": {}}}})
@@ -109,8 +117,8 @@ def blocked(one: ApplySetPlan, name: str) -> Reason | None:
 def test_what_was_never_looked_at_is_looked_at_first() -> None:
     """Sets: read before the first write."""
     one = decided()
-    assert verbs(one) == {"a": (NodeAction.LOOK, False), "b": (NodeAction.LOOK, False)}
-    assert set(one.unknown) == {key("a"), key("b")}
+    assert verbs(one) == {"a": (NodeAction.READ, False), "b": (NodeAction.READ, False)}
+    assert set(one.keys_to_read) == {key("a"), key("b")}
     assert one.writes == ()
 
 
@@ -147,7 +155,7 @@ def test_a_dropped_dependency_is_recorded_anew() -> None:
     stale["metadata"]["annotations"][well_known.DEPS] = "0123456789abcdef~"
     one = decided(stale, live(SOURCE, "b"))
     assert verbs(one)["a"] == (NodeAction.RECORD, True)
-    assert one.nodes[0].deps == ()
+    assert one.nodes[0].dependencies == ()
     assert verbs(one)["b"] == (NodeAction.NONE, False)
 
 
@@ -155,11 +163,11 @@ def test_nothing_is_written_before_the_parent_covers_it() -> None:
     """I1, S0-19: the union is written first."""
     for scope in (Scope(), Scope(frozenset({GroupKind("", "Secret")}))):
         found = plan(PAIR, observed(parent(SOURCE, scope), absent="ab")).sets[0]
-        assert found.superset is not None
-        assert found.superset >= scope | scope_of([key("a")], PARENT)
+        assert found.superset_scope is not None
+        assert found.superset_scope >= scope | scope_of([key("a")], PARENT)
         assert found.writes == ()
     nobody = plan(PAIR, observed(absent="ab")).sets[0]
-    assert nobody.superset == scope_of([key("a")], PARENT)
+    assert nobody.superset_scope == scope_of([key("a")], PARENT)
 
 
 def test_the_scope_shrinks_only_when_nothing_is_left_to_do() -> None:
@@ -168,20 +176,20 @@ def test_the_scope_shrinks_only_when_nothing_is_left_to_do() -> None:
     wide = scope_of([key("a")], PARENT) | Scope(frozenset({secret}))
     objects = (live(SOURCE, "a"), live(SOURCE, "b"))
     unlisted = plan(PAIR, observed(parent(SOURCE, wide), *objects)).sets[0]
-    assert unlisted.exact is None
+    assert unlisted.exact_scope is None
     full = replace(observed(parent(SOURCE, wide), *objects), listed=frozenset({CONFIG_MAP, secret}))
-    assert plan(PAIR, full).sets[0].exact == scope_of([key("a")], PARENT)
+    assert plan(PAIR, full).sets[0].exact_scope == scope_of([key("a")], PARENT)
     writing = replace(observed(parent(SOURCE, wide), live(SOURCE, "a"), absent="b"), listed=full.listed)
-    assert plan(PAIR, writing).sets[0].exact is None
+    assert plan(PAIR, writing).sets[0].exact_scope is None
 
 
 def test_nothing_is_pruned_while_its_set_writes_and_afterwards_it_is() -> None:
     """S0-10."""
     before = bundle(plain("a", text="old"), plain("old")).sources["platform"]
     orphan = live(before, "old")
-    writing = decided(live(before, "a"), live(SOURCE, "b"), orphan, of=PAIR).orphans
+    writing = decided(live(before, "a"), live(SOURCE, "b"), orphan, of=PAIR).prune_candidates
     assert not any(one.allowed for one in writing)
-    done = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan).orphans
+    done = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan).prune_candidates
     assert [(one.member.key.name, one.allowed) for one in done] == [("old", True)]
 
 
@@ -194,13 +202,13 @@ def test_an_object_that_could_not_be_read_is_not_looked_at_again_and_holds_up_no
         "b": (NodeAction.UNKNOWN, False),
     }
     lost = decided(live(SOURCE, "a"), failures={key("b"): UnknownOutcome("apply")})
-    assert verbs(lost)["b"] == (NodeAction.LOOK, False)
+    assert verbs(lost)["b"] == (NodeAction.READ, False)
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:
     """KEP-3659."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
-    found = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan, listed=frozenset()).orphans
+    found = decided(live(SOURCE, "a"), live(SOURCE, "b"), orphan, listed=frozenset()).prune_candidates
     assert not any(one.allowed for one in found)
 
 
@@ -211,8 +219,8 @@ def test_a_kind_whose_group_does_not_answer_is_not_one_that_is_not_served() -> N
     stale, complete = (
         decided(*kinds, listed=frozenset(), discovery=Discovery({}, frozenset(down))) for down in (["", "apps"], [])
     )
-    assert not any(one.allowed for one in stale.orphans)
-    assert [one.allowed for one in complete.orphans] == [True]
+    assert not any(one.allowed for one in stale.prune_candidates)
+    assert [one.allowed for one in complete.prune_candidates] == [True]
 
 
 def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_pruned_elsewhere() -> None:
@@ -226,23 +234,23 @@ def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_
     elsewhere = {GroupKind("", "Secret"): why}
     pruned = decided(live(SOURCE, "a"), live(SOURCE, "b", drifted="text"), orphan, unreadable=elsewhere)
     assert verbs(pruned)["b"] == (NodeAction.HEAL, True)
-    assert not any(one.allowed for one in pruned.orphans)
+    assert not any(one.allowed for one in pruned.prune_candidates)
 
 
 def test_a_hold_stops_pruning_and_nothing_else() -> None:
     """Rule 12."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
-    records = PlanConstraints(hold_pruning={"platform": "path gone"})
+    records = PlanConstraints(pruning_holds={"platform": "path gone"})
     held = decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b"), orphan, records=records)
     assert verbs(held)["a"] == (NodeAction.HEAL, True)
-    assert [one.blocked.reason for one in held.orphans if one.blocked] == [Reason.BRAKE_ENGAGED]
+    assert [one.blocked.reason for one in held.prune_candidates if one.blocked] == [Reason.BRAKE_ENGAGED]
 
 
 def test_a_new_object_protects_the_orphans_of_its_kind_until_it_is_there() -> None:
     """What waits or failed may still be one of them."""
     orphan = live(bundle(plain("old")).sources["platform"], "old")
-    [kept] = decided(live(SOURCE, "a"), orphan, absent="b").orphans
-    assert kept.fate is PruneOutcome.KEEP
+    [kept] = decided(live(SOURCE, "a"), orphan, absent="b").prune_candidates
+    assert kept.outcome is PruneOutcome.KEEP
 
 
 @pytest.mark.parametrize(
@@ -371,7 +379,7 @@ def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: s
     owner = parent(SOURCE, Scope(frozenset({CONFIG_MAP, GroupKind("g.test", "Link")})))
     owner["metadata"]["annotations"][well_known.TOOLING] = tooling
     link = ObjectKey("g.test", "Link", "default", "one")
-    instance = parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0", finalizer=True)
+    instance = parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0", with_finalizer=True)
     instance["metadata"]["labels"][well_known.PART_OF] = SOURCE.id
     instance["metadata"] |= {"uid": "i", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     child = live(SOURCE, "a")
@@ -379,8 +387,10 @@ def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: s
     seen = observed(owner, live(SOURCE, "a"), live(SOURCE, "b"), instance, child)
     seen = replace(seen, listed=frozenset({CONFIG_MAP, GroupKind("g.test", "Link")}))
     one = next(one for one in plan(PAIR, seen).sets if one.rendered.parent == link)
-    assert [(orphan.member.key.name, orphan.allowed) for orphan in one.orphans] == ([("child", True)] if goes else [])
-    assert not one.finish
+    assert [(orphan.member.key.name, orphan.allowed) for orphan in one.prune_candidates] == (
+        [("child", True)] if goes else []
+    )
+    assert not one.finish_deletion
 
 
 def test_nodes_that_wait_or_cannot_be_rendered_say_so() -> None:
@@ -412,8 +422,8 @@ def closed_to(*names: str) -> ChangePermissions:
 def test_a_plan_stands_as_long_as_the_gates_would_answer_the_same(gates: ChangePermissions, stands: bool) -> None:
     """Rule 6: gates are asked about every change that could start; a plan made for other gates counts only where these say the same."""
     known = observed(parent(SOURCE), absent="ab")
-    answers: list[Answered] = []
-    made = plan(PAIR, known, gates=ChangePermissions().noting(answers))
+    answers: list[PermissionAnswer] = []
+    made = plan(PAIR, known, permissions=ChangePermissions().with_recorded_answers(answers))
     assert [(change.key.name, answer) for change, answer in answers] == [("a", None)]
-    assert gates.answer_as(ChangePermissions(), answers) is stands
-    assert (plan(PAIR, known, gates=gates) == made) is stands
+    assert gates.gives_same_answers(ChangePermissions(), answers) is stands
+    assert (plan(PAIR, known, permissions=gates) == made) is stands

@@ -143,7 +143,7 @@ def test_an_orphan_goes_only_when_no_live_member_records_a_dependency_on_it(user
 def test_the_fate_of_an_orphan(orphan: Any, fate: PruneOutcome, allowed: bool) -> None:
     """Sets; KEP-3659 "member proofs"."""
     found = judge([orphan])["x"]
-    assert (found.fate, found.allowed) == (fate, allowed)
+    assert (found.outcome, found.allowed) == (fate, allowed)
 
 
 def test_a_kept_orphan_is_not_allowed() -> None:
@@ -155,12 +155,12 @@ def test_another_controllers_object_is_kept() -> None:
     """KEP-3659, "Security": operators copy labels from parents to children."""
     copied = member("x")
     copied["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "r", "controller": True}]
-    assert judge([copied])["x"].fate is PruneOutcome.KEEP
+    assert judge([copied])["x"].outcome is PruneOutcome.KEEP
 
 
 def test_a_set_that_is_dissolved_releases_all_its_members() -> None:
     found = judge([member("a"), member("b", "a")], release=True)
-    assert {orphan.fate for orphan in found.values()} == {PruneOutcome.RELEASE}
+    assert {orphan.outcome for orphan in found.values()} == {PruneOutcome.RELEASE}
 
 
 def test_a_brake_holds_everything_and_says_why() -> None:
@@ -178,7 +178,7 @@ def test_it_holds_what_would_stay_anyway_until_something_is_written() -> None:
         found = judge([member("x"), kept], unsettled=[unsettled("new")], hold=hold)
         reasons = {name: one.blocked.reason for name, one in found.items() if one.blocked}
         assert reasons == {"x": reason, "k": Reason.DELETION_BLOCKED}
-        assert {name for name, one in found.items() if one.is_to_go} == {"x"}
+        assert {name for name, one in found.items() if one.is_eventually_deleted} == {"x"}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,9 @@ def test_it_holds_what_would_stay_anyway_until_something_is_written() -> None:
 def test_what_an_unsettled_node_protects(node: Any, stays: str) -> None:
     """A node that waits, is held or whose apply failed protects."""
     found = judge(CHAIN.values(), unsettled=[node])
-    assert {name for name, orphan in found.items() if orphan.allowed or orphan.is_leaving} == set("abcd") - set(stays)
+    assert {name for name, orphan in found.items() if orphan.allowed or orphan.is_being_deleted} == set("abcd") - set(
+        stays
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,18 +228,21 @@ def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
     kept = {
         name: one.blocked
         for name, one in judge(CHAIN.values(), unsettled=[node]).items()
-        if one.fate is PruneOutcome.KEEP
+        if one.outcome is PruneOutcome.KEEP
     }
     assert set(kept) == set(told)
     for blocked in filter(None, kept.values()):
-        assert (blocked.reason, blocked.by) == (Reason.DEPENDENCY_NOT_READY, node.id)
+        assert (blocked.reason, blocked.blocking_node) == (Reason.DEPENDENCY_NOT_READY, node.id)
         assert blocked.message.startswith(f"no longer wanted; it stays until {node.id} is written")
 
 
 def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() -> None:
     """Its name changed: the new one waits, the old one is still needed."""
     found = judge([member("old", node="web"), member("z")], unsettled=[unsettled("web")])
-    assert {name: orphan.fate for name, orphan in found.items()} == {"z": PruneOutcome.DELETE, "old": PruneOutcome.KEEP}
+    assert {name: orphan.outcome for name, orphan in found.items()} == {
+        "z": PruneOutcome.DELETE,
+        "old": PruneOutcome.KEEP,
+    }
 
 
 @pytest.mark.parametrize(
@@ -259,6 +264,6 @@ def test_orphans_are_listed_deepest_first() -> None:
 
 def test_while_its_set_still_writes_an_orphan_is_held_back() -> None:
     """S0-10: pruning is the last phase."""
-    found: PruneCandidate = judge([member("x")])["x"].held_back("later")
+    found: PruneCandidate = judge([member("x")])["x"].with_postponement("later")
     assert not found.allowed
     assert found.blocked == Cause(Reason.PROGRESSING, "later")

@@ -24,7 +24,7 @@ class Silent(World):
     """One of its API servers does not answer."""
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
-        return replace(await super().discover(refresh=refresh), stale=frozenset({"metrics.k8s.io"}))
+        return replace(await super().discover(refresh=refresh), stale_groups=frozenset({"metrics.k8s.io"}))
 
 
 async def test_a_kind_that_came_since_the_process_began_is_looked_at() -> None:

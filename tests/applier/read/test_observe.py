@@ -109,7 +109,7 @@ async def test_a_kind_that_came_since_the_process_began_is_listed() -> None:
     thing = {**member("thing"), "apiVersion": "g.test/v1", "kind": "Thing"}
     put(cluster, thing)
     found = await observe(cluster, [SOURCE], kinds=[])
-    assert ObjectKey.of(thing) in found.objects
+    assert ObjectKey.from_manifest(thing) in found.objects
 
 
 @pytest.mark.parametrize(("count", "requests"), [(FEW, FEW), (FEW + 1, 1)])

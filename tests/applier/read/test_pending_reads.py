@@ -10,7 +10,12 @@ import pytest
 
 from applier.cluster import Object
 from applier.errors import Denied, Unavailable
-from applier.read.pending_reads import ASKED_ON, LONGEST, SHORTEST, PendingReads
+from applier.read.pending_reads import (
+    MAX_ANSWER_TIMEOUT_SECONDS,
+    MAX_SILENT_REQUESTS,
+    MIN_ANSWER_TIMEOUT_SECONDS,
+    PendingReads,
+)
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 from tests.properties.world import World
@@ -67,7 +72,7 @@ class Lab:
     def run(self, story: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
             self.loop.run_until_complete(story())
-            self.loop.run_until_complete(self.reads.end())
+            self.loop.run_until_complete(self.reads.close())
         finally:
             self.loop.close()
 
@@ -89,7 +94,7 @@ def test_a_kind_that_never_answers_keeps_nobody_waiting_but_once() -> None:
     async def story() -> None:
         others = asyncio.gather(*(lab.reads.list(CONFIG_MAP) for _ in range(5)))
         silent, found = await asyncio.gather(lab.silent(), others)
-        assert silent < SHORTEST + 0.1
+        assert silent < MIN_ANSWER_TIMEOUT_SECONDS + 0.1
         assert len(found) == 5
         assert await lab.silent() == 0
         with pytest.raises(Unavailable, match=r"list Widget\.example\.com: the server has not answered yet"):
@@ -110,7 +115,7 @@ def test_a_kind_that_is_overtaken_is_waited_for_no_longer() -> None:
 
     async def story() -> None:
         others = asyncio.ensure_future(parts())
-        assert await lab.silent() < 3 * SHORTEST
+        assert await lab.silent() < 3 * MIN_ANSWER_TIMEOUT_SECONDS
         others.cancel()
 
     lab.run(story)
@@ -141,7 +146,7 @@ def test_an_answer_that_comes_late_is_told_to_who_asks_next_and_the_one_after_as
         await asyncio.sleep(30)
         assert lab.heard == [25]
         assert await lab.reads.list(WIDGET) == [{"kind": "Widget", "number": 1}]
-        assert await lab.silent() == SHORTEST
+        assert await lab.silent() == MIN_ANSWER_TIMEOUT_SECONDS
         await asyncio.sleep(30)
         assert await lab.reads.list(WIDGET) == [{"kind": "Widget", "number": 2}]
         assert await lab.reads.list(WIDGET) == [{"kind": "Widget", "number": 3}]
@@ -203,11 +208,11 @@ def test_what_lately_took_long_is_waited_for() -> None:
         await asyncio.sleep(3)
         assert await lab.reads.list(WIDGET)
         assert await lab.reads.list(WIDGET) == [{"kind": "Widget", "number": 2}]
-        assert await lab.silent() == LONGEST
+        assert await lab.silent() == MAX_ANSWER_TIMEOUT_SECONDS
         await asyncio.sleep(30)
         for _ in range(50):
             await lab.reads.list(GroupKind("", "Secret"))
-        assert await lab.silent(CONFIG_MAP) == SHORTEST
+        assert await lab.silent(CONFIG_MAP) == MIN_ANSWER_TIMEOUT_SECONDS
 
     lab.run(story)
 
@@ -227,7 +232,7 @@ def test_our_own_records_are_waited_for() -> None:
 
 def test_who_insists_waits_for_all() -> None:
     lab = Lab(Slow(takes={WIDGET: [40]}))
-    lab.reads.insists = lambda: True
+    lab.reads.waits_for_responses = lambda: True
 
     async def story() -> None:
         assert await lab.reads.list(WIDGET)
@@ -248,7 +253,7 @@ def test_many_kinds_that_do_not_answer_are_asked_a_few_at_a_time() -> None:
     async def story() -> None:
         await asyncio.gather(*map(lab.silent, kinds))
         await asyncio.sleep(1)
-        assert in_flight() == ASKED_ON
+        assert in_flight() == MAX_SILENT_REQUESTS
         await asyncio.sleep(30)
         assert len(lab.heard) == len(kinds)
 
@@ -264,7 +269,7 @@ def test_a_pass_that_is_broken_off_asks_no_more() -> None:
         asking.cancel()
         await asyncio.wait([asking])
         await lab.silent()
-        await lab.reads.end()
+        await lab.reads.close()
         assert [one for one in asyncio.all_tasks() if one is not asyncio.current_task()] == []
         assert lab.heard == []
 

@@ -13,7 +13,7 @@ import pytest
 
 from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Denied, Unavailable
-from applier.read.watches import LONGEST_WAIT, Watches
+from applier.read.watches import MAX_RETRY_SECONDS, Watches
 from renderer.identity import GroupKind
 from tests.gitops.virtual_time import VirtualLoop
 
@@ -53,7 +53,7 @@ def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], 
 
         async def story() -> None:
             async with Watches(cast(Cluster, server), lambda _: None, lambda _: None, failed) as watches:
-                await watches.want([WatchTarget(GroupKind("", "ConfigMap"))])
+                await watches.set_targets([WatchTarget(GroupKind("", "ConfigMap"))])
                 await asyncio.sleep(seconds)
 
         runner.run(story())
@@ -67,7 +67,7 @@ def waits(times: list[float]) -> list[float]:
 def test_one_that_breaks_as_soon_as_it_has_begun_is_begun_ever_more_rarely() -> None:
     """Each beginning has everything read: a server, or a proxy before it, that cuts every watch must not cost a whole pass each second."""
     asked, _ = live(repeat(0.0), 600)
-    assert waits(asked)[:8] == pytest.approx([1, 2, 4, 8, 16, 32, LONGEST_WAIT, LONGEST_WAIT])
+    assert waits(asked)[:8] == pytest.approx([1, 2, 4, 8, 16, 32, MAX_RETRY_SECONDS, MAX_RETRY_SECONDS])
 
 
 def test_one_that_has_lasted_is_begun_again_soon() -> None:

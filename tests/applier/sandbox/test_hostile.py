@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from applier.cluster import Object
-from applier.sandbox.merge.json_patch import PatchError, json_patch, merge_patch
+from applier.sandbox.merge.json_patch import PatchError, apply_json_patch, apply_merge_patch
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from tests.conformance.objects import OBJECTS
@@ -88,9 +88,9 @@ def test_requests_that_are_almost_right(sent: list[Request]) -> None:
     for request in sent:
         answered(sandbox, request)
         sandbox.tick()
-    sandbox.settle()
+    sandbox.tick_until_stable()
     # What was stored can be read, in every shape.
-    for kind in filter(None, map(sandbox.state.kinds.stored, sandbox.state.store.resources())):
+    for kind in filter(None, map(sandbox.state.kinds.find_resource, sandbox.state.store.resources())):
         root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         for shape in ("application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"):
             assert answered(sandbox, Request("GET", f"{root}/{kind.plural}", {"accept": shape})).status == 200
@@ -172,7 +172,7 @@ def test_a_definition_whose_schema_is_deep(depth: int) -> None:
     body = json.dumps(crd).encode()
     answered(sandbox, Request("POST", DEFINITIONS, {}, body))
     answered(sandbox, Request("GET", "/openapi/v3/apis/h.test/v1"))
-    sandbox.settle()
+    sandbox.tick_until_stable()
 
 
 @pytest.mark.parametrize("metadata", [None, [], "x", {"name": None}, {"name": []}, {"labels": {"a": None}}])
@@ -224,7 +224,7 @@ def test_one_bad_definition_does_not_hide_the_others() -> None:
 def test_merge_patches(target: Any, patch: Any, found: Any) -> None:
     """RFC 7386, appendix A; nulls in lists as the API server's library has them."""
     before = orjson.dumps(target)
-    assert merge_patch(target, patch) == found
+    assert apply_merge_patch(target, patch) == found
     assert orjson.dumps(target) == before
 
 
@@ -242,7 +242,7 @@ def test_merge_patches(target: Any, patch: Any, found: Any) -> None:
 )
 def test_json_patches(target: Any, operation: Any, found: Any) -> None:
     """RFC 6902, appendix A."""
-    assert json_patch(target, [operation]) == found
+    assert apply_json_patch(target, [operation]) == found
 
 
 @pytest.mark.parametrize(
@@ -262,4 +262,4 @@ def test_json_patches(target: Any, operation: Any, found: Any) -> None:
 )
 def test_json_patches_that_cannot_be_applied(operation: Any) -> None:
     with pytest.raises(PatchError):
-        json_patch({"a": [1, 2], "t": True}, [operation])
+        apply_json_patch({"a": [1, 2], "t": True}, [operation])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import CONTENT, Discovery, Object
-from applier.state.health import STORAGE_CLASS, health_of, rests_on
+from applier.cluster import CONTENT_MANAGER, Discovery, Object
+from applier.state.health import STORAGE_CLASS_KIND, health_of, health_reference
 from applier.state.observed import Observed
 from applier.status import KStatus
 from renderer import well_known
@@ -101,7 +101,7 @@ def test_any_other_claim_is_to_be_bound(one: Object, classes: list[Object]) -> N
     ],
 )
 def test_only_a_claim_that_is_not_bound_needs_its_class(one: Object, named: str | None) -> None:
-    assert rests_on(one) == (ObjectKey(*STORAGE_CLASS, "", named) if named else None)
+    assert health_reference(one) == (ObjectKey(*STORAGE_CLASS_KIND, "", named) if named else None)
 
 
 def crd(**version: Any) -> Object:
@@ -121,7 +121,7 @@ REPORTS = crd(subresources={"status": {}})
 def widget(*, written: int, **fields: Any) -> Object:
     """Created an hour ago, applied by us so many seconds ago."""
     time = (NOW - timedelta(seconds=written)).isoformat()
-    applied = {"manager": CONTENT, "operation": "Apply", "time": time, "fieldsV1": {}}
+    applied = {"manager": CONTENT_MANAGER, "operation": "Apply", "time": time, "fieldsV1": {}}
     metadata = {"creationTimestamp": (NOW - timedelta(hours=1)).isoformat(), "managedFields": [applied]}
     return obj("example.org/v1", "Widget", "w", metadata=metadata, **fields)
 

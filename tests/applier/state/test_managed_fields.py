@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.errors import Invalid, KindNotServed
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.state.managed_fields import Lost, Ownership, ownership, owns
+from applier.state.managed_fields import LostField, Ownership, compare_ownership, is_fully_owned
 from renderer.identity import ObjectKey, group_kind
 from tests.applier.kube import objects
 from tests.controlplane.kubectl import Kubectl
@@ -35,14 +35,14 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
 
 def holds(live: Object, intent: Object, manager: str) -> bool:
     """Whether `manager`'s last apply is known and nothing of `intent` is lost; the quick yes never says more."""
-    found = ownership(live, intent, manager)
+    found = compare_ownership(live, intent, manager)
     held = found is not None and not found.lost
-    assert held or not owns(live, intent, manager)
+    assert held or not is_fully_owned(live, intent, manager)
     return held
 
 
 async def read(cluster: KubeCluster, manifest: Object) -> Object:
-    live = await cluster.get(ObjectKey.of(manifest))
+    live = await cluster.get(ObjectKey.from_manifest(manifest))
     assert live is not None
     return live
 
@@ -73,19 +73,19 @@ async def things(cluster: KubeCluster, namespace: str) -> Object:
 async def test_what_nobody_changed_holds(cluster: KubeCluster, namespace: str, kind: str) -> None:
     manifest = objects.builtins(namespace)[kind]
     await cluster.apply(manifest, manager=MANAGER)
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
     # The server itself is not as quiet: Jobs and claims are written once more by a second, equal apply.
     second = await cluster.apply(manifest, manager=MANAGER)
     third = await cluster.apply(manifest, manager=MANAGER)
     assert third["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
-    assert ownership(third, manifest, MANAGER) == HELD
+    assert compare_ownership(third, manifest, MANAGER) == HELD
 
 
 async def test_custom_resources_and_their_definition_hold(cluster: KubeCluster, namespace: str) -> None:
     manifest = await things(cluster, namespace)
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
     definition = objects.definition(f"{namespace}.example.org")
-    assert ownership(await read(cluster, definition), definition, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, definition), definition, MANAGER) == HELD
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Role", "Service", "metadata"])
@@ -100,7 +100,7 @@ async def test_what_others_add_or_repeat_is_no_loss(cluster: KubeCluster, namesp
     await other(cluster, manifest, metadata=added)
     copied = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind", "metadata")}
     await other(cluster, manifest, manager="copycat", **copied)
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
 
 
 async def test_a_repetition_takes_only_what_the_server_writes_differently(cluster: KubeCluster, namespace: str) -> None:
@@ -108,7 +108,7 @@ async def test_a_repetition_takes_only_what_the_server_writes_differently(cluste
     manifest = objects.builtins(namespace)["Deployment"]
     await cluster.apply(manifest, manager=MANAGER)
     await other(cluster, manifest, manager="copycat", spec=manifest["spec"])
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
     assert {each.owner for each in found.lost} == {"copycat"}
     assert [each.path for each in found.lost] == [
@@ -126,100 +126,100 @@ async def test_status_written_by_a_controller_is_no_loss(cluster: KubeCluster, n
     status = {name: manifest[name] for name in ("apiVersion", "kind")} | {"status": {"replicas": 2}}
     status["metadata"] = {"name": "d", "namespace": namespace}
     await cluster.apply(status, manager=MANAGER, subresource="status")  # even by a manager of the same name
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
 
 
 IMAGE = '.spec.template.spec.containers[name="app"].image'
 PORTS = '.spec.template.spec.containers[name="app"].ports'
 ENV = '.spec.template.spec.containers[name="app"].env'
 
-EDITS: list[tuple[str, str, list[Any], list[Lost]]] = [
+EDITS: list[tuple[str, str, list[Any], list[LostField]]] = [
     (
         "another image",
         "deployment/d",
         [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "app:2"}],
-        [Lost(IMAGE, "editor")],
+        [LostField(IMAGE, "editor")],
     ),
     (
         "a variable removed",
         "deployment/d",
         [{"op": "remove", "path": "/spec/template/spec/containers/0/env/0"}],
-        [Lost(f'{ENV}[name="A"]')],
+        [LostField(f'{ENV}[name="A"]')],
     ),
     (
         "a quantity",
         "deployment/d",
         [{"op": "replace", "path": "/spec/template/spec/containers/0/resources/limits/cpu", "value": "3"}],
-        [Lost('.spec.template.spec.containers[name="app"].resources.limits.cpu', "editor")],
+        [LostField('.spec.template.spec.containers[name="app"].resources.limits.cpu', "editor")],
     ),
     (
         "one of two ports that differ by a default",
         "deployment/d",
         [{"op": "remove", "path": "/spec/template/spec/containers/0/ports/0"}],
-        [Lost(f"{PORTS}[containerPort=53]")],
+        [LostField(f"{PORTS}[containerPort=53]")],
     ),
     (
         "a list owned as a whole",
         "deployment/d",
         [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "x"}],
-        [Lost('.spec.template.spec.containers[name="app"].args', "editor")],
+        [LostField('.spec.template.spec.containers[name="app"].args', "editor")],
     ),
     (
         "a container removed",
         "deployment/d",
         [{"op": "remove", "path": "/spec/template/spec/containers/1"}],
-        [Lost('.spec.template.spec.containers[name="sidecar"]')],
+        [LostField('.spec.template.spec.containers[name="sidecar"]')],
     ),
     (
         "data",
         "configmap/c",
         [{"op": "replace", "path": "/data/a", "value": "2"}, {"op": "remove", "path": "/binaryData"}],
-        [Lost(".data.a", "editor"), Lost(".binaryData")],
+        [LostField(".data.a", "editor"), LostField(".binaryData")],
     ),
     (
         "a label removed",
         "configmap/m",
         [{"op": "remove", "path": "/metadata/labels"}],
-        [Lost(".metadata.labels")],
+        [LostField(".metadata.labels")],
     ),
     (
         "a finalizer and an owner removed",
         "configmap/m",
         [{"op": "remove", "path": "/metadata/finalizers/0"}, {"op": "remove", "path": "/metadata/ownerReferences"}],
-        [Lost('.metadata.finalizers[="example.org/one"]'), Lost(".metadata.ownerReferences")],
+        [LostField('.metadata.finalizers[="example.org/one"]'), LostField(".metadata.ownerReferences")],
     ),
     (
         "a port",
         "service/svc",
         [{"op": "replace", "path": "/spec/ports/2/targetPort", "value": 81}, {"op": "remove", "path": "/spec/ports/3"}],
         [
-            Lost('.spec.ports[port=80,protocol="TCP"].targetPort', "editor"),
-            Lost(".spec.ports[port=443]"),
+            LostField('.spec.ports[port=80,protocol="TCP"].targetPort', "editor"),
+            LostField(".spec.ports[port=443]"),
         ],
     ),
     (
         "a path",
         "ingress/i",
         [{"op": "replace", "path": "/spec/rules/0/host", "value": "b.example.org"}],
-        [Lost(".spec.rules", "editor")],
+        [LostField(".spec.rules", "editor")],
     ),
 ]
 
 
 @pytest.mark.parametrize(("target", "patch", "lost"), [row[1:] for row in EDITS], ids=[row[0] for row in EDITS])
 async def test_an_edit_is_seen_and_repaired(
-    cluster: KubeCluster, namespace: str, kubectl: Kubectl, target: str, patch: list[Any], lost: list[Lost]
+    cluster: KubeCluster, namespace: str, kubectl: Kubectl, target: str, patch: list[Any], lost: list[LostField]
 ) -> None:
     manifest = _by_target(namespace, target)
     await cluster.apply(manifest, manager=MANAGER)
     edit = ("--type=json", f"--patch={json.dumps(patch)}", "--field-manager=editor")
     kubectl("patch", "--namespace", namespace, target, *edit)
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
     assert sorted(found.lost, key=str) == sorted(lost, key=str)
     assert not holds(await read(cluster, manifest), manifest, MANAGER)
     await cluster.apply(manifest, manager=MANAGER, force=True)
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
 
 
 def _by_target(namespace: str, target: str) -> Object:
@@ -234,7 +234,7 @@ async def test_an_entry_whose_last_field_was_taken_is_gone(
     manifest = objects.builtins(namespace)["Role"]
     await cluster.apply(manifest, manager=MANAGER)
     kubectl("patch", "-n", namespace, "role/r", "--type=json", '--patch=[{"op": "remove", "path": "/rules"}]')
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) is None
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) is None
     assert not holds(await read(cluster, manifest), manifest, MANAGER)
 
 
@@ -245,8 +245,8 @@ async def test_an_item_whose_key_was_changed_is_another_item(
     await cluster.apply(manifest, manager=MANAGER)
     patch = '[{"op": "replace", "path": "/spec/ports/3/protocol", "value": "SCTP"}]'
     kubectl("patch", "-n", namespace, "service/svc", "--type=json", f"--patch={patch}")
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
-    assert found == Ownership(lost=(Lost(".spec.ports[port=443]"),))
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found == Ownership(lost=(LostField(".spec.ports[port=443]"),))
     with pytest.raises(Invalid, match="Duplicate value"):  # the other item has the name: apply cannot repair this
         await cluster.apply(manifest, manager=MANAGER, force=True)
 
@@ -257,19 +257,19 @@ async def test_kubectl_scale(cluster: KubeCluster, namespace: str, kubectl: Kube
     kubectl("scale", "--namespace", namespace, "deployment/d", "--replicas=2")
     assert holds(await read(cluster, manifest), manifest, MANAGER)  # the same number is no change
     kubectl("scale", "--namespace", namespace, "deployment/d", "--replicas=5")
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
-    assert found == Ownership(lost=(Lost(".spec.replicas", "kubectl"),))
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found == Ownership(lost=(LostField(".spec.replicas", "kubectl"),))
 
 
 async def test_kubectl_label(cluster: KubeCluster, namespace: str, kubectl: Kubectl) -> None:
     manifest = objects.builtins(namespace)["metadata"]
     await cluster.apply(manifest, manager=MANAGER)
     kubectl("label", "--namespace", namespace, "configmap/m", "--overwrite", "app.kubernetes.io/name=y", "more=z")
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
-    assert found == Ownership(lost=(Lost(".metadata.labels.app.kubernetes.io/name", "kubectl-label"),))
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found == Ownership(lost=(LostField(".metadata.labels.app.kubernetes.io/name", "kubectl-label"),))
     kubectl("label", "--namespace", namespace, "configmap/m", "app.kubernetes.io/name-")
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
-    assert found == Ownership(lost=(Lost(".metadata.labels.app.kubernetes.io/name"),))
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
+    assert found == Ownership(lost=(LostField(".metadata.labels.app.kubernetes.io/name"),))
 
 
 async def test_a_change_and_its_reversal_by_others_is_still_a_loss(
@@ -280,9 +280,11 @@ async def test_a_change_and_its_reversal_by_others_is_still_a_loss(
     for value in ("2", "1"):
         kubectl("patch", "-n", namespace, "configmap/c", "--type=merge", f'--patch={{"data":{{"a":"{value}"}}}}')
     # One write too many, never one too few: the field is theirs, and to remove it from Git would not remove it.
-    assert ownership(await read(cluster, manifest), manifest, MANAGER) == Ownership((Lost(".data.a", "kubectl-patch"),))
+    assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == Ownership(
+        (LostField(".data.a", "kubectl-patch"),)
+    )
     again = await cluster.apply(manifest, manager=MANAGER)
-    assert ownership(again, manifest, MANAGER) == HELD
+    assert compare_ownership(again, manifest, MANAGER) == HELD
 
 
 async def test_custom_lists_and_maps(cluster: KubeCluster, namespace: str, kubectl: Kubectl) -> None:
@@ -299,7 +301,7 @@ async def test_custom_lists_and_maps(cluster: KubeCluster, namespace: str, kubec
     spec["free"]["deep"]["list"][0]["a"] = 2
     spec["either"] = 3
     kubectl("replace", "-f", "-", "--field-manager=editor", stdin=json.dumps(live))
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
     assert {each.path: each.owner for each in found.lost} == {
         '.spec.keyed[name="a"]': "",
@@ -390,7 +392,7 @@ async def test_a_new_version_of_the_api_is_taken_over(cluster: KubeCluster, name
     await cluster.apply(moved, manager=MANAGER)
     live = await read(cluster, manifest)
     assert [entry["apiVersion"] for entry in live["metadata"]["managedFields"]] == ["autoscaling/v2"]
-    assert ownership(live, moved, MANAGER) == HELD
+    assert compare_ownership(live, moved, MANAGER) == HELD
 
 
 async def test_data_written_as_string_data_cannot_be_watched(cluster: KubeCluster, namespace: str) -> None:
@@ -413,7 +415,7 @@ async def test_surplus_is_what_an_earlier_intent_had(cluster: KubeCluster, names
     del smaller["spec"]["template"]["spec"]["containers"][1]
     del smaller["spec"]["template"]["spec"]["containers"][0]["ports"][1]
     del smaller["spec"]["replicas"]
-    found = ownership(await read(cluster, manifest), smaller, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), smaller, MANAGER)
     assert found == Ownership(
         surplus=(
             f'{PORTS}[containerPort=53,protocol="UDP"]',
@@ -439,7 +441,7 @@ async def test_empty_lists_of_a_built_in_kind_are_no_loss(
     container = edited["spec"]["template"]["spec"]["containers"][0]
     container |= {"env": [{"name": "THEIRS", "value": "1"}], "args": ["theirs"]}
     kubectl("replace", "-f", "-", "--field-manager=editor", stdin=json.dumps(edited))
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
     assert [str(each) for each in found.lost] == [
         '.spec.template.spec.containers[name="app"].args is changed by editor'
@@ -456,7 +458,7 @@ async def test_empty_lists_of_a_custom_resource_hold_until_somebody_fills_one(
     assert holds(await read(cluster, manifest), manifest, MANAGER)
     patch = json.dumps({"spec": {"keyed": [{"name": "theirs"}], "atomic": ["theirs"]}})
     kubectl("patch", "-n", namespace, f"things.{namespace}.example.org/t", "--type=merge", f"--patch={patch}")
-    found = ownership(await read(cluster, manifest), manifest, MANAGER)
+    found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
     assert [each.path for each in found.lost] == [".spec.atomic"]
 
@@ -477,38 +479,41 @@ def live(fields: Object, *, manager: str = MANAGER, **entry: Any) -> Object:
     ],
 )
 def test_without_our_entry_nothing_is_known(stranger: Object) -> None:
-    assert ownership(stranger, {"data": {"a": "1"}}, MANAGER) is None
+    assert compare_ownership(stranger, {"data": {"a": "1"}}, MANAGER) is None
     assert not holds(stranger, {"data": {"a": "1"}}, MANAGER)
 
 
 def test_an_empty_entry_owns_nothing() -> None:
-    assert ownership(live({}), {"data": {"a": "1"}}, MANAGER) == Ownership((Lost(".data"),))
-    assert ownership(live({}), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, MANAGER) == HELD
+    assert compare_ownership(live({}), {"data": {"a": "1"}}, MANAGER) == Ownership((LostField(".data"),))
+    assert (
+        compare_ownership(live({}), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}, MANAGER)
+        == HELD
+    )
 
 
 @pytest.mark.parametrize(
     ("intent", "fields", "expected"),
     [
         ([1, 2], {"v:1": {}, "v:2.0": {}}, HELD),
-        ([True], {"v:1": {}}, Ownership((Lost(".x[=true]"),), (".x[=1]",))),
-        (["a", "a"], {"v:\"a\"": {}}, Ownership((Lost('.x[="a"]'),))),
-        (["a", "b"], {"i:0": {}, "i:2": {}}, Ownership((Lost(".x[1]"),), (".x[2]",))),
+        ([True], {"v:1": {}}, Ownership((LostField(".x[=true]"),), (".x[=1]",))),
+        (["a", "a"], {"v:\"a\"": {}}, Ownership((LostField('.x[="a"]'),))),
+        (["a", "b"], {"i:0": {}, "i:2": {}}, Ownership((LostField(".x[1]"),), (".x[2]",))),
         ([{"id": 1.0}], {'k:{"id":1}': {".": {}, "f:id": {}}}, HELD),
         ([{"b": 1}], {'k:{"a":"default"}': {".": {}, "f:b": {}}}, HELD),
-        (["text"], {'k:{"a":1}': {}}, Ownership((Lost('.x[="text"]'),), (".x[a=1]",))),
+        (["text"], {'k:{"a":1}': {}}, Ownership((LostField('.x[="text"]'),), (".x[a=1]",))),
         ({}, {".": {}, "f:a": {}}, Ownership(surplus=(".x.a",))),
         ({"a": None}, {"f:a": {}}, HELD),
         ({"a": None}, {".": {}}, HELD),
         ("scalar", {"f:a": {}}, HELD),
-        (["a"], {"?:unknown": {}}, Ownership((Lost('.x[="a"]'),), (".unknown",))),
+        (["a"], {"?:unknown": {}}, Ownership((LostField('.x[="a"]'),), (".unknown",))),
     ],
 )  # fmt: skip
 def test_shapes_that_are_rare(intent: Any, fields: Object, expected: Ownership) -> None:
-    found = ownership(live({"f:x": fields}), {"x": intent}, MANAGER)
+    found = compare_ownership(live({"f:x": fields}), {"x": intent}, MANAGER)
     assert found is not None
     assert [each.path for each in found.lost] == [each.path for each in expected.lost]
     assert len(found.surplus) == len(expected.surplus)
-    assert not (found.lost and owns(live({"f:x": fields}), {"x": intent}, MANAGER))
+    assert not (found.lost and is_fully_owned(live({"f:x": fields}), {"x": intent}, MANAGER))
 
 
 @pytest.mark.parametrize(
@@ -524,8 +529,8 @@ def test_shapes_that_are_rare(intent: Any, fields: Object, expected: Ownership) 
 def test_the_quick_yes_to_maps_of_scalars(fields: Object, expected: bool) -> None:
     """What we own beyond the intent does not matter; a map without parts takes a closer look."""
     intent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "b": "2"}}
-    assert owns(live(fields), intent, MANAGER) is expected
-    assert not owns(live(fields, manager="other"), intent, MANAGER)
+    assert is_fully_owned(live(fields), intent, MANAGER) is expected
+    assert not is_fully_owned(live(fields, manager="other"), intent, MANAGER)
 
 
 @pytest.mark.parametrize(("version", "held"), [("g/v1", False), ("g/v2", True)])
@@ -542,12 +547,12 @@ async def test_a_free_map_that_lost_all_its_parts(cluster: KubeCluster, namespac
     for free in ("null", "{}", '{"theirs": {"a": 1}}'):
         patch = f'[{{"op": "replace", "path": "/spec/free/deep", "value": {free}}}]'
         kubectl("patch", "-n", namespace, resource, "--type=json", f"--patch={patch}")
-        found = ownership(await read(cluster, manifest), manifest, MANAGER)
+        found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
         assert found is not None
         assert {each.path.removeprefix(".spec.free.deep") for each in found.lost} <= {"", ".list", ".n", ".empty"}
         assert found.lost
         await cluster.apply(manifest, manager=MANAGER, force=True)
-        assert ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
+        assert compare_ownership(await read(cluster, manifest), manifest, MANAGER) == HELD
 
 
 def test_several_owners_are_all_named() -> None:
@@ -558,7 +563,7 @@ def test_several_owners_are_all_named() -> None:
         {"manager": "beside", "operation": "Apply", "fieldsV1": {"f:data": {"f:z": {}}}},
         {"manager": "below", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
     ]
-    found = ownership(obj, {"data": {"a": "1", "b": "2"}}, MANAGER)
-    assert found == Ownership((Lost(".data.a", "whole, below"),))
-    below = ownership(obj, {"data": {"a": {"c": "1", "d": "2"}, "b": "2"}}, MANAGER)
-    assert below == Ownership((Lost(".data.a.c", "whole, below"), Lost(".data.a.d", "whole, below")))
+    found = compare_ownership(obj, {"data": {"a": "1", "b": "2"}}, MANAGER)
+    assert found == Ownership((LostField(".data.a", "whole, below"),))
+    below = compare_ownership(obj, {"data": {"a": {"c": "1", "d": "2"}, "b": "2"}}, MANAGER)
+    assert below == Ownership((LostField(".data.a.c", "whole, below"), LostField(".data.a.d", "whole, below")))

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.member import departure
+from applier.applyset.member import describe_deletion
 from applier.cluster import Object
-from applier.status import HealthResult, KStatus, exists_ready, health, is_fresh
+from applier.status import HealthResult, KStatus, health, is_fresh, is_ready_by_existence
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)  # noqa: UP017 - read as people write it
 CURRENT, PROGRESS, FAILED = KStatus.CURRENT, KStatus.IN_PROGRESS, KStatus.FAILED
@@ -304,7 +304,7 @@ def test_freshness(given: Object, expected: bool) -> None:
     ],
 )
 def test_dependents_may_start(given: Object | None, expected: bool) -> None:
-    assert exists_ready(given) is expected
+    assert is_ready_by_existence(given) is expected
 
 
 def test_a_namespace_that_was_deleted_says_what_is_left_in_it() -> None:
@@ -316,5 +316,7 @@ def test_a_namespace_that_was_deleted_says_what_is_left_in_it() -> None:
     told = "has finalizers remaining: example.org/hold in 1 resource instances"
     assert health(going).status is KStatus.TERMINATING
     assert health(going).message.endswith(told)
-    assert departure(going) == f"is being deleted since 2026-11-20T12:00:00Z: Some content in the namespace {told}"
-    assert departure(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted since now"
+    assert (
+        describe_deletion(going) == f"is being deleted since 2026-11-20T12:00:00Z: Some content in the namespace {told}"
+    )
+    assert describe_deletion(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted since now"

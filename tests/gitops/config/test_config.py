@@ -9,8 +9,8 @@ import pytest
 
 from applier.applyset.adoption import Adoption
 from applier.plan.model import DeletionBrake
-from gitops.config import Config, ConfigErrors, read
-from gitops.config.address import ListenAddress, address
+from gitops.config import Config, ConfigErrors, read_config
+from gitops.config.address import ListenAddress, parse_address
 from gitops.external_facts import ExternalFactSource
 from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, Ref, TagRef
 
@@ -20,7 +20,7 @@ HEAD = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
 def written(directory: Path, text: str, *, head: str = HEAD) -> Config:
     file = directory / "levelgate.yaml"
     file.write_text(head + text)
-    return read(file)
+    return read_config(file)
 
 
 def refused(directory: Path, text: str, *, head: str = HEAD) -> list[str]:
@@ -329,7 +329,7 @@ def test_what_is_no_configuration(tmp_path: Path, text: str, told: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors, match="cannot be read: No such file or directory"):
-        read(tmp_path / "levelgate.yaml")
+        read_config(tmp_path / "levelgate.yaml")
 
 
 @pytest.mark.parametrize("circle", [("b", "c", "a"), ("b", "a", "a")])
@@ -353,7 +353,7 @@ def test_sources_that_wait_for_each_other(tmp_path: Path, circle: tuple[str, ...
 )
 def test_where_it_listens(tmp_path: Path, text: str, found: ListenAddress | None) -> None:
     config = written(tmp_path, f'listen: "{text}"\nsources: [{{name: a, url: /a}}]\n')
-    assert address(config.listen) == found
+    assert parse_address(config.listen) == found
     assert found is None or str(found) == text
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from applier.applyset.adoption import NEVER, Adoption
+from applier.applyset.adoption import NO_ADOPTION, Adoption
 from gitops import source_config
 from gitops.clock import SystemClock
 from gitops.daemon.agreement import PlanHashMismatch, require_plan_hash
 from gitops.explain.overview import Overview
-from gitops.explain.phrasing import unread
+from gitops.explain.phrasing import describe_unreadable
 from gitops.plan import planner
 from gitops.reconcile.sources import SourceState
 from gitops.records.requests import RequestSubject, approve_commit
@@ -33,10 +33,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return found
 
 
-async def planned(world: World, adoption: Adoption = NEVER) -> str:
+async def planned(world: World, adoption: Adoption = NO_ADOPTION) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
-    head = source_config.catalog_of(locations.read(str(world.work.path)), source="platform")
-    report = await planner.against(
+    head = source_config.load_catalog(locations.read_location(str(world.work.path)), source="platform")
+    report = await planner.plan_against_cluster(
         world.cluster, SourceState(head, adoption=adoption), clock=SystemClock(), cluster_name=LOCAL
     )
     return report.hash
@@ -110,7 +110,7 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
     async def story() -> None:
         (world.work.path / "three.yaml").write_text(THREE)
         agreed = await planned(world)
-        head = source_config.catalog_of(locations.read(str(world.work.path)), source="platform")
+        head = source_config.load_catalog(locations.read_location(str(world.work.path)), source="platform")
         state = SourceState(head)
         await require_plan_hash(world.cluster, state, agreed.upper(), clock=SystemClock(), cluster_name=LOCAL)
         with pytest.raises(PlanHashMismatch, match=f"the plan is {agreed} now, not {agreed[:-1]}x"):
@@ -131,8 +131,8 @@ def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: p
     async def story() -> None:
         world.follower.reconciler.follows = ["platform"]
         await world.settle()
-        found = await Overview.read(world.cluster, now=SystemClock().now())
-        why, taken = unread("source/platform", found.sources["platform"], TimeFormat())
+        found = await Overview.from_cluster(world.cluster, now=SystemClock().now())
+        why, taken = describe_unreadable("source/platform", found.sources["platform"], TimeFormat())
         assert f"levelgate approve source/platform --commit {head[:12]}" in why
         assert taken == "No commit of source/platform was taken yet."
         key = source_parent("platform")

@@ -14,7 +14,7 @@ import pytest
 
 from gitops import source_config
 from gitops.clock import SystemClock
-from gitops.config import read
+from gitops.config import read_config
 from gitops.daemon.daemon import Daemon
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
@@ -93,9 +93,9 @@ class Platform:
     async def running(self, lead: asyncio.Event | None = None) -> AsyncIterator[Running]:
         """Another process leads until `lead` is set."""
         passes, told = Passes(), asyncio.Queue[str]()
-        config = read(self.file)
+        config = read_config(self.file)
         follower = Follower(
-            source_config.mirrors(config.sources),
+            source_config.create_mirrors(config.sources),
             cast(Reconciler, passes),
             SystemClock(),
             configs={one.name: one for one in config.sources},
@@ -106,7 +106,7 @@ class Platform:
 
         configuration = LiveConfig(config, self.file, notice)
         daemon = Daemon(follower, ExternalFactPoller(SystemClock()), configuration, notice, config.resync)
-        async with configuration.followed():
+        async with configuration.follow_file():
             task = asyncio.create_task(self._led(daemon, lead))
             try:
                 yield Running(daemon, passes, told)
@@ -150,7 +150,7 @@ async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform:
         platform.configure("name: one, url: one", "name: two, url: two")
         await run.passed(lambda given: "two" in given)
         commit = two.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
-        await run.passed(lambda given: given["two"].catalog.revision == commit)
+        await run.passed(lambda given: given["two"].catalog.commit == commit)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -160,7 +160,7 @@ async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
     """The death is told under the name of the source. Its interval of an hour has no part in it."""
     from watchdog.observers.api import EventEmitter
 
-    monkeypatch.setattr("gitops.daemon.file_watch.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("gitops.daemon.file_watch.CHECK_INTERVAL_SECONDS", 0.05)
 
     def fail(self: EventEmitter, timeout: float) -> None:
         raise RuntimeError("killed by the test")
@@ -174,9 +174,9 @@ async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
             assert "(a thread of the watch has ended); it is still polled" in await run.says("one: ")
             deadly.undo()
             commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
-            await run.passed(lambda given: given["one"].catalog.revision == commit)
+            await run.passed(lambda given: given["one"].catalog.commit == commit)
             commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n")
-            await run.passed(lambda given: given["one"].catalog.revision == commit)
+            await run.passed(lambda given: given["one"].catalog.commit == commit)
 
 
 async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eager_wants(platform: Platform) -> None:
@@ -191,8 +191,8 @@ async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eag
         assert list(run.daemon._intervals.values()) == [timedelta(minutes=5)]
         one.git("checkout", "--quiet", "next")
         commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
-        given = await run.passed(lambda given: given["two"].catalog.revision == commit)
-        assert given["one"].catalog.revision != commit
+        given = await run.passed(lambda given: given["two"].catalog.commit == commit)
+        assert given["one"].catalog.commit != commit
 
 
 async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: Platform) -> None:
@@ -204,16 +204,16 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         told = await run.says("not taken")
         assert f"{platform.file}:4: sources[0].pth: no field 'pth'; did you mean 'path'?" in told
         commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
-        await run.passed(lambda given: given["one"].catalog.revision == commit)
-        run.daemon.configuration.reread()
+        await run.passed(lambda given: given["one"].catalog.commit == commit)
+        run.daemon.live_config.reread()
         assert run.told.empty()
-        assert run.daemon.configuration.refused in told
+        assert run.daemon.live_config.refusal in told
         platform.configure("name: one, url: one, path: .")
         await run.says("can be taken again; it says what is in force")
-        assert run.daemon.configuration.refused == ""
+        assert run.daemon.live_config.refusal == ""
         platform.configure("name: one, url: one, suspend: INC-7")
         given = await run.passed(lambda given: given["one"].suspend == "INC-7")
-        assert given["one"].catalog.revision == commit
+        assert given["one"].catalog.commit == commit
 
 
 async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(platform: Platform) -> None:
@@ -234,7 +234,7 @@ async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: Platform) -> N
         due = SystemClock().now() + timedelta(seconds=0.3)
         run.passes.found = replace(found(), propagation=Decision(wake_at=due))
         commit = work.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
-        await run.passed(lambda given: given["one"].catalog.revision == commit)
+        await run.passed(lambda given: given["one"].catalog.commit == commit)
         await run.passed(lambda _: SystemClock().now() >= due)
 
 
@@ -248,11 +248,11 @@ async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_
         platform.configure("name: two, url: two")
         await run.says("taken anew; following two")
         platform.configure("name: two, url: two, pth: x")
-        assert run.daemon.configuration.refused in await run.says("not taken")
+        assert run.daemon.live_config.refusal in await run.says("not taken")
         assert run.passes.given.empty()
         lead.set()
         await run.passed(lambda given: set(given) == {"two"})
-        assert run.daemon.configuration.refused
+        assert run.daemon.live_config.refusal
 
 
 async def test_another_path_is_read_although_the_commit_is_the_same(platform: Platform) -> None:
@@ -309,12 +309,12 @@ async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_i
         async with platform.running() as run:
             await run.passed(lambda given: "one" in given)
             now = SystemClock().now()
-            assert run.daemon.externals.facts(now) == {"budget": ExternalFact(True)}
+            assert run.daemon.fact_poller.facts(now) == {"budget": ExternalFact(True)}
             while not run.passes.given.empty():
                 run.passes.given.get_nowait()
             platform.configure("name: one, url: one", more=f"externals:\n{freeze}")
             await run.says("taken anew")
-            await run.passed(lambda _: run.daemon.externals.facts(now) == {"freeze": ExternalFact(True)})
+            await run.passed(lambda _: run.daemon.fact_poller.facts(now) == {"freeze": ExternalFact(True)})
             assert server.asked == 2
 
 

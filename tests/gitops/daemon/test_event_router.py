@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from applier.cluster import Discovery, Object, WatchEvent
-from applier.sandbox.endpoints.faults import CutWatch, FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
@@ -162,7 +162,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
             waits.append(seconds)
             await asyncio.sleep(0)
 
-        behind(fleet, InjectedFault(CutWatch(), verb="watch", times=3))
+        behind(fleet, InjectedFault(EndedWatch(), verb="watch", times=3))
         async with watched(fleet) as found:
             found.attention._watches.sleep = sleep
             fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
@@ -173,7 +173,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> No
 
 def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
     async def story() -> None:
-        behind(fleet, InjectedFault(Refuse(403), verb="watch", plural="deployments"))
+        behind(fleet, InjectedFault(RefusedRequest(403), verb="watch", plural="deployments"))
         async with watched(fleet) as found:
             assert found.attention.is_blind
             (told,) = found.notices

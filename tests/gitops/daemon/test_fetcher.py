@@ -29,8 +29,8 @@ class Failing(Listed):
 
     error: SourceError | None = None
 
-    def refs(self, *names: str) -> dict[str, str]:
-        found = super().refs(*names)
+    def list_refs(self, *names: str) -> dict[str, str]:
+        found = super().list_refs(*names)
         if self.error:
             raise self.error
         return found
@@ -44,7 +44,7 @@ def asked(error: SourceError, *, minutes: int) -> tuple[list[str], list[str]]:
 
     async def story() -> None:
         for _ in range(minutes * 60):
-            fetcher.ask(["bad", "good"])
+            fetcher.mark_due(["bad", "good"])
             await fetcher.fetch()
             clock.moment += timedelta(seconds=1)
 
@@ -80,14 +80,14 @@ def test_a_server_that_answers_again_is_asked_as_ever() -> None:
             clock.moment += timedelta(seconds=seconds)
             if seconds:
                 mirror.error = None
-            fetcher.ask(["a"])
+            fetcher.mark_due(["a"])
             await fetcher.fetch()
 
         assert len([line for line in log if line.startswith("https")]) == 6
         assert fetcher.errors == {}
         mirror.error = Unreachable("https://x", "no answer")
         for _ in range(3):  # as after a start: what was before counts no more
-            fetcher.ask(["a"])
+            fetcher.mark_due(["a"])
             await fetcher.fetch()
         assert len([line for line in log if line.startswith("https")]) == 9
 
@@ -111,7 +111,7 @@ class Alone:
 
     async def poll(self) -> int:
         before = len(self.log)
-        self.fetcher.ask(["a"])
+        self.fetcher.mark_due(["a"])
         await self.fetcher.fetch()
         return len(self.log) - before
 
@@ -129,7 +129,7 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
 
     async def story() -> None:
         await alone.settle()
-        alone.mirror.access = ("replaced",)
+        alone.mirror.credential_states = ("replaced",)
         assert await alone.poll() == questions
         assert await alone.poll() == 0
 
@@ -139,7 +139,7 @@ def test_another_credential_is_tried_at_once(error: type[SourceError], questions
 def requested() -> ReconcileResult:
     """What a pass finds where a person wants the source to be looked at."""
     parent = source_parent("a")
-    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {well_known.SYNC: "now"}}
+    said = {"name": parent.name, "namespace": parent.namespace, "annotations": {well_known.SYNC_REQUESTED_AT: "now"}}
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": said}
     return replace(
         found(), plan=Plan((ApplySetPlan(RenderedApplySet(parent=parent, nodes=(), source="a"), live, Scope()),))
@@ -155,10 +155,10 @@ def test_a_person_who_is_heard_is_answered_by_a_pass_though_nothing_has_moved() 
         await alone.poll()
         moved = []
         for what in (found(), requested()):
-            alone.fetcher.has_moved = False
-            alone.fetcher.heard(what)
+            alone.fetcher.has_new_state = False
+            alone.fetcher.take_requests(what)
             await alone.poll()
-            moved.append(alone.fetcher.has_moved)
+            moved.append(alone.fetcher.has_new_state)
         assert moved == [False, True]
         assert [list(state.synced.values()) for state in alone.fetcher.states] == [["now"]]
 
@@ -179,9 +179,9 @@ def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceE
     async def story() -> None:
         await alone.settle()
         assert await alone.poll() == 0
-        assert alone.fetcher.heard(wanted) == {"a"}
+        assert alone.fetcher.take_requests(wanted) == {"a"}
         assert await alone.poll() == questions
-        assert alone.fetcher.heard(wanted) == set()
+        assert alone.fetcher.take_requests(wanted) == set()
         assert await alone.poll() == 0
 
     asyncio.run(story())

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from gitops.daemon.file_watch import (
-    CHECK_SECONDS,
-    LASTING_SECONDS,
+    CHECK_INTERVAL_SECONDS,
+    STABLE_SECONDS,
     Debounce,
     FileWatch,
     RefWatch,
-    _silent_file_system,
+    _silent_file_system_type,
     git_directory,
     is_ref,
 )
@@ -108,7 +108,7 @@ def test_a_watch_whose_thread_died_is_begun_again(tmp_path: Path) -> None:
         with FileWatch(file, changes, warn=told.append) as watch:
             for thread in kill(watch, file):
                 await asyncio.to_thread(thread.join, 20)
-            await asyncio.sleep(2 * CHECK_SECONDS)
+            await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
             assert told == [f"{file} is not watched (a thread of the watch has ended); it is still polled"]
             await asyncio.sleep(1)
             before = changes.count
@@ -117,7 +117,7 @@ def test_a_watch_whose_thread_died_is_begun_again(tmp_path: Path) -> None:
             await until(lambda: is_due(watch))
             await asyncio.sleep(1)
             assert changes.count == before + 1
-            await asyncio.sleep(LASTING_SECONDS + CHECK_SECONDS)
+            await asyncio.sleep(STABLE_SECONDS + CHECK_INTERVAL_SECONDS)
             assert told[1:] == [f"{file} is watched again"]
 
     in_virtual_time(play())
@@ -138,7 +138,7 @@ def kill(watch: FileWatch, file: Path) -> list[threading.Thread]:
 
 def is_due(watch: FileWatch | RefWatch) -> bool:
     """Return True once a change has come from the thread to the loop."""
-    return watch._debounce._first is not None
+    return watch._debounce._first_poke is not None
 
 
 def in_virtual_time(play: Coroutine[None, None, None]) -> None:
@@ -155,7 +155,7 @@ def test_a_directory_that_was_replaced_is_watched_anew(tmp_path: Path) -> None:
         with FileWatch(file, changes, warn=told.append) as watch:
             file.parent.rename(tmp_path / "old")
             file.parent.mkdir()
-            await asyncio.sleep(2 * CHECK_SECONDS)
+            await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
             assert told == [f"{file} is not watched (its directory was replaced); it is still polled"]
             file.write_text("changed")
             await until(lambda: is_due(watch))
@@ -174,7 +174,7 @@ def test_a_repository_that_is_made_later_is_watched_from_then_on(tmp_path: Path)
             assert told == [f"{path} is not watched ({path} is no Git repository); it is still polled"]
             path.mkdir()
             git(path, "init", "--quiet", "--initial-branch=main")
-            await asyncio.sleep(300 + LASTING_SECONDS + 300)
+            await asyncio.sleep(300 + STABLE_SECONDS + 300)
             assert (changes.count, told[1:]) == (1, [f"{path} is watched again"])
             git(path, "commit", "--quiet", "--allow-empty", "-m", "first")
             await until(lambda: changes.count > 1 or is_due(watch))
@@ -211,7 +211,7 @@ def test_a_link_that_leads_elsewhere_is_no_fault(tmp_path: Path) -> None:
             link.unlink()
             link.symlink_to(file)
             (tmp_path / "old").rmdir()
-            await asyncio.sleep(2 * CHECK_SECONDS)
+            await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
             before = changes.count
             file.write_text("changed")
             await until(lambda: changes.count > before or is_due(watch))
@@ -231,7 +231,7 @@ def test_a_burst_of_changes_is_one_wake_up(tmp_path: Path) -> None:
                 seen.append(path)
                 return True
 
-            watch.matters = matters  # type: ignore[method-assign]
+            watch.is_relevant = matters  # type: ignore[method-assign]
             for number in range(200):
                 (tmp_path / f"{number}.yaml").write_text("x")
             last.write_text("x")
@@ -251,11 +251,11 @@ def test_file_systems_that_report_nothing(tmp_path: Path) -> None:
         "24 22 0:6 / /srv/git/local\\040disk rw - xfs x rw\n"
     )
     found = {
-        place: _silent_file_system(Path(place), mounts=mounts)
+        place: _silent_file_system_type(Path(place), mounts=mounts)
         for place in ("/srv/git/a", "/srv/github", "/srv/git/local disk/a")
     }
     assert found == {"/srv/git/a": "nfs4", "/srv/github": "", "/srv/git/local disk/a": ""}
-    assert _silent_file_system(Path("/x"), mounts=tmp_path / "absent") == ""
+    assert _silent_file_system_type(Path("/x"), mounts=tmp_path / "absent") == ""
 
 
 def test_which_files_matter() -> None:

@@ -23,7 +23,7 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from gitops.daemon import follower as follow
-from gitops.daemon.doors import AT_ONE_SERVER
+from gitops.daemon.doors import MAX_THREADS_PER_SERVER
 from gitops.daemon.follower import Follower
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
 from gitops.daemon.workqueue import WorkQueue
@@ -125,17 +125,17 @@ class Script(Aside):
         return len(self.asked) == passes
 
     def is_at(self, commit: str) -> bool:
-        return self.asked[-1][-1].catalog.revision == commit
+        return self.asked[-1][-1].catalog.commit == commit
 
 
 class Silent:
     """A mirror that cannot be reached, and says so a little differently each time."""
 
-    server, wanted, target = "https://x", ("HEAD",), SourceTarget("https://x.example.com/x.git")
-    access: tuple[object, ...] = ()
+    server, ref_names, target = "https://x", ("HEAD",), SourceTarget("https://x.example.com/x.git")
+    credential_states: tuple[object, ...] = ()
     asked = 0
 
-    def refs(self, *_names: str) -> dict[str, str]:
+    def list_refs(self, *_names: str) -> dict[str, str]:
         self.asked += 1
         raise Unreachable("https://x", f"no answer for {self.asked} ms")
 
@@ -156,7 +156,7 @@ async def test_once_ends_at_the_first_pass_that_changes_nothing_with_nothing_in_
     told = and_then(found(changed=True), Result(KEY, KEY, "status"))
     refused = and_then(found(changed=True), Result(KEY, KEY, "created", error=Unavailable("no answer")))
     following, script, clock = follower(told, refused, found())
-    await following.once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
     assert len(script.asked) == 3
     assert clock.slept == [FIRST_LOOK, FIRST_LOOK]
 
@@ -166,21 +166,21 @@ async def test_once_does_not_look_again_at_what_a_pass_has_just_read_of_its_own_
     record, source = source_parent("platform"), SourceState(Catalog(source="platform"))
     last = and_then(replace(found(changed=True), sources=(source,)), Result(record, record, "status"))
     following, script, _ = follower(last)
-    await following.once(wait=timedelta(seconds=30))
+    await following.run_once(wait=timedelta(seconds=30))
     assert len(script.asked) == 1
 
 
 async def test_once_looks_again_after_a_pass_that_held_its_deletions() -> None:
     """The pass that finds the members of a lost record again deletes none; the next one does."""
     following, script, _ = follower(replace(found(changed=True), holds_pruning=True), found())
-    await following.once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
     assert len(script.asked) == 2
 
 
 async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() -> None:
     """`--wait`: so long without any change."""
     following, _, clock = follower(found(moving=True))
-    last = await following.once(wait=timedelta(seconds=30))
+    last = await following.run_once(wait=timedelta(seconds=30))
     assert last.plan.sets[0].nodes[0].healthy is False
     assert clock.slept[:4] == [FIRST_LOOK, 0.1, 0.2, 0.4]
     assert max(clock.slept) == LAST_LOOK
@@ -189,13 +189,13 @@ async def test_once_waits_for_what_is_in_flight_ever_longer_and_then_gives_up() 
 
 async def test_once_without_waiting_ends_at_once() -> None:
     following, script, clock = follower(found(moving=True))
-    await following.once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
     assert (len(script.asked), clock.slept) == (1, [])
 
 
 async def test_a_change_starts_the_waiting_anew() -> None:
     following, _, clock = follower(*[found(moving=True)] * 5, found(changed=True, moving=True), found())
-    await following.once(wait=timedelta(seconds=2))
+    await following.run_once(wait=timedelta(seconds=2))
     assert clock.slept[5] == FIRST_LOOK
 
 
@@ -204,8 +204,8 @@ async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
     following, script, _ = follower(found(), mirrors={"platform": Silent()})
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
-    await following.once(wait=timedelta(0))
-    await following.once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
     assert script.asked == [[], []]
     assert told == ["platform: cannot be read: https://x: no answer for 1 ms"]
     assert len(following.errors) == 1
@@ -219,34 +219,34 @@ class Listed:
     log: list[str]
     server: str = "https://x"
     commit: str = "1" * 40
-    access: tuple[object, ...] = ()
+    credential_states: tuple[object, ...] = ()
 
     @property
     def target(self) -> SourceTarget:
         return SourceTarget("https://x.example.com/x.git", BranchRef(self.name))
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def ref_names(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def refs(self, *names: str) -> dict[str, str]:
+    def list_refs(self, *names: str) -> dict[str, str]:
         self.log.append(f"{self.server} {' '.join(names)}")
         return dict.fromkeys(names, self.commit)
 
-    def tip(self, refs: dict[str, str]) -> Tip:
+    def find_tip(self, refs: dict[str, str]) -> Tip:
         return Tip(self.name, refs[self.name])
 
     def fetch(self, tip: Tip) -> str:
         self.log.append(f"fetch {tip.name}")
         return tip.commit
 
-    def holds(self, commit: str) -> bool:
+    def has_commit(self, commit: str) -> bool:
         return commit == self.commit
 
     def is_ancestor(self, *_: str) -> bool:
         return True
 
-    def snapshot(self, revision: str) -> SourceSnapshot:
+    def read_snapshot(self, revision: str) -> SourceSnapshot:
         return SourceSnapshot(revision, revision, {}, (), True, "subject", "Ada", None)
 
 
@@ -254,7 +254,7 @@ async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() ->
     log: list[str] = []
     mirrors = {name: Listed(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
     following, script, _ = follower(found(), mirrors=mirrors)
-    await following.once(wait=timedelta(0))
+    await following.run_once(wait=timedelta(0))
     assert sorted(log) == ["fetch a", "fetch b", "fetch c", "s a b", "t c"]
     assert [state.catalog.source for state in script.asked[0]] == ["a", "b", "c"]
     log.clear()
@@ -266,7 +266,7 @@ async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() ->
 async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
     log: list[str] = []
     following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 6)
     assert log == ["https://x a", "fetch a"]
     following.poll("a")
@@ -281,15 +281,15 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
     hangs, release = threading.Event(), threading.Event()
 
     class Hanging(Listed):
-        def refs(self, *names: str) -> dict[str, str]:
-            found = super().refs(*names)
+        def list_refs(self, *names: str) -> dict[str, str]:
+            found = super().list_refs(*names)
             if hangs.is_set():
                 release.wait(60)
             return found
 
     good = Listed("good", log, "t")
     following, script, _ = follower(found(), mirrors={"bad": Hanging("bad", log, "s"), "good": good})
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 1)
     hangs.set()
     try:
@@ -308,7 +308,7 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
 
 async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """I9, S4-14: the first pass goes on without them, and what they say at last is taken up; they do not take all threads."""
-    monkeypatch.setattr(follow, "FIRST_ANSWERS", 1.0)
+    monkeypatch.setattr(follow, "FIRST_FETCH_TIMEOUT_SECONDS", 1.0)
     release = threading.Event()
 
     class Hanging(Listed):
@@ -317,12 +317,12 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
             return super().fetch(tip)
 
     log: list[str] = []
-    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(AT_ONE_SERVER + 1)}
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(AT_ONE_SERVER + 1))
+    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(MAX_THREADS_PER_SERVER + 1)}
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MAX_THREADS_PER_SERVER + 1))
     following, script, _ = follower(found(), mirrors={**hanging, "good": Listed("good", log, "t")})
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     try:
         await until(lambda: len(script.asked) == 1)
         assert [state.catalog.source for state in script.asked[0]] == ["good"]
@@ -335,7 +335,7 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
 
 async def test_forever_sleeps_until_it_is_woken() -> None:
     following, script, clock = follower(found())
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     for passes in (1, 2, 3):
         await until(partial(script.has_run, passes))
         for _ in range(20):
@@ -349,7 +349,7 @@ async def test_forever_sleeps_until_it_is_woken() -> None:
 async def test_forever_looks_again_while_something_is_in_flight() -> None:
     begun = and_then(found(changed=True), Result(KEY, KEY, "status"))
     following, script, clock = follower(begun, *[found(moving=True)] * 9, found())
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 11)
     await _stopped(following, running)
     assert clock.slept[:4] == pytest.approx([FIRST_LOOK, 0.1, 0.2, 0.4])
@@ -363,10 +363,10 @@ async def test_forever_looks_again_while_something_is_in_flight() -> None:
 )
 async def test_a_pass_that_knows_the_outcome_of_its_writes_is_followed_by_none(last: ReconcileResult) -> None:
     following, script, _ = follower(last)
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: bool(script.asked))
-    await following.idle()
-    assert following.queue.next_due is None
+    await following.wait_until_idle()
+    assert following.queue.next_due_at is None
     await _stopped(following, running)
     assert len(script.asked) == 1
 
@@ -375,7 +375,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
     following, script, clock = follower(*[Unavailable("down")] * 8, found())
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 9)
     await _stopped(following, running)
     assert told == ["cluster: down; trying again"] * 8
@@ -385,7 +385,7 @@ async def test_forever_outlives_a_cluster_that_does_not_answer() -> None:
 @pytest.mark.parametrize("state", [found(), found(moving=True)])
 async def test_forever_ends_when_it_is_told_to_stop(state: ReconcileResult) -> None:
     following, script, _ = follower(state)
-    running = asyncio.ensure_future(following.forever())
+    running = asyncio.ensure_future(following.run_forever())
     await until(lambda: bool(script.asked))
     await _stopped(following, running)
 
@@ -432,8 +432,8 @@ async def test_a_pass_says_when_the_next_one_is_due() -> None:
         moments.append(moment)
         following.stop.set()
 
-    following.wake_at = told
-    await following.forever()
+    following.set_timer = told
+    await following.run_forever()
     assert moments == [due]
 
 
@@ -459,5 +459,5 @@ async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_
     told: list[tuple[str, str]] = []
     following.notice = lambda source, text: told.append((source, text))
     for _ in range(3):
-        await following.once(wait=timedelta(0))
+        await following.run_once(wait=timedelta(0))
     assert told == [("cluster", "everything is suspended: INC-7"), ("cluster", "no longer suspended")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.daemon.git_servers import GitServerBackoff, rest
+from gitops.daemon.git_servers import GitServerBackoff, backoff_seconds
 from gitops.errors import Throttled
 from gitops.source import Mirror, SourceTarget
 
@@ -23,11 +23,11 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
     ],
 )
 def test_how_long_a_server_rests(failures: int, throttled: bool, wanted: float | None, seconds: float) -> None:
-    assert rest(failures, throttled=throttled, wanted=wanted) == seconds
+    assert backoff_seconds(failures, throttled=throttled, retry_after=wanted) == seconds
 
 
 def test_a_clock_that_is_set_back_makes_no_rest_longer(tmp_path: Path) -> None:
     patience, mirror = GitServerBackoff(), Mirror(SourceTarget("https://git.example.com/x"), tmp_path)
-    patience.failed(mirror, mirror.access, Throttled("git.example.com", "too many requests"), NOW)
+    patience.record_failure(mirror, mirror.credential_states, Throttled("git.example.com", "too many requests"), NOW)
     looks = (timedelta(0), timedelta(seconds=59), timedelta(seconds=60), timedelta(minutes=-5), timedelta(days=-1))
-    assert [patience.rests("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]
+    assert [patience.is_backing_off("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from applier.cluster import Object
-from applier.sandbox.endpoints.faults import Delay, FaultInjector, InjectedFault
+from applier.sandbox.endpoints.faults import DelayedRequest, FaultInjector, InjectedFault
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
@@ -76,9 +76,9 @@ def fleet() -> Iterator[Late]:
 async def following(fleet: Late) -> AsyncIterator[Follower]:
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     loop = asyncio.get_running_loop()
-    follower = Follower(mirrors, fleet.reconciler, fleet.clock, elapsed=loop.time, passed=fleet.passed)
-    async with EventRouter(fleet.reconciler, follower.wake, lambda _: None) as follower.attention:
-        running = asyncio.ensure_future(follower.forever())
+    follower = Follower(mirrors, fleet.reconciler, fleet.clock, elapsed=loop.time, on_pass=fleet.passed)
+    async with EventRouter(fleet.reconciler, follower.enqueue, lambda _: None) as follower.event_router:
+        running = asyncio.ensure_future(follower.run_forever())
         fleet.push()
         follower.poll("platform")
         await fleet.rest()
@@ -91,7 +91,7 @@ async def following(fleet: Late) -> AsyncIterator[Follower]:
 
 
 def slow(name: str = "*") -> InjectedFault:
-    return InjectedFault(Delay(LATE), verb="patch", plural="links", name=name, subresource="status")
+    return InjectedFault(DelayedRequest(LATE), verb="patch", plural="links", name=name, subresource="status")
 
 
 def note(text: str) -> Object:
@@ -177,7 +177,8 @@ def test_an_applied_pair_that_is_answered_late_is_stored_once(fleet: Late) -> No
     async def story() -> None:
         async with following(fleet) as follower:
             fleet.faulty.faults = [
-                InjectedFault(Delay(LATE), plural="controllerrevisions", verb=verb) for verb in ("patch", "delete")
+                InjectedFault(DelayedRequest(LATE), plural="controllerrevisions", verb=verb)
+                for verb in ("patch", "delete")
             ]
             fleet.written = {"i00": {"text": "two"}}
             commit(fleet, follower, note("one"))
@@ -185,7 +186,7 @@ def test_an_applied_pair_that_is_answered_late_is_stored_once(fleet: Late) -> No
             for _ in range(2):
                 fleet.request("DELETE", f"{CONFIG_MAPS}/i00-note")
                 assert frozenset({"i00"}) in await fleet.rest()
-            assert [fault.verb for fault in fleet.faulty.met] == ["patch"]
+            assert [fault.verb for fault in fleet.faulty.injected] == ["patch"]
 
     fleet.call(story())
 

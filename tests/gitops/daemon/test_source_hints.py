@@ -26,7 +26,7 @@ async def told(*, leads: bool, suspended: bool = False) -> tuple[list[str], dict
     asked: list[str] = []
     hints = SyncHintForwarder(cluster, StillClock(), lambda: leads, lambda *names: asked.extend(names))
     await hints.take(*NAMES)
-    found = {key.name: annotation(await cluster.get(key) or {}, well_known.SYNC) for key in parents}
+    found = {key.name: annotation(await cluster.get(key) or {}, well_known.SYNC_REQUESTED_AT) for key in parents}
     return asked, found
 
 

@@ -19,7 +19,7 @@ FUTURE = timedelta(hours=1)
 async def test_a_time_that_has_passed_fires_at_once() -> None:
     fired = asyncio.Event()
     async with Timers() as schedule:
-        schedule.at("window", PAST, fired.set)
+        schedule.call_at("window", PAST, fired.set)
         await asyncio.wait_for(fired.wait(), 10)
 
 
@@ -27,9 +27,9 @@ async def test_a_later_timer_of_the_same_name_replaces_the_first() -> None:
     calls: list[str] = []
     fired = asyncio.Event()
     async with Timers() as schedule:
-        schedule.at("a", datetime.now(UTC) + FUTURE, lambda: calls.append("old"))
-        schedule.at("a", PAST, lambda: calls.append("new"))
-        schedule.at("b", datetime.now(UTC) + timedelta(seconds=0.02), fired.set)
+        schedule.call_at("a", datetime.now(UTC) + FUTURE, lambda: calls.append("old"))
+        schedule.call_at("a", PAST, lambda: calls.append("new"))
+        schedule.call_at("b", datetime.now(UTC) + timedelta(seconds=0.02), fired.set)
         await asyncio.wait_for(fired.wait(), 10)
     assert calls == ["new"]
 
@@ -43,10 +43,10 @@ async def test_a_poll_comes_back_until_cancelled() -> None:
             calls.append(len(calls))
             if len(calls) == 3:
                 schedule.cancel("poll")
-                schedule.at("after", datetime.now(UTC) + timedelta(seconds=0.05), after.set)
+                schedule.call_at("after", datetime.now(UTC) + timedelta(seconds=0.05), after.set)
                 thrice.set()
 
-        schedule.every("poll", timedelta(seconds=0.01), poll, jitter=0)
+        schedule.call_every("poll", timedelta(seconds=0.01), poll, jitter=0)
         await asyncio.wait_for(thrice.wait(), 10)
         await asyncio.wait_for(after.wait(), 10)
     assert calls == [0, 1, 2]
@@ -55,7 +55,7 @@ async def test_a_poll_comes_back_until_cancelled() -> None:
 async def test_jitter_stays_within_its_share() -> None:
     async with Timers() as schedule:
         before = datetime.now(UTC)
-        schedule.every("poll", timedelta(minutes=10), lambda: None, jitter=0.5)
+        schedule.call_every("poll", timedelta(minutes=10), lambda: None, jitter=0.5)
         await asyncio.sleep(0)
         due = schedule._scheduler.get_job("poll").next_run_time
         assert before + timedelta(minutes=10) <= due <= datetime.now(UTC) + timedelta(minutes=15)
@@ -65,7 +65,7 @@ async def test_timers_of_one_interval_do_not_fire_together() -> None:
     """A hundred sources do not ask their servers at the same moment."""
     async with Timers() as schedule:
         for number in range(20):
-            schedule.every(f"poll {number}", timedelta(hours=1), lambda: None)
+            schedule.call_every(f"poll {number}", timedelta(hours=1), lambda: None)
         await asyncio.sleep(0)
         due = [job.next_run_time for job in schedule._scheduler.get_jobs()]
         assert max(due) - min(due) > timedelta(seconds=30)
@@ -85,7 +85,7 @@ class Shifted(datetime):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Shifted]]:
     for module in (schedule_module, apscheduler.schedulers.base):
         monkeypatch.setattr(module, "datetime", Shifted)
-    monkeypatch.setattr(schedule_module, "_LOOK_AT_CLOCK", 0.01)
+    monkeypatch.setattr(schedule_module, "_CLOCK_CHECK_SECONDS", 0.01)
     yield Shifted
     Shifted.by = timedelta()
 
@@ -93,7 +93,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Shifted]]:
 async def test_a_clock_that_is_set_back_keeps_no_poll_waiting(clock: type[Shifted]) -> None:
     polled = asyncio.Event()
     async with Timers() as schedule:
-        schedule.every("poll", FUTURE, polled.set)
+        schedule.call_every("poll", FUTURE, polled.set)
         await asyncio.sleep(0)  # it has fallen asleep
         clock.by = timedelta(days=-1)
         await asyncio.wait_for(polled.wait(), 10)
@@ -104,8 +104,8 @@ async def test_a_clock_that_is_set_back_keeps_no_poll_waiting(clock: type[Shifte
 async def test_a_clock_that_is_set_forward_opens_windows(clock: type[Shifted]) -> None:
     opened, early = asyncio.Event(), list[str]()
     async with Timers() as schedule:
-        schedule.at("window", datetime.now(UTC) + FUTURE, opened.set)
-        schedule.at("later", datetime.now(UTC) + 3 * FUTURE, lambda: early.append("later"))
+        schedule.call_at("window", datetime.now(UTC) + FUTURE, opened.set)
+        schedule.call_at("later", datetime.now(UTC) + 3 * FUTURE, lambda: early.append("later"))
         await asyncio.sleep(0)
         clock.by = 2 * FUTURE
         await asyncio.wait_for(opened.wait(), 10)
@@ -120,8 +120,8 @@ async def test_cancelling_what_is_not_there_is_no_error() -> None:
 async def test_a_failing_action_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     fired = asyncio.Event()
     async with Timers() as schedule:
-        schedule.at("bad", PAST, lambda: 1 / 0)  # type: ignore[arg-type]
-        schedule.at("good", PAST, fired.set)
+        schedule.call_at("bad", PAST, lambda: 1 / 0)  # type: ignore[arg-type]
+        schedule.call_at("good", PAST, fired.set)
         await asyncio.wait_for(fired.wait(), 10)
     assert "timer bad failed" in caplog.text
 
@@ -129,7 +129,7 @@ async def test_a_failing_action_stops_nobody(caplog: pytest.LogCaptureFixture) -
 async def test_nothing_fires_after_the_end() -> None:
     calls: list[str] = []
     async with Timers() as schedule:
-        schedule.every("poll", timedelta(seconds=0.005), lambda: calls.append("x"), jitter=0)
+        schedule.call_every("poll", timedelta(seconds=0.005), lambda: calls.append("x"), jitter=0)
     count = len(calls)
     done = asyncio.Event()
     asyncio.get_running_loop().call_later(0.05, done.set)
@@ -140,6 +140,6 @@ async def test_nothing_fires_after_the_end() -> None:
 async def test_nonsense_is_refused() -> None:
     async with Timers() as schedule:
         with pytest.raises(ValueError, match="no time zone"):
-            schedule.at("a", datetime(2026, 1, 1), lambda: None)
+            schedule.call_at("a", datetime(2026, 1, 1), lambda: None)
         with pytest.raises(ValueError, match="must be positive"):
-            schedule.every("a", timedelta(0), lambda: None)
+            schedule.call_every("a", timedelta(0), lambda: None)

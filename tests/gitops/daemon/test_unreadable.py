@@ -37,7 +37,7 @@ class Served:
 
     async def look(self) -> ReconcileResult:
         """Ask the server, and bring about what is known."""
-        return await self.world.follower.once(wait=timedelta(0))
+        return await self.world.follower.run_once(wait=timedelta(0))
 
     async def drift(self) -> None:
         """Somebody deletes an object of the source."""
@@ -195,7 +195,7 @@ def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I8: what was accepted is healed while a new commit does not come; and who stops waits for it no more (fault table: "graceful stop")."""
-    monkeypatch.setattr(follower, "FIRST_ANSWERS", 0.2)
+    monkeypatch.setattr(follower, "FIRST_FETCH_TIMEOUT_SECONDS", 0.2)
     world, release, gave_up = served.world, threading.Event(), list[bool]()
     served.server.before_pack = lambda: gave_up.append(not release.wait(60))
 
@@ -205,7 +205,7 @@ def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
         await served.drift()
         healed = asyncio.Event()
         world.follower.reconciler.report = lambda _: healed.set()
-        following = asyncio.ensure_future(world.follower.forever())
+        following = asyncio.ensure_future(world.follower.run_forever())
         await asyncio.wait_for(healed.wait(), 30)
         assert await world.deployed() == {"one", "two"}
         world.follower.stop.set()
@@ -257,4 +257,4 @@ def test_where_the_record_cannot_be_written_it_is_told_later(served: Served, mon
 def test_a_record_says_nothing_of_it_that_cannot_be_understood() -> None:
     for text in ("", "x", "[]", '{"since": 1}', '{"why": ""}'):
         parent = {"metadata": {"annotations": {well_known.UNREADABLE: text}}}
-        assert SourceRecord.read(parent).unreadable is None
+        assert SourceRecord.from_object(parent).unreadable is None

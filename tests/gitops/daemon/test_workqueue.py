@@ -12,9 +12,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gitops.daemon.workqueue import BASE, CAP, CHANGE, OPENING, RESYNC, KeyNotProcessing, WorkQueue
+from gitops.daemon.workqueue import (
+    MAX_BACKOFF_SECONDS,
+    MIN_BACKOFF_SECONDS,
+    PRIORITY_CHANGE,
+    PRIORITY_RESYNC,
+    PRIORITY_WINDOW,
+    KeyNotProcessing,
+    WorkQueue,
+)
 
-PRIORITIES = (CHANGE, OPENING, RESYNC)
+PRIORITIES = (PRIORITY_CHANGE, PRIORITY_WINDOW, PRIORITY_RESYNC)
 
 
 @dataclass
@@ -31,7 +39,7 @@ class Key(NamedTuple):
 
 
 def queue(time: Callable[[], float] | None = None, chance: float = 1.0) -> WorkQueue[Key]:
-    return WorkQueue(lambda key: key.cluster, now=time or Time(), chance=lambda: chance)
+    return WorkQueue(lambda key: key.cluster, now=time or Time(), random_fraction=lambda: chance)
 
 
 A, B, C, D = (Key("c1", name) for name in "abcd")
@@ -157,7 +165,7 @@ class Queues(RuleBasedStateMachine):
         failures = self.model.failures.get(key, 0)
         self.model.failures[key] = failures + 1
         self.queue.add_rate_limited(key)
-        self.model.add_after(key, min(BASE * 2**failures, CAP), CHANGE)
+        self.model.add_after(key, min(MIN_BACKOFF_SECONDS * 2**failures, MAX_BACKOFF_SECONDS), PRIORITY_CHANGE)
 
     @rule(key=KEYS)
     def forget(self, key: Key) -> None:
@@ -203,11 +211,11 @@ class Queues(RuleBasedStateMachine):
         assert queued == {asked.key for asked in self.model.line}
         assert len(self.queue) == len(queued) == len(self.model.line)
         assert queued <= self.queue.dirty
-        assert not queued & self.queue.held
+        assert not queued & self.queue.processing
         assert self.queue.dirty == queued | self.model.again.keys()
-        assert self.queue.held == self.model.held >= self.model.again.keys()
-        assert self.queue.next_due == min((due for due, _ in self.model.delays.values()), default=None)
-        assert self.queue.failures(A) == self.model.failures.get(A, 0)
+        assert self.queue.processing == self.model.held >= self.model.again.keys()
+        assert self.queue.next_due_at == min((due for due, _ in self.model.delays.values()), default=None)
+        assert self.queue.failure_count(A) == self.model.failures.get(A, 0)
 
     def teardown(self) -> None:
         """Q4, Q9: what was accepted is handed out in the end, also when the queue was closed; drained once all of that is done."""
@@ -219,7 +227,7 @@ class Queues(RuleBasedStateMachine):
             if not self.model.held:
                 break
         assert not self.owed
-        assert not self.queue.held
+        assert not self.queue.processing
         assert not self.queue.dirty
 
 
@@ -291,7 +299,7 @@ def test_q7_what_is_delayed_comes_when_it_is_due() -> None:
     line.add_after(A, 5)
     line.add_after(A, 9)
     line.add_after(B, 1)
-    assert (line.get(), line.next_due) == (None, time.seconds + 1)
+    assert (line.get(), line.next_due_at) == (None, time.seconds + 1)
     time.seconds += 5
     assert [line.get(), line.get()] == [B, A]
     line.done(A)
@@ -300,7 +308,7 @@ def test_q7_what_is_delayed_comes_when_it_is_due() -> None:
     assert line.get() == A
     line.done(A)
     time.seconds += 5
-    assert (line.get(), line.next_due) == (None, None)
+    assert (line.get(), line.next_due_at) == (None, None)
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
@@ -310,16 +318,16 @@ def test_q8_backoff_doubles_up_to_a_cap_and_is_forgotten(chance: float) -> None:
     line = queue(time, chance)
     for failures in range(30):
         line.add_rate_limited(A)
-        assert line.next_due is not None
+        assert line.next_due_at is not None
         longest = min(0.005 * 2**failures, 1000)
-        assert line.next_due - time.seconds == pytest.approx(longest * (0.5 + chance / 2), abs=1e-9)
-        time.seconds = line.next_due
+        assert line.next_due_at - time.seconds == pytest.approx(longest * (0.5 + chance / 2), abs=1e-9)
+        time.seconds = line.next_due_at
         assert line.get() == A
         line.done(A)
-    assert (line.failures(A), line.failures(B)) == (30, 0)
+    assert (line.failure_count(A), line.failure_count(B)) == (30, 0)
     line.forget(A)
     line.add_rate_limited(A)
-    assert line.next_due == pytest.approx(time.seconds + 0.005 * (0.5 + chance / 2), abs=1e-9)
+    assert line.next_due_at == pytest.approx(time.seconds + 0.005 * (0.5 + chance / 2), abs=1e-9)
 
 
 def test_q9_a_closed_queue_accepts_nothing_and_hands_out_what_it_has() -> None:
@@ -329,19 +337,19 @@ def test_q9_a_closed_queue_accepts_nothing_and_hands_out_what_it_has() -> None:
     line.close()
     line.add(C)
     line.add_after(C, 1)
-    assert line.next_due is None
+    assert line.next_due_at is None
     assert [line.get(), line.get()] == [A, None]
-    assert line.held == {A}
+    assert line.processing == {A}
     line.done(A)
-    assert not line.held
+    assert not line.processing
 
 
 def test_q10_nobody_is_woken_while_nothing_happens() -> None:
     """One call for each key that can be taken, or earlier than before; none for what is there already."""
     calls: list[None] = []
     line = queue()
-    line.changed = lambda: calls.append(None)
-    assert (line.get(), line.next_due, calls) == (None, None, [])
+    line.on_change = lambda: calls.append(None)
+    assert (line.get(), line.next_due_at, calls) == (None, None, [])
     line.add(A)
     line.add(A)
     assert len(calls) == 1
@@ -359,12 +367,12 @@ def test_q11_priorities_and_aging() -> None:
     """A higher class first; a lower one rises by one for each second until it is a common one, so that nothing waits for ever."""
     time = Time()
     line = queue(time)
-    for key, priority in ((A, RESYNC), (B, OPENING), (C, CHANGE)):
+    for key, priority in ((A, PRIORITY_RESYNC), (B, PRIORITY_WINDOW), (C, PRIORITY_CHANGE)):
         line.add(key, priority)
     assert [line.get() for _ in range(3)] == [C, B, A]
     for key in (A, B, C):
         line.done(key)
-    line.add(A, RESYNC)
+    line.add(A, PRIORITY_RESYNC)
     time.seconds += 99
     line.add(B)
     assert line.get() == B
@@ -376,7 +384,7 @@ def test_q11_priorities_and_aging() -> None:
 
 def test_q11_a_key_that_is_asked_for_more_urgently_goes_to_the_end_of_that_class() -> None:
     line = queue()
-    line.add(A, RESYNC)
+    line.add(A, PRIORITY_RESYNC)
     line.add(B)
     line.add(A)
     assert [line.get(), line.get()] == [B, A]
@@ -397,8 +405,8 @@ def test_the_age_of_the_longest_waiting_key() -> None:
     """S2-2: also of one that became more urgent meanwhile."""
     time = Time()
     line = queue(time)
-    line.add(A, RESYNC)
+    line.add(A, PRIORITY_RESYNC)
     time.seconds += 7
-    line.add(A, CHANGE)
+    line.add(A, PRIORITY_CHANGE)
     line.add(B)
-    assert (len(line), line.oldest) == (2, 7)
+    assert (len(line), line.oldest_age_seconds) == (2, 7)

@@ -14,7 +14,7 @@ OLD, NEW = "4e01b7a" + "0" * 33, "9c1d2e7" + "0" * 33
 
 
 def record(**said: Any) -> SourceRecord:
-    return SourceRecord(**{"target": NEW, "applied": NEW, "own": NEW, "state": "Settled", **said})
+    return SourceRecord(**{"target": NEW, "applied": NEW, "own_objects_commit": NEW, "state": "Settled", **said})
 
 
 def instance(
@@ -46,14 +46,14 @@ def instance(
     ],
 )
 def test_a_source(found: SourceRecord | None, goal: WaitGoal, is_there: bool) -> None:
-    assert WaitTarget(goal).of_source("platform", found).is_there is is_there
+    assert WaitTarget(goal).check_source("platform", found).is_reached is is_there
 
 
 def test_a_source_at_another_commit_and_one_that_is_held_there() -> None:
     at = WaitTarget(WaitGoal.SETTLED, NEW[:7])
-    assert at.of_source("platform", record(target=OLD)).told == "platform is at 4e01b7a, not at 9c1d2e7 yet"
+    assert at.check_source("platform", record(target=OLD)).message == "platform is at 4e01b7a, not at 9c1d2e7 yet"
     held = record(target=OLD, offered=NEW, causes=({"reason": "HistoryRewritten", "message": "history was rewritten"},))
-    assert at.of_source("platform", held) == (False, "platform stays at 4e01b7a: history was rewritten")
+    assert at.check_source("platform", held) == (False, "platform stays at 4e01b7a: history was rewritten")
 
 
 @pytest.mark.parametrize(
@@ -69,21 +69,24 @@ def test_a_source_at_another_commit_and_one_that_is_held_there() -> None:
 )
 def test_an_instance(found: dict[str, Any] | None, goal: WaitGoal, is_there: bool) -> None:
     """surface 6: settled needs Healthy; a status of an older spec says nothing."""
-    assert WaitTarget(goal).of_instance("Link default/a", found, None).is_there is is_there
+    assert WaitTarget(goal).check_instance("Link default/a", found, None).is_reached is is_there
 
 
 def test_an_instance_at_a_commit_is_there_once_its_source_is_and_its_spec_is_written() -> None:
     at = WaitTarget(WaitGoal.SETTLED, NEW[:7])
-    assert at.of_instance("a", instance(), record()).is_there
-    assert not at.of_instance("a", instance(), record(own=OLD)).is_there
-    assert not at.of_instance("a", instance(), record(target=OLD, own=OLD)).is_there
-    assert not at.of_instance("a", instance(), None).is_there
+    assert at.check_instance("a", instance(), record()).is_reached
+    assert not at.check_instance("a", instance(), record(own_objects_commit=OLD)).is_reached
+    assert not at.check_instance("a", instance(), record(target=OLD, own_objects_commit=OLD)).is_reached
+    assert not at.check_instance("a", instance(), None).is_reached
 
 
 def test_a_rollout_is_where_all_of_its_instances_are() -> None:
-    both = [InstanceState.of(instance()), InstanceState.of(instance(reason="WindowClosed", applied=1))]
-    assert WaitTarget(WaitGoal.SETTLED).of_rollout("links", both) == (
+    both = [
+        InstanceState.from_object(instance()),
+        InstanceState.from_object(instance(reason="WindowClosed", applied=1)),
+    ]
+    assert WaitTarget(WaitGoal.SETTLED).check_rollout("links", both) == (
         False,
         "rollout links: Held, 1 of 2 instances settled",
     )
-    assert WaitTarget(WaitGoal.SETTLED).of_rollout("links", both[:1]).is_there
+    assert WaitTarget(WaitGoal.SETTLED).check_rollout("links", both[:1]).is_reached

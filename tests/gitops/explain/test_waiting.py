@@ -13,7 +13,7 @@ from applier.errors import Denied, Unavailable
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.explain import waiting
-from gitops.explain.waiting import OFTEN, until
+from gitops.explain.waiting import MIN_CHECK_INTERVAL_SECONDS, wait_until
 from renderer.identity import GroupKind
 
 MAPS = WatchTarget(GroupKind("", "ConfigMap"), "default")
@@ -30,7 +30,7 @@ async def test_a_change_is_seen_at_once() -> None:
     async def look() -> bool:
         return bool(await cluster.list(MAPS.kind, "default"))
 
-    task = asyncio.create_task(until(cluster, [MAPS], look, seconds=60, missed=never))
+    task = asyncio.create_task(wait_until(cluster, [MAPS], look, timeout_seconds=60, on_unavailable=never))
     await asyncio.sleep(0)
     await cluster.apply(BODY, manager="somebody")
     assert await asyncio.wait_for(task, 9)  # before it would look by itself
@@ -57,15 +57,15 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
         looks += 1
         return False
 
-    seconds = 3 * OFTEN
-    assert not await until(Noisy(), [MAPS], look, seconds=seconds, missed=never)  # type: ignore[arg-type]
-    assert 2 <= looks <= 2 + seconds / OFTEN
+    seconds = 3 * MIN_CHECK_INTERVAL_SECONDS
+    assert not await wait_until(Noisy(), [MAPS], look, timeout_seconds=seconds, on_unavailable=never)  # type: ignore[arg-type]
+    assert 2 <= looks <= 2 + seconds / MIN_CHECK_INTERVAL_SECONDS
 
 
 async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """`logs -f` and `wait` outlast an upgrade of the control plane; what the first look says, and what is no matter of time, ends them."""
-    monkeypatch.setattr(waiting, "SELDOM", 0.01)
-    monkeypatch.setattr(waiting, "OFTEN", 0.01)
+    monkeypatch.setattr(waiting, "POLL_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "MIN_CHECK_INTERVAL_SECONDS", 0.01)
     cluster: Cluster = cluster_of(Sandbox().answer)
     away = Unavailable("get configmaps: the connection was refused")
     answers: list[bool | Exception] = [False, away, away, True]
@@ -77,7 +77,7 @@ async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyP
         return found
 
     missed: list[Unavailable] = []
-    assert await until(cluster, [MAPS], look, seconds=60, missed=missed.append)
+    assert await wait_until(cluster, [MAPS], look, timeout_seconds=60, on_unavailable=missed.append)
     assert missed == [away, away]
     ends: list[tuple[list[bool | Exception], type[Exception]]] = [
         ([away], Unavailable),
@@ -86,5 +86,5 @@ async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyP
     for given, error in ends:
         answers[:] = given
         with pytest.raises(error):
-            await until(cluster, [MAPS], look, seconds=60, missed=never)
+            await wait_until(cluster, [MAPS], look, timeout_seconds=60, on_unavailable=never)
     await cluster.close()

@@ -13,11 +13,11 @@ from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 )
 def test_a_verdict_is_told_in_the_words_of_the_forge(verdict: str, at_gitlab: str) -> None:
     status = CommitStatus("a" * 40, ReviewVerdict(verdict), "levelgate/plan", "text")
-    assert status.at_github("acme/shop") == (
+    assert status.github_request("acme/shop") == (
         f"/repos/acme/shop/statuses/{'a' * 40}",
         {"state": verdict, "context": "levelgate/plan", "description": "text"},
     )
-    assert status.at_gitlab("acme/teams/shop") == (
+    assert status.gitlab_request("acme/teams/shop") == (
         f"/projects/acme%2Fteams%2Fshop/statuses/{'a' * 40}",
         {"state": at_gitlab, "name": "levelgate/plan", "description": "text"},
     )
@@ -26,6 +26,6 @@ def test_a_verdict_is_told_in_the_words_of_the_forge(verdict: str, at_gitlab: st
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_text_is_as_long_as_the_forge_takes_it(more: int) -> None:
     """Of a longer one the end is left out, and that is seen."""
-    for most, form in ((140, CommitStatus.at_github), (255, CommitStatus.at_gitlab)):
+    for most, form in ((140, CommitStatus.github_request), (255, CommitStatus.gitlab_request)):
         _, body = form(CommitStatus("a", ReviewVerdict.SUCCESS, "n", "x" * (most + more)), "acme/shop")
         assert body["description"] == ("x" * (most - 1) + "\u2026" if more else "x" * most)

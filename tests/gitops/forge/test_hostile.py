@@ -21,16 +21,16 @@ from tests.gitops.loopback import listening
 TOKEN = "s3cret-token"
 DEEP = b"[" * 100_000 + b"]" * 100_000
 LISTS: list[Callable[[Forge], Awaitable[object]]] = [
-    lambda forge: forge.open_pulls(),
-    lambda forge: forge.comments(1),
-    lambda forge: forge.pulls_from("topic"),
+    lambda forge: forge.list_open_pulls(),
+    lambda forge: forge.list_comments(1),
+    lambda forge: forge.list_pulls_from("topic"),
 ]
 ONES: list[Callable[[Forge], Awaitable[object]]] = [
-    lambda forge: forge.pull(1),
-    lambda forge: forge.comment(1, "text"),
-    lambda forge: forge.login(),
-    lambda forge: forge.default_branch(),
-    lambda forge: forge.propose("topic", "main", title="t", body="b"),
+    lambda forge: forge.get_pull(1),
+    lambda forge: forge.create_comment(1, "text"),
+    lambda forge: forge.get_login(),
+    lambda forge: forge.get_default_branch(),
+    lambda forge: forge.create_pull("topic", "main", title="t", body="b"),
 ]
 
 
@@ -50,7 +50,7 @@ class Answering:
             app = web.Application()
             app.router.add_route("*", "/{path:.*}", self.answer)
             async with listening(app) as url:
-                found, rest = ForgeProject.of("", token, kind=kind, api=url, project="acme/platform").connect(
+                found, rest = ForgeProject.from_url("", token, kind=kind, api=url, project="acme/platform").connect(
                     StillClock()
                 )
                 try:
@@ -118,7 +118,7 @@ def test_what_a_forge_wants_remembered_is_not_sent_back(token: Path) -> None:
     async def twice(forge: Forge, rest: Rest) -> None:
         rest.api = rest.api.replace("127.0.0.1", "localhost")  # no client keeps cookies of a bare address
         for _ in range(2):
-            await forge.open_pulls()
+            await forge.list_open_pulls()
 
     answer.run(token, twice)
     assert [dict(request.cookies) for request in answer.asked] == [{}, {}]
@@ -143,9 +143,9 @@ def test_a_redirect_to_another_host_is_told_and_gets_no_token(token: Path) -> No
             for status in (301, 302, 307, 308):
                 answer.status, answer.headers = status, {"Location": f"{elsewhere}/repos/acme/platform/pulls"}
                 with pytest.raises(ForgeRefused, match="it has moved: name the new place"):
-                    await forge.open_pulls()
+                    await forge.list_open_pulls()
                 with pytest.raises(ForgeRefused, match="it has moved"):
-                    await forge.comment(1, "text")
+                    await forge.create_comment(1, "text")
 
     answer = Answering(b"")
     answer.run(token, step)
@@ -165,9 +165,9 @@ def test_what_is_remembered_is_bounded(token: Path) -> None:
 
     async def step(forge: Forge, rest: Rest) -> None:
         for number in range(1, 6):
-            await forge.comments(number)
-            assert sum(one.size for _, one in rest._unchanged.values()) <= 64 << 20
-        assert rest._unchanged
+            await forge.list_comments(number)
+            assert sum(one.size for _, one in rest._etag_cache.values()) <= 64 << 20
+        assert rest._etag_cache
 
     answer.run(token, step)
 

@@ -28,7 +28,7 @@ def asked(forge: FakeForge, token_file: Path, step: Callable[[Forge], Awaitable[
 
     async def go() -> None:
         async with forge.serving():
-            place = ForgeProject.of("", token_file, kind=forge.kind, api=forge.url, project="acme/platform")
+            place = ForgeProject.from_url("", token_file, kind=forge.kind, api=forge.url, project="acme/platform")
             found, rest = place.connect(StillClock())
             try:
                 await step(found)
@@ -47,7 +47,7 @@ def test_all_that_are_open_are_found(forge: FakeForge, tmp_path: Path, world: st
 
     async def step(found: Forge) -> None:
         for _ in range(2):
-            assert sorted(one.number for one in await found.open_pulls()) == list(range(1, 231))
+            assert sorted(one.number for one in await found.list_open_pulls()) == list(range(1, 231))
 
     asked(forge, tmp_path / "token", step)
     pages = 5 if forge.kind == "gitea" else 3
@@ -60,7 +60,7 @@ def test_a_comment_on_the_third_page_is_found(forge: FakeForge, tmp_path: Path) 
     forge.say(1, BOT, "ours")
 
     async def step(found: Forge) -> None:
-        assert (await found.comments(1))[-1].body == "ours"
+        assert (await found.list_comments(1))[-1].body == "ours"
 
     asked(forge, tmp_path / "token", step)
 
@@ -73,9 +73,9 @@ def test_a_page_that_was_the_last_and_has_not_changed_is_not_taken_for_the_last(
         forge.say(1, "ada", f"nice {number}")
 
     async def step(found: Forge) -> None:
-        assert len(await found.comments(1)) == forge.page
+        assert len(await found.list_comments(1)) == forge.page
         forge.say(1, BOT, "ours")
-        assert (await found.comments(1))[-1].body == "ours"
+        assert (await found.list_comments(1))[-1].body == "ours"
 
     asked(forge, tmp_path / "token", step)
 
@@ -85,7 +85,7 @@ def test_where_a_proxy_takes_links_away_gitlab_is_followed_by_number(tmp_path: P
     forge.pulls = {number: Pull(number, f"{number:040}") for number in range(1, 231)}
 
     async def step(found: Forge) -> None:
-        assert len(await found.open_pulls()) == 230
+        assert len(await found.list_open_pulls()) == 230
 
     asked(forge, tmp_path / "token", step)
 
@@ -96,8 +96,8 @@ def test_pages_without_an_end_are_given_up(tmp_path: Path) -> None:
 
     async def step(found: Forge) -> None:
         with pytest.raises(TooManyItems, match="more than 50 pages") as cut:
-            await found.open_pulls()
-        assert len(cut.value.found) == 50
+            await found.list_open_pulls()
+        assert len(cut.value.items) == 50
 
     asked(forge, tmp_path / "token", step)
     assert len(forge.asked) == 50
@@ -110,6 +110,6 @@ def test_among_more_than_are_read_the_newest_of_a_branch_are_found(tmp_path: Pat
     forge.pulls[59].branch = "levelgate/revert"
 
     async def step(found: Forge) -> None:
-        assert [one.number for one in await found.pulls_from("levelgate/revert")] == [59]
+        assert [one.number for one in await found.list_pulls_from("levelgate/revert")] == [59]
 
     asked(forge, tmp_path / "token", step)

@@ -18,7 +18,7 @@ def rest(status: int, headers: Mapping[str, str], message: str = "") -> float | 
     """Seconds to wait after this answer, None where nothing is known against the next."""
     limits = RateLimits()
     limits.note(status, headers, message, NOW)
-    return (limits.resumes - NOW).total_seconds() if limits.resumes else None
+    return (limits.resumes_at - NOW).total_seconds() if limits.resumes_at else None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_who_names_no_time_is_asked_ever_more_rarely_until_something_is_answered
     limits, waits = RateLimits(), list[timedelta]()
     for status in (403, 403, 403, 200, 403, *[403] * 20):
         limits.note(status, {}, SECONDARY if status == 403 else "", NOW)
-        waits.append((limits.resumes or NOW) - NOW)
+        waits.append((limits.resumes_at or NOW) - NOW)
     minutes = [wait.total_seconds() / 60 for wait in waits]
     assert minutes[:3] == [1, 2, 4]
     assert minutes[4:7] == [1, 2, 4]
@@ -62,7 +62,7 @@ def test_who_names_no_time_is_asked_ever_more_rarely_until_something_is_answered
 
 def test_a_clock_that_is_set_back_makes_no_limit_longer() -> None:
     limits = RateLimits()
-    assert not limits.bars(NOW)
+    assert not limits.is_limited(NOW)
     limits.note(429, {"Retry-After": "90"}, "", NOW)
     looks = (timedelta(0), timedelta(seconds=90), timedelta(minutes=-5), timedelta(days=-1))
-    assert [limits.bars(NOW + one) for one in looks] == [True, False, True, False]
+    assert [limits.is_limited(NOW + one) for one in looks] == [True, False, True, False]

@@ -21,7 +21,7 @@ from tests.gitops.rollouts.test_shapes import linear
 
 
 def tier(name: str, **fields: object) -> Wave:
-    return replace(Wave(name, LabelSelector.read({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
+    return replace(Wave(name, LabelSelector.from_dict({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
 
 
 WAVES = Policy(name="webapps", waves=(tier("canary", shape=Linear(CountOrPercent(2)), bake=30 * MINUTE), tier("prod")))
@@ -128,9 +128,9 @@ def test_a_wave_behind_its_own_window_waits_for_it() -> None:
 def test_a_hold_lapses_as_it_says_and_after_the_longest_that_is_allowed() -> None:
     """S1-12."""
     policy = Policy(name="p", max_hold=60 * MINUTE)
-    assert policy.hold_ends(START, START + 5 * MINUTE) == START + 5 * MINUTE
-    assert policy.hold_ends(START, START + 500 * MINUTE) == START + 60 * MINUTE
-    assert policy.hold_ends(START, None) == START + 60 * MINUTE
+    assert policy.hold_end(START, START + 5 * MINUTE) == START + 5 * MINUTE
+    assert policy.hold_end(START, START + 500 * MINUTE) == START + 60 * MINUTE
+    assert policy.hold_end(START, None) == START + 60 * MINUTE
 
 
 # ---- order
@@ -224,8 +224,8 @@ def test_baking_is_no_failure_and_neither_is_waiting_for_a_window() -> None:
     rollout.apply("0")
     rollout.now += 59 * MINUTE
     assert rollout.ask().state.halts == ()
-    still = Rollout(Policy(name="p"), {"0": RolloutItem("0", granted=True, progress=ItemProgress.begun(rollout.now))})
-    still.change("0", progress=still.items["0"].progress.observed(still.now, healthy=False, waiting=True))
+    still = Rollout(Policy(name="p"), {"0": RolloutItem("0", granted=True, progress=ItemProgress.start(rollout.now))})
+    still.change("0", progress=still.items["0"].progress.with_observation(still.now, is_healthy=False, is_waiting=True))
     still.now += 600 * MINUTE
     assert still.ask().state.halts == ()
 
@@ -360,10 +360,10 @@ def test_too_few_healthy_items_hold_back_the_healthy_ones_only() -> None:
 
 def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all() -> None:
     """A repair does not queue, but a halt and a hold stand."""
-    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL_WAVE))
     rollout.change("e", healthy=False)
     assert rollout.step() == ["a", "b", "e"]
-    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL_WAVE))
     rollout.change("e", healthy=False)
     rollout.state = halt(rollout.state, by="ada", why="INC-7", now=rollout.now)
     assert rollout.step() == []
@@ -371,14 +371,14 @@ def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all()
 
 def test_a_repair_out_of_turn_takes_a_place() -> None:
     rollout = Rollout(
-        Policy(name="p", shape=linear(2), governs=PolicyScope.ALL),
+        Policy(name="p", shape=linear(2), governs=PolicyScope.ALL_WAVE),
         items("abc") | {"z": RolloutItem("z", healthy=False)},
     )
     assert rollout.step() == ["z", "a"]
 
 
 def test_what_runs_nothing_yet_is_not_repaired_by_a_move() -> None:
-    policy = Policy(name="p", shape=linear(1), governs=PolicyScope.ALL)
+    policy = Policy(name="p", shape=linear(1), governs=PolicyScope.ALL_WAVE)
     rollout = Rollout(policy, items("ab", is_new=True, healthy=False), completed=None)
     assert rollout.step() == ["a"]
 
@@ -406,10 +406,10 @@ def test_the_first_rollout_is_paced_where_somebody_says_so() -> None:
 def test_a_pace_that_a_definition_sets_takes_the_place_of_all_shapes_of_the_policy() -> None:
     """It paces creation as well; the waves stay."""
     canaries = items("ab", labels={"tier": "canary"}, is_new=True)
-    rollout = Rollout(WAVES.paced(linear(1)), canaries | items("cd", labels={"tier": "prod"}), completed=None)
+    rollout = Rollout(WAVES.with_pace(linear(1)), canaries | items("cd", labels={"tier": "prod"}), completed=None)
     assert rollout.step() == ["a"]
-    assert Rollout(Policy().paced(linear(2)), canaries, completed=None).step() == ["a", "b"]
-    assert Rollout(WAVES.paced(Unpaced()), canaries, completed=None).step() == ["a", "b"]
+    assert Rollout(Policy().with_pace(linear(2)), canaries, completed=None).step() == ["a", "b"]
+    assert Rollout(WAVES.with_pace(Unpaced()), canaries, completed=None).step() == ["a", "b"]
 
 
 def test_a_new_instance_joins_at_once_when_no_rollout_is_under_way() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from gitops.gates.lint import never_open, unknown_names
+from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.identity import GroupKind
 from tests.gitops.windows.windows import utc, window
@@ -22,7 +22,7 @@ EVENING = window("evening", zone="UTC", cron="0 18 * * *", until="20:00", byName
 def unknown(
     gate: str, windows: Iterable[str] = ("dba-hours", "night"), externals: list[str] | None = None
 ) -> list[str]:
-    found = unknown_names([definition(across=[f"${{{gate}}}"])], set(windows), externals)
+    found = find_unknown_names([definition(across=[f"${{{gate}}}"])], set(windows), externals)
     return [str(problem).partition("}: ")[2] for problem in found]
 
 
@@ -43,7 +43,7 @@ def test_s1_37_external_facts_are_checked_where_it_is_known_which_there_are() ->
 
 
 def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
-    (problem,) = unknown_names([definition(resource("a", propagateWhen=["${inWindow('x')}"]))], set(), None)
+    (problem,) = find_unknown_names([definition(resource("a", propagateWhen=["${inWindow('x')}"]))], set(), None)
     assert (problem.file, problem.path) == ("platform/db.yaml", "spec.resources[0].propagateWhen[0]")
     assert problem.line > 0
 
@@ -51,7 +51,7 @@ def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
 def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a") -> list[str]:
     found = definition(resource("a", propagateWhen=[f"${{{gate}}}" for gate in gates]))
     target = WindowTarget(CONFIG_MAP, "prod", LOCAL, rgd=rgd, node=node)
-    return [problem.message for problem in never_open({"apps": found}, windows, [target, target], NOW)]
+    return [problem.message for problem in find_unsatisfiable_gates({"apps": found}, windows, [target, target], NOW)]
 
 
 @pytest.mark.parametrize(

@@ -21,17 +21,17 @@ from gitops.gates.evaluate import (
     GateSubject,
     GateVariables,
     TargetVariables,
-    as_wait,
-    paced,
-    trailers,
+    apply_pace,
+    make_wait,
+    parse_trailers,
 )
-from gitops.rollouts.advance import decide
+from gitops.rollouts.advance import decide_grants
 from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import Counters, RolloutItem
-from gitops.rollouts.policy import DEFAULT, Mode, Policy
+from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced
-from gitops.windows.verdict import not_startable
+from gitops.windows.verdict import make_closed_window
 from renderer.definition.gates import Gate
 from tests.gitops.rollouts.rollouts import Rollout, items, settled
 from tests.gitops.windows.windows import window
@@ -49,8 +49,8 @@ FACTS = GateFacts(
 )
 FRIDAY_11 = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 WINDOWS = {
-    "dba": not_startable(window("dba", cron="0 9 * * 1-5", duration="2h", ticket="CHG-7"), NOW),
-    "open": not_startable(window("open", cron="0 8 * * *", duration="8h"), NOW),
+    "dba": make_closed_window(window("dba", cron="0 9 * * 1-5", duration="2h", ticket="CHG-7"), NOW),
+    "open": make_closed_window(window("open", cron="0 8 * * *", duration="8h"), NOW),
 }
 """Since Friday 11:00 in Berlin the first is closed, until Monday 09:00."""
 
@@ -77,8 +77,8 @@ def told(
     *expressions: str, item: GateSubject | None = None, others: Iterable[GateSubject] = (), facts: GateFacts = FACTS
 ) -> list[str]:
     """Everything that is closed for one instance, as reason and what made it so."""
-    closed = GateEvaluator(gates(*expressions), facts, lambda: others).closed(view(item or app()))
-    return [f"{one.reason}: {one.error or ', '.join(one.parts)}" for one in closed]
+    closed = GateEvaluator(gates(*expressions), facts, lambda: others).closed_gates(view(item or app()))
+    return [f"{one.reason}: {one.error or ', '.join(one.operands)}" for one in closed]
 
 
 def is_open(expression: str, **given: Any) -> bool:
@@ -161,13 +161,13 @@ def test_s1_2_s1_4_all_gates_must_be_open_and_all_closed_ones_are_told() -> None
 
 
 def test_a_closed_gate_says_where_it_stands() -> None:
-    (closed,) = GateEvaluator(gates("inWindow('dba')"), FACTS).closed(view(app()))
+    (closed,) = GateEvaluator(gates("inWindow('dba')"), FACTS).closed_gates(view(app()))
     assert str(closed) == "${inWindow('dba')} (platform/db.yaml:14): inWindow('dba') = false"
     assert closed.windows == {"dba"}
 
 
 def test_an_error_says_where_it_stands() -> None:
-    (closed,) = GateEvaluator(gates("app.spec.names == []"), FACTS).closed(view(app()))
+    (closed,) = GateEvaluator(gates("app.spec.names == []"), FACTS).closed_gates(view(app()))
     assert str(closed) == "${app.spec.names == []} (platform/db.yaml:14): no such key 'names' in app.spec"
 
 
@@ -179,26 +179,30 @@ def test_long_values_and_lists_are_not_told_whole() -> None:
 
 
 def test_which_windows_may_open_a_gate_again() -> None:
-    (closed,) = GateEvaluator(gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS).closed(
-        view(app())
-    )
+    (closed,) = GateEvaluator(
+        gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS
+    ).closed_gates(view(app()))
     assert (closed.windows, closed.reason) == (frozenset({"dba", "open"}), Reason.WINDOW_CLOSED)
 
 
 def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
-    closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app()))
-    wait = as_wait(closed, WINDOWS)
+    closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()))
+    wait = make_wait(closed, WINDOWS)
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
-    later = as_wait(GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed(view(app())), WINDOWS)
+    later = make_wait(
+        GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed_gates(view(app())), WINDOWS
+    )
     assert later
     assert later.not_before == MONDAY
 
 
 def test_a_wait_carries_windows_gates_and_operands() -> None:
     """S1-4: for reports, every closed gate with its place and operands; behind it the windows, with their times, and the other gates."""
-    wait = as_wait(GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed(view(app())), WINDOWS)
+    wait = make_wait(
+        GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app())), WINDOWS
+    )
     assert wait
     assert wait.because == (
         CauseRef("Window", "dba", Reason.WINDOW_CLOSED, FRIDAY_11, MONDAY),
@@ -213,7 +217,7 @@ def test_a_wait_carries_windows_gates_and_operands() -> None:
 
 def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> None:
     def said(expression: str) -> str:
-        wait = as_wait(GateEvaluator(gates(expression), FACTS).closed(view(app())), WINDOWS)
+        wait = make_wait(GateEvaluator(gates(expression), FACTS).closed_gates(view(app())), WINDOWS)
         return wait.message if wait else ""
 
     assert said("inWindow('dba')") == "waits for window dba (CHG-7), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
@@ -222,14 +226,16 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
-    never = not_startable(window("dba", schedule=gone), NOW)
-    wait = as_wait(GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed(view(app())), {"dba": never})
+    never = make_closed_window(window("dba", schedule=gone), NOW)
+    wait = make_wait(
+        GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app())), {"dba": never}
+    )
     assert wait
     assert (wait.reason, wait.not_before) == (Reason.NEVER_OPENS, None)
 
 
 def test_nothing_closed_is_no_wait() -> None:
-    assert as_wait((), {}) is None
+    assert make_wait((), {}) is None
 
 
 def test_s1_13_the_same_now_gives_the_same_answer_and_is_asked_again_at_the_next_tick() -> None:
@@ -250,7 +256,7 @@ def test_s1_13_the_same_now_gives_the_same_answer_and_is_asked_again_at_the_next
     ],
 )
 def test_trailers_stand_in_the_last_paragraph(message: str, expected: dict[str, str]) -> None:
-    assert trailers(message) == expected
+    assert parse_trailers(message) == expected
 
 
 # ---- one instance, one node
@@ -260,16 +266,16 @@ def test_s1_3_s1_40_a_gate_of_a_resource_sees_what_is_before_it() -> None:
     (gate,) = definition(*chain("a.ready() && a.data.name == schema.spec.name")).gates
     before = GateSubject({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"name": "x"}}, ready=True)
     seen = GateVariables(ancestors={"a": before}, values={"schema": {"spec": {"name": "x"}}})
-    assert GateEvaluator([gate], FACTS).closed(seen) == ()
-    (closed,) = GateEvaluator([gate], FACTS).closed(GateVariables(values={"schema": {"spec": {"name": "x"}}}))
+    assert GateEvaluator([gate], FACTS).closed_gates(seen) == ()
+    (closed,) = GateEvaluator([gate], FACTS).closed_gates(GateVariables(values={"schema": {"spec": {"name": "x"}}}))
     assert closed.reason is Reason.GATE_ERROR, "not observed yet"
 
 
 def test_a_gate_of_an_item_sees_its_iterators_and_the_others() -> None:
     gates = definition(resource("a"), workers("zone == 'x' && workers.exists(w, w.ready()) && !each.ready()")).gates
     judge = GateEvaluator(gates, FACTS, lambda: [app(), app(ready=True)])
-    assert judge.closed(GateVariables(app(), values={"zone": "x"})) == ()
-    assert len(judge.closed(GateVariables(app(), values={"zone": "y"}))) == 1
+    assert judge.closed_gates(GateVariables(app(), values={"zone": "x"})) == ()
+    assert len(judge.closed_gates(GateVariables(app(), values={"zone": "y"}))) == 1
 
 
 def test_the_data_of_secrets_is_withheld() -> None:
@@ -281,7 +287,7 @@ def test_the_data_of_secrets_is_withheld() -> None:
     shown = GateSubject(live).as_value()
     assert "hunter2" not in str(shown)
     assert shown["metadata"]["annotations"] == {"x": "y"}
-    (closed,) = GateEvaluator([gate], FACTS).closed(GateVariables(ancestors={"a": GateSubject(live)}))
+    (closed,) = GateEvaluator([gate], FACTS).closed_gates(GateVariables(ancestors={"a": GateSubject(live)}))
     assert "hunter2" not in str(closed)
 
 
@@ -303,10 +309,10 @@ class Counted:
 def test_s1_14_the_collection_is_listed_once_and_only_if_it_is_read() -> None:
     others = Counted(app(ready=True), app("cart"))
     judge = GateEvaluator(gates("apps.exists(x, x.ready()) && app.spec.size == 3"), FACTS, others)
-    assert [judge.closed(view(app(str(number)))) for number in range(20)] == [()] * 20
+    assert [judge.closed_gates(view(app(str(number)))) for number in range(20)] == [()] * 20
     assert others.asked == 1
     unread = Counted()
-    GateEvaluator(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed(view(app()))
+    GateEvaluator(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed_gates(view(app()))
     assert unread.asked == 0
 
 
@@ -314,7 +320,7 @@ def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
     """The part that goes through the collection is kept for the items after the first."""
     gate = gates("app.spec.size == 4 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
     judge = GateEvaluator(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
-    assert [judge.closed(view(app())) for _ in range(3)] == [()] * 3
+    assert [judge.closed_gates(view(app())) for _ in range(3)] == [()] * 3
     assert list(judge._values.values()) == [True]
 
 
@@ -333,10 +339,10 @@ def test_s1_14_a_failing_part_decides_only_where_it_is_needed() -> None:
 TEN = "0123456789"
 
 
-def rollout(*expressions: str, policy: Policy = DEFAULT, found: dict[str, RolloutItem] | None = None) -> Rollout:
+def rollout(*expressions: str, policy: Policy = DEFAULT_POLICY, found: dict[str, RolloutItem] | None = None) -> Rollout:
     """Ten instances whose definition has these gates."""
     judge = GateEvaluator(gates(*expressions), FACTS)
-    made = Rollout(paced(policy, judge.rates or judge.conditions), items(TEN) if found is None else found)
+    made = Rollout(apply_pace(policy, judge.rates or judge.conditions), items(TEN) if found is None else found)
     made.pace = judge.pace(policy, lambda key: view(app(key)))
     return made
 
@@ -397,8 +403,8 @@ def test_a_rate_in_an_expression_is_the_shape_of_a_policy(n: int, mode: Mode, si
 def test_s1_6_what_a_list_says_about_the_pace(expressions: list[str], shape: Shape) -> None:
     """A rate takes the place of the policy's shape, conditions leave it, an empty list takes it away."""
     policy = Policy(name="p", shape=Linear(CountOrPercent(7)))
-    assert paced(policy, gates(*expressions)).shape == shape
-    assert paced(policy, None) is policy, "absent"
+    assert apply_pace(policy, gates(*expressions)).shape == shape
+    assert apply_pace(policy, None) is policy, "absent"
 
 
 def test_a_pace_with_conditions_is_told_apart_from_them() -> None:
@@ -408,29 +414,33 @@ def test_a_pace_with_conditions_is_told_apart_from_them() -> None:
         FACTS,
         lambda: [app(ready=True), app()],
     )
-    assert [one.reason for one in judge.closed(view(app()))] == [Reason.WINDOW_CLOSED]
+    assert [one.reason for one in judge.closed_gates(view(app()))] == [Reason.WINDOW_CLOSED]
     full = Counters(total=10, updated=2, settled=1, healthy=10)
-    (slow,) = judge.slowed(DEFAULT, view(app()), RolloutItem("x"), full)
-    assert (slow.reason, slow.parts) == (Reason.PACE_REACHED, ("linearlyReady(each, apps, 2) = false",))
-    assert judge.slowed(DEFAULT, view(app()), RolloutItem("x", granted=True), full) == (), "it moved already"
+    (slow,) = judge.closed_pace_gates(DEFAULT_POLICY, view(app()), RolloutItem("x"), full)
+    assert (slow.reason, slow.operands) == (Reason.PACE_REACHED, ("linearlyReady(each, apps, 2) = false",))
+    assert judge.closed_pace_gates(DEFAULT_POLICY, view(app()), RolloutItem("x", granted=True), full) == (), (
+        "it moved already"
+    )
 
 
 def test_counters_are_told() -> None:
     judge = GateEvaluator(gates("inFlight(apps) < 3 && failed(apps) == 0"), FACTS)
-    (slow,) = judge.slowed(DEFAULT, view(app()), RolloutItem("x"), Counters(total=10, updated=4, settled=1, failed=1))
-    assert slow.parts == ("inFlight(apps) = 3", "failed(apps) = 1")
+    (slow,) = judge.closed_pace_gates(
+        DEFAULT_POLICY, view(app()), RolloutItem("x"), Counters(total=10, updated=4, settled=1, failed=1)
+    )
+    assert slow.operands == ("inFlight(apps) = 3", "failed(apps) = 1")
 
 
 def test_conditions_are_asked_of_those_whose_turn_it_is() -> None:
     """S1-14, S1-24: an item that a condition keeps makes room for the next; of what lies beyond the pace nothing is asked."""
-    one = Rollout(DEFAULT.paced(Linear(CountOrPercent(3))), items(f"{number:03}" for number in range(500)))
+    one = Rollout(DEFAULT_POLICY.with_pace(Linear(CountOrPercent(3))), items(f"{number:03}" for number in range(500)))
     asked: list[str] = []
 
     def gate(key: str) -> Wait | None:
         asked.append(key)
         return Wait(Reason.GATE_CLOSED, "closed") if key in {"001", "002"} else None
 
-    found = decide(one.policy, one.collection(), one.state, now=one.now, gate=gate)
+    found = decide_grants(one.policy, one.collection(), one.state, now=one.now, find_obstacle=gate)
     assert list(found.grants) == ["000", "003", "004"]
     assert len(asked) < 10
 
@@ -498,5 +508,7 @@ def test_the_report_of_the_documentation_is_what_is_told() -> None:
     item = app()
     item.manifest["spec"]["size"] = 5
     counters = Counters(total=10, updated=4, settled=2)
-    (slow,) = GateEvaluator(gates(mixed[0]), FACTS).slowed(DEFAULT, view(item), RolloutItem("x"), counters)
-    assert ", ".join(slow.parts) == mixed[1].replace("webapp", "app").replace("replicas", "size")
+    (slow,) = GateEvaluator(gates(mixed[0]), FACTS).closed_pace_gates(
+        DEFAULT_POLICY, view(item), RolloutItem("x"), counters
+    )
+    assert ", ".join(slow.operands) == mixed[1].replace("webapp", "app").replace("replicas", "size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from applier.sandbox.endpoints.transport import cluster_of
-from gitops.maintenance.cluster_check import CheckLevel, judge
+from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from tests.gitops.fleet import GROUP, Fleet
 
@@ -39,12 +39,12 @@ def test_definitions_of_kro_that_stayed_are_named_where_we_manage_their_kinds() 
     with Fleet(names=("a",), gates=[]) as fleet:
         fleet.start()
         fleet.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
-        fleet.sandbox.settle()
+        fleet.sandbox.tick_until_stable()
         for name, schema in (("mine", {"group": GROUP, "kind": "Link"}), ("theirs", {"kind": "Link"}), ("odd", None)):
             definition = {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}
             body = {**definition, "metadata": {"name": name}, "spec": {"schema": schema}}
             fleet.request("POST", "/apis/kro.run/v1alpha1/resourcegraphdefinitions", body)
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
-        (found,) = (one for one in judge(facts) if one.area == "kro")
+        (found,) = (one for one in check_cluster(facts) if one.area == "kro")
     assert (found.level, [key.name for key in found.objects]) == (CheckLevel.WARNING, ["mine"])
     assert "delete them while kro is stopped" in found.advice

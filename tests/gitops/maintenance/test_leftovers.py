@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli.check import _text
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
-from gitops.maintenance.cluster_check import CheckLevel, judge
+from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, MERGE, Fleet
@@ -22,7 +22,7 @@ def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
     objects = {key: obj for key, obj in facts.survey.objects.items() if key.kind != "ConfigMap"}
     facts = replace(facts, survey=replace(facts.survey, objects=objects))
-    (found,) = (one for one in judge(facts) if one.area == "sets")
+    (found,) = (one for one in check_cluster(facts) if one.area == "sets")
     assert found.message.startswith("1 source, 2 instances, ")
 
 
@@ -42,14 +42,16 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
     """Surface 1.1: with the least rights most kinds are not looked through, which is one thing to know."""
     with Fleet(names=("a",), gates=[]) as fleet:
         fleet.start()
-        fleet.call(SourceRecords(fleet.cluster, fleet.clock).tell("shop", SourceError("https://x/shop", "refused")))
+        fleet.call(
+            SourceRecords(fleet.cluster, fleet.clock).report_error("shop", SourceError("https://x/shop", "refused"))
+        )
         whole = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
-        assert [one for one in judge(whole) if one.area == "leftovers" and one.objects] == []
-        closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(Refuse(403), verb="list")])
+        assert [one for one in check_cluster(whole) if one.area == "leftovers" and one.objects] == []
+        closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="list")])
         facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
-    (found,) = (one for one in judge(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
-    assert found.message.startswith(f"{len(facts.survey.refused)} kinds cannot be looked through, so ")
-    assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.refused)
+    (found,) = (one for one in check_cluster(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
+    assert found.message.startswith(f"{len(facts.survey.list_errors)} kinds cannot be looked through, so ")
+    assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.list_errors)
     (line, advice) = [*_text([found])][:2]
     assert (found.message in line, "levelgate check -o json" in advice) == (True, True)
 
@@ -62,13 +64,13 @@ def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
             path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
             fleet.request("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
         fleet.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}")
-        fleet.sandbox.settle()
+        fleet.sandbox.tick_until_stable()
         fleet.names = ("b",)
         fleet.push()
         for _ in range(3):
             fleet.step()
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
-        (found,) = (one for one in judge(facts) if one.area == "leftovers")
+        (found,) = (one for one in check_cluster(facts) if one.area == "leftovers")
         left = ObjectKey("", "ConfigMap", "default", "a-app"), ObjectKey("apps", "Deployment", "default", "a-app")
         assert (found.level, found.message, found.objects) == (
             CheckLevel.WARNING,

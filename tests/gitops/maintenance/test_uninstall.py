@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import uninstall
 from gitops.clock import SystemClock
@@ -30,7 +30,7 @@ def installed() -> Door:
         "one.yaml": link(GROUP, NAMESPACE),
         "plain.yaml": config_map(NAMESPACE, "p", a="b"),
     }
-    state = SourceState(load({name: text.encode() for name, text in files.items()}, source="s", revision="1" * 40))
+    state = SourceState(load({name: text.encode() for name, text in files.items()}, source="s", commit="1" * 40))
     for _ in range(3):
         asyncio.run(Reconciler(door.cluster, "0.1.0", SystemClock(), LOCAL).reconcile([state]))
     assert "one-b" in str(door.objects())
@@ -41,8 +41,8 @@ async def leave(door: Door, *, with_workloads: bool) -> None:
     leaver = Uninstaller(door.cluster)
     if with_workloads:
         records = dict(await read_records(door.cluster))
-        await leaver.remove(records, SystemClock(), version="0.1.0", wait=timedelta())
-    left, errors = await leaver.leave()
+        await leaver.prune_sources(records, SystemClock(), version="0.1.0", wait=timedelta())
+    left, errors = await leaver.uninstall()
     assert (left.is_empty, errors) == (True, [])
 
 
@@ -56,16 +56,16 @@ def test_it_may_be_killed_at_every_write(*, with_workloads: bool) -> None:
     begun = installed()
     whole = Door(begun)
     leaves(whole)
-    whole.sandbox.settle()
+    whole.sandbox.tick_until_stable()
     wanted = whole.objects()
     assert "levelgate-system" not in str(wanted)
     assert ("one-b" in str(wanted)) is not with_workloads
     left = list(deaths(begun, leaves))
     assert len(left) > 8
     for door, death in left:
-        door.sandbox.settle()
+        door.sandbox.tick_until_stable()
         leaves(door)
-        door.sandbox.settle()
+        door.sandbox.tick_until_stable()
         assert door.objects() == wanted, death
 
 
@@ -74,10 +74,10 @@ def test_records_go_once_everything_is_released() -> None:
     whole = installed()
     asyncio.run(leave(whole, with_workloads=False))
     door = installed()
-    denied = FaultInjector(door.answer, [InjectedFault(Refuse(403), verb="patch", name="one-b")])
+    denied = FaultInjector(door.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="one-b")])
     before = {ours for ours in map(named, door.objects()) if "levelgate-system" in ours}
     assert len(before) > 3
-    left, errors = asyncio.run(Uninstaller(cluster_of(denied.answer)).leave())
+    left, errors = asyncio.run(Uninstaller(cluster_of(denied.answer)).uninstall())
     assert [type(error) for error in errors] == [Denied]
     assert "one-b" in {obj["metadata"]["name"] for obj in left.release}
     assert before <= set(map(named, door.objects()))
@@ -93,9 +93,9 @@ async def test_our_own_namespace_is_told_to_stay_where_something_of_others_is_in
     await leaver.cluster.apply(theirs, manager="person")
     todo = await leaver.survey()
     company = await leaver.other_writers(todo)
-    rows = [" ".join(line.split()) for line in uninstall._plan(todo, company, None)]
+    rows = [" ".join(line.split()) for line in uninstall._plan_lines(todo, company, None)]
     assert "release Namespace 1 levelgate-system: ConfigMap/levelgate-system/x is in it" in rows
-    await leaver.leave()
+    await leaver.uninstall()
     assert "levelgate-system/x" in set(map(named, door.objects()))
 
 

@@ -11,9 +11,9 @@ import pytest
 from applier.causes import EventReason, Reason
 from gitops.notifications import Delivery, Receiver, Webhook
 from gitops.notifications.delivery import DeliveryAnswer
-from gitops.notifications.messages import LARGEST, grouped
+from gitops.notifications.messages import MAX_INSTANCES_PER_MESSAGE, group_transitions
 from gitops.notifications.receivers import OutgoingRequest
-from gitops.records.transitions import MOST, Transition, bounded
+from gitops.records.transitions import MAX_TRANSITIONS, Transition, limit_transitions
 from renderer.identity import ObjectKey, source_parent
 from tests.gitops.fleet import StillClock
 
@@ -25,39 +25,42 @@ def failed(name: str, **more: object) -> Transition:
 
 
 def test_alike_is_one_message_that_counts_and_names_the_first() -> None:
-    (one,) = grouped(failed(name) for name in "abcdb")
+    (one,) = group_transitions(failed(name) for name in "abcdb")
     assert one.object == "4 instances: Link.g.test/prod/a, Link.g.test/prod/b, Link.g.test/prod/c and 1 more"
     assert one.text == "quota is used up"
-    (one,) = grouped([failed("a")])
+    (one,) = group_transitions([failed("a")])
     assert one.object == "Link.g.test/prod/a"
-    (one,) = grouped([failed("a"), failed("b", message="no such field"), failed("c")])
+    (one,) = group_transitions([failed("a"), failed("b", message="no such field"), failed("c")])
     assert one.text == "quota is used up (so says the first)"
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        {"word": Reason.UNHEALTHY},
+        {"event_reason": Reason.UNHEALTHY},
         {"commit": "4e01b7a"},
         {"source": "shop"},
-        {"word": EventReason.BLOCKED, "reason": Reason.HELD},
+        {"event_reason": EventReason.BLOCKED, "reason": Reason.HELD},
         {"key": ObjectKey("g.test", "Queue", "prod", "b")},
-        {"others": 5},
+        {"others_count": 5},
     ],
 )
 def test_what_differs_stays_apart(other: dict[str, object]) -> None:
-    found = grouped([failed("a"), failed("b", **other), failed("c")])
+    found = group_transitions([failed("a"), failed("b", **other), failed("c")])
     assert [len(one.keys) for one in found] == [2, 1]
 
 
 def test_what_a_source_says_of_itself_is_told_one_by_one() -> None:
-    assert len(grouped([failed("a", key=source_parent("platform"))] * 3)) == 3
+    assert len(group_transitions([failed("a", key=source_parent("platform"))] * 3)) == 3
 
 
 def test_a_message_is_bounded() -> None:
-    assert [len(one.keys) for one in grouped(failed(str(number)) for number in range(LARGEST + 2))] == [LARGEST, 2]
-    told = bounded(failed(str(number)) for number in range(MOST + 7))
-    assert [one.first.others for one in grouped(told)] == [0, 6]
+    assert [
+        len(one.keys)
+        for one in group_transitions(failed(str(number)) for number in range(MAX_INSTANCES_PER_MESSAGE + 2))
+    ] == [MAX_INSTANCES_PER_MESSAGE, 2]
+    told = limit_transitions(failed(str(number)) for number in range(MAX_TRANSITIONS + 7))
+    assert [one.first.others_count for one in group_transitions(told)] == [0, 6]
 
 
 async def test_what_follows_while_others_wait_joins_them() -> None:
@@ -73,7 +76,7 @@ async def test_what_follows_while_others_wait_joins_them() -> None:
     delivery = Delivery("c", StillClock(), lambda _, text: None, post)
     delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)), template="{object}")])
     for number in range(100):
-        delivery.take([failed(f"i{number}")])
+        delivery.enqueue([failed(f"i{number}")])
         await asyncio.sleep(0)
     go.set()
     await delivery.finish(20)

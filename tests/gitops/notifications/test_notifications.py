@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from applier.causes import EventReason, Reason
-from gitops.config import ConfigErrors, read
+from gitops.config import ConfigErrors, read_config
 from gitops.notifications import (
     Delivery,
     GitHubStatusChannel,
@@ -24,9 +24,9 @@ from gitops.notifications import (
     Receiver,
     Slack,
     Webhook,
-    template_mistake,
+    find_template_mistake,
 )
-from gitops.notifications.delivery import LONGEST_QUEUE, DeliveryAnswer
+from gitops.notifications.delivery import MAX_QUEUE_LENGTH, DeliveryAnswer
 from gitops.notifications.messages import Message
 from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import Transition
@@ -92,7 +92,7 @@ async def told(
     clock = StillClock()
     delivery = Delivery("prod-eu", clock, lambda _, text: notices.append(text))
     delivery.configure([receiver])
-    delivery.take(transitions)
+    delivery.enqueue(transitions)
     await until(lambda: len(server.got) >= count)
     for _ in range(10):
         await asyncio.sleep(0.005)  # nothing more comes
@@ -196,7 +196,7 @@ class Answering:
     async def post(self, request: OutgoingRequest) -> DeliveryAnswer:
         body = json.loads(request.body)
         answer = self.by(body, self.clock.now())
-        if answer.is_taken:
+        if answer.is_accepted:
             self.got.append(body["message"])
         return answer
 
@@ -212,7 +212,7 @@ def said(message: str) -> Transition:
     return replace(SETTLED, message=message)
 
 
-DOWN = DeliveryAnswer(0, why="the connection failed (ClientConnectorError)")
+DOWN = DeliveryAnswer(0, error="the connection failed (ClientConnectorError)")
 
 
 async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_once() -> None:
@@ -220,8 +220,8 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
         lambda _, now: DeliveryAnswer(500) if now < START + timedelta(minutes=30) else DeliveryAnswer(200)
     )
     async with answering.delivering() as delivery:
-        delivery.take([said("one"), said("two")])
-        delivery.take([said("three")])
+        delivery.enqueue([said("one"), said("two")])
+        delivery.enqueue([said("three")])
     assert answering.got == ["one", "two", "three"]
     assert answering.notices == [
         "team: it answered with status 500; what waits is sent again until it is 1h old",
@@ -232,15 +232,15 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
 async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
     answering = Answering(lambda _, now: DOWN if now < START + timedelta(hours=2) else DeliveryAnswer(200))
     async with answering.delivering() as delivery:
-        delivery.take([said("one"), said("two")])
+        delivery.enqueue([said("one"), said("two")])
         await until(lambda: answering.clock.now() > START + timedelta(hours=1))
-        await delivery._lines["team"].idle.wait()
+        await delivery._queues["team"].idle.wait()
         answering.clock.moment = START + timedelta(hours=3)
-        delivery.take([said("three")])
+        delivery.enqueue([said("three")])
     assert answering.got == ["three"]
     assert answering.notices == [
-        f"team: {DOWN.why}; what waits is sent again until it is 1h old",
-        f"team: not told: {DOWN.why}",
+        f"team: {DOWN.error}; what waits is sent again until it is 1h old",
+        f"team: not told: {DOWN.error}",
         "team: it takes messages again; 2 messages lost",
     ]
 
@@ -248,7 +248,7 @@ async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
 async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> None:
     answering = Answering(lambda body, _: DeliveryAnswer(500) if body["message"] == "poison" else DeliveryAnswer(200))
     async with answering.delivering() as delivery:
-        delivery.take([said("poison"), said("two"), said("three")])
+        delivery.enqueue([said("poison"), said("two"), said("three")])
     assert answering.got == ["two", "three"]
     assert answering.clock.now() - START < timedelta(minutes=1)
     assert answering.notices[-1] == "team: it takes messages again; 1 message lost"
@@ -264,7 +264,7 @@ async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.L
 
     answering = Answering(by)
     async with answering.delivering() as delivery:
-        delivery.take([said("poison"), said("two")])
+        delivery.enqueue([said("poison"), said("two")])
     assert answering.got == ["two"]
     assert answering.notices == [
         "team: not told, by a fault of Levelgate (KeyError)",
@@ -288,7 +288,7 @@ async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() ->
     delivery.configure(
         [Receiver(name, Webhook(f"http://127.0.0.1:1/{name}", Path(__file__))) for name in ("a", "hangs")]
     )
-    delivery.take([SETTLED, SETTLED])
+    delivery.enqueue([SETTLED, SETTLED])
     await delivery.finish(0.2)
     assert len(got) == 2
     assert notices == ["hangs: the process ends, 2 messages not told"]
@@ -305,9 +305,9 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     notices: list[str] = []
     delivery = Delivery("c", StillClock(), lambda _, text: notices.append(text), post)
     delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)))])
-    delivery.take([SETTLED] * (LONGEST_QUEUE + 50))
-    assert len(delivery._lines["team"].waiting) == LONGEST_QUEUE
-    assert notices == [f"team: more than {LONGEST_QUEUE} messages wait; the oldest are dropped"]
+    delivery.enqueue([SETTLED] * (MAX_QUEUE_LENGTH + 50))
+    assert len(delivery._queues["team"].waiting) == MAX_QUEUE_LENGTH
+    assert notices == [f"team: more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped"]
     closed.set()
     await delivery.finish(20)
     assert notices[1:] == ["team: it takes messages again; 50 messages lost"]
@@ -321,15 +321,15 @@ def test_who_wants_what() -> None:
     )
     assert [one.wants(transition) for transition in (SETTLED, FAILED, approval, instance)] == [True, True, True, False]
     assert not Receiver("a", Slack(Path("x")), sources=frozenset({"shop"})).wants(SETTLED)
-    assert Receiver("a", Slack(Path("x")), words=frozenset({"Settled"})).wants(instance)
+    assert Receiver("a", Slack(Path("x")), events=frozenset({"Settled"})).wants(instance)
 
 
 @pytest.mark.parametrize(
     "template", ["{message.__class__}", "{0}", "{message!r}", "{message:>9}", "{secret}", "{", " "]
 )
 def test_a_template_names_fields_and_nothing_of_their_insides(template: str) -> None:
-    assert template_mistake(template)
-    assert not template_mistake("{word} of {object}: {message} {{x}}")
+    assert find_template_mistake(template)
+    assert not find_template_mistake("{word} of {object}: {message} {{x}}")
 
 
 def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
@@ -349,10 +349,10 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
   sources: [a]
 """
     )
-    team, hub = read(file).notifications
+    team, hub = read_config(file).notifications
     assert team.channel == Webhook("https://example.com/hook", tmp_path / "secret")
     assert hub.channel == GitHubStatusChannel("acme/a", tmp_path / "secret")
-    assert (team.words, hub.sources) == (frozenset({"Halted"}), frozenset({"a"}))
+    assert (team.events, hub.sources) == (frozenset({"Halted"}), frozenset({"a"}))
     for wrong, why in (
         ("{name: x}", "exactly one of webhook, slack"),
         ("{name: x, slack: {urlFile: nowhere}}", "there is no file"),
@@ -362,7 +362,7 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
     ):
         file.write_text(f"{head}notifications:\n- {wrong}\n")
         with pytest.raises(ConfigErrors, match=why.replace("{", r"\{")):
-            read(file)
+            read_config(file)
 
 
 def test_a_restart_tells_nothing_again() -> None:
@@ -371,7 +371,7 @@ def test_a_restart_tells_nothing_again() -> None:
         heard: list[Transition] = []
         fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
-        assert [one.word for one in heard if one.is_of_source].count(EventReason.SETTLED) == 1
+        assert [one.event_reason for one in heard if one.is_of_source].count(EventReason.SETTLED) == 1
         heard.clear()
         fleet.restart()
         fleet.reconciler.on_transitions = heard.extend
@@ -386,12 +386,14 @@ def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
         heard: list[Transition] = []
         fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
-        assert heard[-1].word is EventReason.SETTLED
+        assert heard[-1].event_reason is EventReason.SETTLED
         fleet.request("DELETE", f"{CONFIG_MAPS}/plain")
         fleet.step()
         assert heard[-1].message == "ConfigMap/plain created"
     verdicts = [
-        json.loads(hub.request(Message.of(one), "prod", START).body)["state"] for one in heard if hub.wants(one)
+        json.loads(hub.build_request(Message.from_transition(one), "prod", START).body)["state"]
+        for one in heard
+        if hub.wants(one)
     ]
     assert verdicts[0] == "pending"
     assert verdicts[-1] == "success"
@@ -406,7 +408,9 @@ def test_a_failure_is_not_followed_by_a_pending_of_the_same_pass(tmp_path: Path)
         fleet.push()
         fleet.step()
     verdicts = [
-        json.loads(hub.request(Message.of(one), "prod", START).body)["state"] for one in heard if hub.wants(one)
+        json.loads(hub.build_request(Message.from_transition(one), "prod", START).body)["state"]
+        for one in heard
+        if hub.wants(one)
     ]
     assert verdicts
     assert verdicts[-1] == "failure"

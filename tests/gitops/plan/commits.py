@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from applier.applyset.adoption import Adoption
-from gitops.plan.planner import between
+from gitops.plan.planner import plan_commits
 from gitops.plan.report import PlannedChange, Report
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
@@ -27,10 +27,10 @@ def sample() -> dict[str, str]:
 
 def planned(base: Files, head: Files) -> Report:
     """Of a source `platform` on a Friday at noon."""
-    before = load({file: text.encode() for file, text in base.items()}, source="platform", revision="b" * 40)
+    before = load({file: text.encode() for file, text in base.items()}, source="platform", commit="b" * 40)
     data = {file: text.encode() for file, text in head.items()}
-    after = load(data, source="platform", revision="a" * 40, previous=before)
-    return asyncio.run(between(before, SourceState(after), clock=StillClock(), version="1", cluster_name=LOCAL))
+    after = load(data, source="platform", commit="a" * 40, previous=before)
+    return asyncio.run(plan_commits(before, SourceState(after), clock=StillClock(), version="1", cluster_name=LOCAL))
 
 
 def planned_beside(base: Files, head: Files, live: Files, elsewhere: Files | None = None) -> Report:

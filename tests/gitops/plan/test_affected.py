@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitops.plan import planner
-from gitops.plan.affected import affected
+from gitops.plan.affected import restrict_to_affected
 from gitops.plan.report_json import as_json
 from renderer.catalog.catalog import Catalog
 from tests.gitops.plan.commits import Files, changed, planned, sample
@@ -36,7 +36,7 @@ def pairs() -> dict[str, tuple[Files, Files]]:
 def test_what_is_left_out_does_not_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     base, head = pairs()[name]
     some = planned(base, head)
-    monkeypatch.setattr(planner, "affected", lambda *_: None)
+    monkeypatch.setattr(planner, "restrict_to_affected", lambda *_: None)
     assert as_json(some) == as_json(planned(base, head))
 
 
@@ -45,10 +45,10 @@ def test_siblings_of_what_changes_are_left_out(monkeypatch: pytest.MonkeyPatch) 
     taken: list[tuple[Catalog, Catalog]] = []
 
     def noted(*asked: Any) -> tuple[Catalog, Catalog] | None:
-        taken.extend(filter(None, [found := affected(*asked)]))
+        taken.extend(filter(None, [found := restrict_to_affected(*asked)]))
         return found
 
-    monkeypatch.setattr(planner, "affected", noted)
+    monkeypatch.setattr(planner, "restrict_to_affected", noted)
     base = {**sample(), "apps/staging/blog.yaml": sample()[DOCS].replace("docs", "blog")}
     planned(base, changed(base, *EDITS["an instance"]))
     for catalog in taken[0]:

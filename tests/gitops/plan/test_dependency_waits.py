@@ -32,7 +32,7 @@ def report(barrier: str, first: dict[str, object], **window: object) -> Report:
 
 def gates(found: Report) -> dict[str, list[str]]:
     """By node, what is behind its gates."""
-    return {one.node: [gate.name for gate in one.gates] for one in found.changes if one.node}
+    return {one.node: [gate.name for gate in one.obstacles] for one in found.changes if one.node}
 
 
 @pytest.mark.parametrize(("barrier", "last"), [("Path", []), ("Level", []), ("All", ["a"])])
@@ -131,9 +131,12 @@ def test_what_is_there_and_not_ready_keeps_waiting_what_depends_on_it(barrier: s
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="two"), **rules})
         report = platform.plan()
         assert gates(report) == {"b": ["a"], "c": ["a"], "d": [], "e": beside}
-        told = next(gate.message for one in report.changes if one.node == "c" for gate in one.gates)
+        told = next(gate.message for one in report.changes if one.node == "c" for gate in one.obstacles)
         assert told == "waits for a (not ready: ${a.data.?there.orValue('') == 'yes'} is false)"
-        assert [(one.after, one.refs) for one in report.steps] == [("", ("default/x",)), ("after a", ("default/x",))]
+        assert [(one.prerequisite, one.refs) for one in report.steps] == [
+            ("", ("default/x",)),
+            ("after a", ("default/x",)),
+        ]
         assert {key.name for key in done(run(platform))} == {"x", "x-d"} | ({"x-e"} if not beside else set())
         ready = next(key for key in platform.cluster.objects if key.name == "x-a")
         platform.cluster.edit(ready, lambda obj: obj["data"].update(there="yes"))
@@ -169,7 +172,7 @@ def test_why_something_is_not_ready_names_no_value_of_a_secret() -> None:
             "message": "no login: hunter2hunter2",
         }
         platform.cluster.edit(key, lambda obj: obj.update(status={"observedGeneration": 1, "conditions": [sick]}))
-        (gate,) = (gate for one in platform.plan().changes for gate in one.gates)
+        (gate,) = (gate for one in platform.plan().changes for gate in one.obstacles)
         assert gate.message.endswith("no login: (secret #1))")
 
 
@@ -189,7 +192,7 @@ def test_what_an_instance_is_made_of_stays_while_the_instance_stays() -> None:
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"kinds": ["Outer"]}}
     base = {"link.json": link, "outer.json": outer, "window.json": rule("PropagationWindow", closed)}
     found = planned({**base, "x.json": instance("Outer", "x", text="one")}, base)
-    assert {str(one.key): [str(gate.reason) for gate in one.gates] for one in found.changes} == {
+    assert {str(one.key): [str(gate.reason) for gate in one.obstacles] for one in found.changes} == {
         f"Outer.{GROUP}/default/x": ["WindowClosed"],
         "ConfigMap/default/x-own": ["DependencyNotReady"],
         f"Link.{GROUP}/default/in": ["DependencyNotReady"],
@@ -203,7 +206,7 @@ def test_an_instance_that_is_held_before_it_exists_is_not_made() -> None:
     held = json.loads(instance("Link", "x", text="one"))
     held["metadata"]["annotations"] = {"levelgate.dev/hold": "not yet"}
     found = planned({}, {"link.json": link, "x.json": json.dumps(held)})
-    gates = {one.kind: [str(gate.reason) for gate in one.gates] for one in found.changes}
+    gates = {one.kind: [str(gate.reason) for gate in one.obstacles] for one in found.changes}
     assert gates == {
         "CustomResourceDefinition.apiextensions.k8s.io": [],
         f"Link.{GROUP}": ["Held"],
@@ -241,10 +244,10 @@ def test_what_a_person_protects_stays_and_with_it_what_it_uses(
         source = platform.sources["platform"]
         platform.sources["platform"] = replace(source, brake=DeletionBrake(0, 0)) if braked else source
         report = platform.plan()
-        kept = [(str(one.key), one.why) for one in report.changes if one.action == "keep"]
+        kept = [(str(one.key), one.message) for one in report.changes if one.action == "keep"]
         assert kept == [(stays, f"{said[0]}: disabled on the live object")]
         mine = {str(one.key): one for one in report.changes if one.instance == ObjectKey(GROUP, "Link", "default", "x")}
-        held = {ref for ref, one in mine.items() if one.gates}
+        held = {ref for ref, one in mine.items() if one.obstacles}
         assert held == {ref for ref in mine if ref != stays} if braked else held == waiting
         platform.settle()
         there = {str(key) for key, live in platform.cluster.objects.items() if label(live, well_known.PART_OF)}
@@ -262,7 +265,7 @@ def test_what_is_held_whole_is_not_written_at_its_old_revision_either() -> None:
     held["metadata"]["annotations"] = {"levelgate.dev/hold": "not yet"}
     base = {"link.json": before, "x.json": instance("Link", "x", text="one")}
     found = planned(base, {"link.json": after, "x.json": json.dumps(held)})
-    parts = {str(one.key): [gate.reason for part in one.parts for gate in part.gates] for one in found.changes}
+    parts = {str(one.key): [gate.reason for part in one.parts for gate in part.obstacles] for one in found.changes}
     assert parts == {f"Link.{GROUP}/default/x": ["Held"], "ConfigMap/default/x-b": ["Held"]}
 
 
@@ -275,7 +278,7 @@ def test_what_a_person_disabled_of_an_instance_holds_nothing_that_it_is_made_of(
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one")})
         platform.settle()
         platform.commit({"link.json": link, "x.json": json.dumps(changed)})
-        found = {str(one.key): [str(gate.reason) for gate in one.gates] for one in platform.plan().changes}
+        found = {str(one.key): [str(gate.reason) for gate in one.obstacles] for one in platform.plan().changes}
         assert found == {f"Link.{GROUP}/default/x": ["Suspended"], "ConfigMap/default/x-a": []}
         assert [str(key) for key in done(run(platform))] == ["ConfigMap/default/x-a"]
 
@@ -289,7 +292,7 @@ def test_what_refers_to_something_held_waits_for_it() -> None:
     held["metadata"]["annotations"] = {well_known.RECONCILE: "disabled"}
     files = {"link.json": link, "x.json": instance("Link", "x")}
     found = planned({**files, "p.json": plain("p")}, {**files, "p.json": json.dumps(held)})
-    gates = {str(one.key): [(str(gate.reason), gate.name) for gate in one.gates] for one in found.changes}
+    gates = {str(one.key): [(str(gate.reason), gate.name) for gate in one.obstacles] for one in found.changes}
     assert gates == {
         "ConfigMap/default/p": [("Suspended", "")],
         "ConfigMap/default/x-read": [("DependencyNotReady", "ConfigMap/default/p")],
@@ -322,6 +325,6 @@ def test_the_brake_counts_what_a_window_keeps_for_now() -> None:
         platform.settle()
         platform.commit(kept, approved=False)
         platform.sources["platform"] = replace(platform.sources["platform"], brake=DeletionBrake(1, 20))
-        gates = {one.kind: {str(gate.reason) for gate in one.gates} for one in platform.plan().changes}
+        gates = {one.kind: {str(gate.reason) for gate in one.obstacles} for one in platform.plan().changes}
         assert gates == {"ConfigMap": {"BrakeEngaged", "WindowClosed"}, "ServiceAccount": {"BrakeEngaged"}}
         assert done(run(platform)) == {}

@@ -18,7 +18,7 @@ from gitops.cli.plan_text import text
 from gitops.plan.report import FieldDiff, Obstacle, PlanWarning, Report, WarningKind
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
-from gitops.plan.report_markdown import comment
+from gitops.plan.report_markdown import format_comment
 from gitops.times import TimeFormat
 from renderer.errors import Problem
 from tests.gitops.plan.commits import planned
@@ -91,7 +91,7 @@ def test_json_is_as_its_schema_says(case: str) -> None:
     jsonschema_rs.validator_for(SCHEMA, validate_formats=True).validate(found)
     assert sum(found["summary"].values()) == len(found["changes"]) + found["summary"]["unchanged"]
     told = [(one["action"], one["ref"], one["level"], len(one["diff"]), len(one["gates"])) for one in found["changes"]]
-    assert told == [(one.action, one.ref, one.level, len(one.diff), len(one.gates)) for one in said.changes]
+    assert told == [(one.action, one.ref, one.level, len(one.diff), len(one.obstacles)) for one in said.changes]
 
 
 def test_json_leaves_out_what_is_absent_and_nothing_that_is_empty() -> None:
@@ -100,7 +100,7 @@ def test_json_leaves_out_what_is_absent_and_nothing_that_is_empty() -> None:
     said = report("behind-a-gate")
     gate = Obstacle(Reason.WINDOW_CLOSED, "closed", "hours", opens)
     diff = (FieldDiff("a", 0, False), FieldDiff("b", None, ""), FieldDiff("c", [], None))
-    changes = (replace(said.changes[0], gates=(gate,), diff=diff),)
+    changes = (replace(said.changes[0], obstacles=(gate,), diff=diff),)
     found = as_json(replace(said, changes=changes, knows_deletions=False))
     assert found["changes"][0]["diff"] == [
         {"path": "a", "old": 0, "new": False},
@@ -205,9 +205,9 @@ def test_a_refusal_is_cut_in_its_middle() -> None:
     """What is wrong stands at the beginning, what to do at the end; a refusal quotes all of an object between them."""
     pods = '{"kind": "Pod", "spec": "' + "x" * 2_000 + '"}'
     found = report("immutable")
-    long = tuple(replace(one, why=f"first {pods} last") for one in found.changes)
+    long = tuple(replace(one, message=f"first {pods} last") for one in found.changes)
     for said in (
-        comment(replace(found, changes=long)),
+        format_comment(replace(found, changes=long)),
         "\n".join(text(replace(found, changes=long), TimeFormat(utc=True))),
     ):
         assert "first {" in said

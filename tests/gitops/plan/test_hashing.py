@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from applier.causes import Reason
-from gitops.plan.hashing import DIGITS, is_same, plan_hash
+from gitops.plan.hashing import HASH_DIGITS, is_same, plan_hash
 from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, RevisionMove
 from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
@@ -87,9 +87,9 @@ def test_it_is_another_where_something_else_would_be_done(other: tuple[str, Call
     "same",
     {
         "times and gates": changed(
-            gates=(Obstacle(Reason.WINDOW_CLOSED, "shut", "w", datetime(2026, 11, 23, tzinfo=UTC)),)
+            obstacles=(Obstacle(Reason.WINDOW_CLOSED, "shut", "w", datetime(2026, 11, 23, tzinfo=UTC)),)
         ),
-        "words": changed(why="drifted"),
+        "words": changed(message="drifted"),
         "what comes to nothing": lambda: told(changes=(CHANGE, replace(OTHER, node="x", is_undone=True), OTHER, KEPT)),
         "places in files": changed(file="moved.yaml", line=9),
         "in which file a Secret stands": lambda: told(
@@ -108,7 +108,7 @@ def test_it_is_the_same_whatever_is_said_of_it(same: tuple[str, Callable[[], str
 
 def test_all_digits_are_asked_for() -> None:
     found = told()
-    assert len(found) == DIGITS
+    assert len(found) == HASH_DIGITS
     assert is_same(f" {found.upper()}\n", found)
     assert not is_same(found[:-1], found)
     assert not is_same("", found)

@@ -35,7 +35,11 @@ def files(revision: str, *, policy: str = POLICY, **instances: dict[str, Any]) -
 def parts(changes: tuple[PlannedChange, ...]) -> list[tuple[str, tuple[str, ...], list[str]]]:
     """In the order of the plan: what is told of each step, what differs then, and the reasons of what holds it."""
     return [
-        (brief(one), tuple(f"{it.path}: {it.old} -> {it.new}" for it in one.diff), [gate.reason for gate in one.gates])
+        (
+            brief(one),
+            tuple(f"{it.path}: {it.old} -> {it.new}" for it in one.diff),
+            [gate.reason for gate in one.obstacles],
+        )
         for change in changes
         for one in change.parts
     ]
@@ -56,7 +60,9 @@ def test_values_of_an_instance_go_at_once_and_the_definition_comes_in_its_turn()
             ("update 1 ConfigMap/default/y-last", ("data.text: one -> two",), []),
             ("update 1 ConfigMap/default/y-last", ("data.revision: 1 -> 2",), ["PaceReached"]),
         ]
-        assert ("at r1 until their turn:", ("default/y",), None) in [(one.what, one.refs, one.at) for one in plan.steps]
+        assert ("at r1 until their turn:", ("default/y",), None) in [
+            (one.summary, one.refs, one.at) for one in plan.steps
+        ]
         assert plan.summary["update"] == 6
         run(platform)
         live = {key.name: obj["data"] for key, obj in platform.cluster.objects.items() if key.kind == "ConfigMap"}
@@ -91,7 +97,7 @@ def test_what_values_take_away_goes_at_once() -> None:
         run(platform)
         platform.commit(files("2", x={}, y={"on": False}))
         (gone,) = (change for change in platform.plan().changes if change.action is PlannedAction.DELETE)
-        assert (gone.ref, gone.gates) == ("ConfigMap/default/y-optional", ())
+        assert (gone.ref, gone.obstacles) == ("ConfigMap/default/y-optional", ())
         assert gone.key
         assert done(run(platform))[gone.key] is PlannedAction.DELETE
 
@@ -138,7 +144,7 @@ def test_an_instance_that_somebody_deleted_comes_again_as_it_was_and_waits_for_i
         run(platform)
         platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "y"))
         platform.commit(files("2", policy=rule("PropagationPolicy", {**PACE, **more}), x={}, y={}))
-        gates = {change.key: change.gates for change in platform.plan().changes if change.node}
+        gates = {change.key: change.obstacles for change in platform.plan().changes if change.node}
         waiting = {key for key, found in gates.items() if found}
         assert {key.name for key in waiting if key} == {"y-optional", "y-last"}
         found = done(run(platform))
@@ -156,7 +162,7 @@ def test_an_instance_that_somebody_deleted_on_its_way_goes_on() -> None:
         platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "k"))
         instances["k.json"] = instance("Holder", "k", open=False, text="two")
         platform.commit({"holder.json": holder(), **instances, "policy.json": policy})
-        at_once = {change.key for change in platform.plan().changes if change.action.is_change and not change.gates}
+        at_once = {change.key for change in platform.plan().changes if change.action.is_change and not change.obstacles}
         assert {key.name for key in at_once if key} == {"k", "k-first"}
         assert done(run(platform)).keys() == at_once
 
@@ -195,7 +201,7 @@ def test_a_window_holds_what_comes_first_as_well() -> None:
         window = {"window.json": rule("PropagationWindow", closed)}
         platform.commit({**files("2", x={}, y={"text": "two"}), **window})
         (change,) = (change for change in platform.plan().changes if change.key and change.key.name == "y-last")
-        assert [[gate.reason for gate in one.gates] for one in change.parts] == [
+        assert [[gate.reason for gate in one.obstacles] for one in change.parts] == [
             ["WindowClosed"],
             ["PaceReached", "WindowClosed"],
         ]
@@ -339,7 +345,7 @@ def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
             else ("update 0 ConfigMap/default/y-a", ("data.text: by hand -> one",), []),
             ("update 0 ConfigMap/default/y-a", ("data.text: one -> two",), ["WindowClosed"]),
         ]
-        assert ("healed at r1:", ("default/y",)) in [(one.what, one.refs) for one in report.steps]
+        assert ("healed at r1:", ("default/y",)) in [(one.summary, one.refs) for one in report.steps]
         assert done(run(platform))[key] is (PlannedAction.CREATE if is_gone else PlannedAction.UPDATE)
         assert platform.cluster.objects[key]["data"]["text"] == "one"
 

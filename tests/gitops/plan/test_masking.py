@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from gitops.cli.plan_text import text
-from gitops.plan.masking import OF_CLUSTER, SecretMasks, may_be_equal
+from gitops.plan.masking import SNAPSHOT_LABEL, SecretMasks, may_be_equal
 from gitops.plan.report import FieldDiff, PlannedAction, Report
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
-from gitops.plan.report_markdown import comment
+from gitops.plan.report_markdown import format_comment
 from gitops.times import TimeFormat
 from tests.gitops.plan.commits import Files, planned, planned_beside
 
@@ -41,7 +41,12 @@ def forms(value: str) -> list[str]:
 @pytest.mark.parametrize("base", [{}, {"a.yaml": SECRET % (OTHER, 1, OTHER)}], ids=["new", "changed"])
 def test_no_value_is_in_any_form_of_a_plan(base: dict[str, str], plan: Callable[[Files, Files], Report]) -> None:
     report = plan(base, {"a.yaml": SECRET % (CANARY, 2, CANARY)})
-    said = [repr(as_json(report)), comment(report), "\n".join(text(report, TimeFormat(), full=True)), repr(report)]
+    said = [
+        repr(as_json(report)),
+        format_comment(report),
+        "\n".join(text(report, TimeFormat(), full=True)),
+        repr(report),
+    ]
     assert report.has_changes
     for form in (*forms(CANARY), *forms(OTHER)):
         assert all(form not in one for one in said)
@@ -59,11 +64,11 @@ def test_equal_values_have_equal_numbers_and_a_change_is_seen() -> None:
 def test_what_is_named_like_a_secret_and_is_none_is_shown() -> None:
     masks = SecretMasks()
     masks.learn([{"apiVersion": "v1", "kind": "Secret", "data": {"a": base64.b64encode(b"prod").decode()}}])
-    assert masks.value({"PASSWORD_FILE": "/run/password", "stage": "production"}) == {
+    assert masks.mask_value({"PASSWORD_FILE": "/run/password", "stage": "production"}) == {
         "PASSWORD_FILE": "/run/password",
         "stage": "production",
     }
-    assert masks.value("prod") == "(secret #1)"
+    assert masks.mask_value("prod") == "(secret #1)"
 
 
 def secret(**values: str) -> dict[str, Any]:
@@ -87,19 +92,19 @@ def secret(**values: str) -> dict[str, Any]:
 def test_a_value_is_found_in_each_of_its_forms_and_whole(text: str, told: str) -> None:
     """Of two that begin alike the longer one: nothing of it is left. What is read later is known as well."""
     masks = SecretMasks()
-    assert masks.text(text) == text
+    assert masks.mask_text(text) == text
     values = {"a": "p@ss/w0rd", "b": "p@ss/w0rd-of-prod", "c": "8letters", "d": " spaces-around\n", "e": "7letter"}
     masks.learn([secret(**values, f="pin4", g="pi3")])
-    assert masks.value({"list": [text], text: 1}) == {"list": [told], told: 1}
+    assert masks.mask_value({"list": [text], text: 1}) == {"list": [told], told: 1}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "may_be"),
     [
-        (f"app:({OF_CLUSTER} #1)@db", "app:(secret #7)@db", True),
-        (f"app:({OF_CLUSTER} #1)@db", "app:(secret #7)@other", False),
+        (f"app:({SNAPSHOT_LABEL} #1)@db", "app:(secret #7)@db", True),
+        (f"app:({SNAPSHOT_LABEL} #1)@db", "app:(secret #7)@other", False),
         ("app:(secret #1)@db", "app:(secret #7)@db", False),
-        (1, f"({OF_CLUSTER} #1)", False),
+        (1, f"({SNAPSHOT_LABEL} #1)", False),
     ],
 )
 def test_values_that_a_snapshot_hides_may_be_equal_and_what_stands_around_them_is_compared(
@@ -112,14 +117,16 @@ def test_nobody_can_tell_a_value_from_the_numbers() -> None:
     """Numbers say in which order values were met, and nothing else; the hash behind them has a key of its own in each plan."""
     one, other = SecretMasks(b"one"), SecretMasks(b"other")
     found = secret(b="second-value", a="first-value")
-    assert one.object(found)["data"] == other.object(found)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
+    assert (
+        one.mask_object(found)["data"] == other.mask_object(found)["data"] == {"b": "(secret #1)", "a": "(secret #2)"}
+    )
 
 
 def test_of_a_key_that_is_said_twice_the_text_counts() -> None:
     """As the server has it: `stringData` is written over `data`."""
     masks, said = SecretMasks(), secret(a="text")
-    number = masks.object(said)["data"]
-    assert masks.object({**said, "data": {"a": base64.b64encode(b"data").decode()}})["data"] == number
+    number = masks.mask_object(said)["data"]
+    assert masks.mask_object({**said, "data": {"a": base64.b64encode(b"data").decode()}})["data"] == number
 
 
 QUOTING = """\
@@ -156,11 +163,20 @@ spec: {size: %s}
 def test_what_quotes_a_value_names_its_number() -> None:
     """A refusal of the server, an instance that cannot be rendered, a problem of a file, a warning, the name of an object."""
     report = planned({}, {"a.yaml": SECRET % (CANARY, 2, CANARY), "b.yaml": QUOTING % ((CANARY,) * 5)})
-    said = [repr(as_json(report)), comment(report), "\n".join(text(report, TimeFormat(), full=True)), repr(report)]
+    said = [
+        repr(as_json(report)),
+        format_comment(report),
+        "\n".join(text(report, TimeFormat(), full=True)),
+        repr(report),
+    ]
     said += [as_junit(report), repr(as_sarif(report, "1"))]
     assert all(CANARY not in one for one in said)
     failed = [change for change in report.changes if change.action is PlannedAction.FAILED]
-    assert {change.kind for change in failed if "(secret #1)" in change.why} == {"Service", "ConfigMap", "Link.g.test"}
+    assert {change.kind for change in failed if "(secret #1)" in change.message} == {
+        "Service",
+        "ConfigMap",
+        "Link.g.test",
+    }
     assert any("(secret #1)" in problem.message for problem in report.problems)
     assert any("(secret #1)" in warning.message for warning in report.warnings)
     assert any("(secret #1)" in change.ref for change in report.changes)
@@ -188,7 +204,7 @@ def test_what_is_told_of_what_stays_names_the_number() -> None:
     )
     report = planned(base, head)
     (kept,) = (change for change in report.changes if change.action is PlannedAction.KEEP)
-    assert "stays until Service/default/(secret #1) is written" in kept.why
+    assert "stays until Service/default/(secret #1) is written" in kept.message
     assert "spec.(secret #1): field removed" in report.warnings[0].message
     assert canary not in repr(report)
 
@@ -196,7 +212,7 @@ def test_what_is_told_of_what_stays_names_the_number() -> None:
 def test_what_goes_with_its_old_owner_names_the_number() -> None:
     """`kubectl apply` had a field that Git does not say."""
     git = {"a.yaml": SECRET % (CANARY, 2, "")}
-    applied = f'annotations: {{{LAST_APPLIED}: \'{{"data": {{"more": ""}}}}\'}}'
+    applied = f'annotations: {{{LAST_APPLIED_ANNOTATION}: \'{{"data": {{"more": ""}}}}\'}}'
     live = (SECRET % (CANARY, 2, "")).partition("---\n")[2].replace("data: {", f"data: {{more: {CANARY}, ")
     report = planned_beside({}, git, {"live.yaml": live.replace("name: copy", f"name: copy, {applied}")})
     (adopted,) = (change for change in report.changes if change.action is PlannedAction.ADOPT)
@@ -205,11 +221,11 @@ def test_what_goes_with_its_old_owner_names_the_number() -> None:
 
 def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
     """A short value within a longer text is found nowhere; there all of them stand together."""
-    said = {LAST_APPLIED: '{"stringData":{"pin":"7421"}}', "team": "shop"}
+    said = {LAST_APPLIED_ANNOTATION: '{"stringData":{"pin":"7421"}}', "team": "shop"}
     found = {**secret(pin="7421"), "metadata": {"name": "s", "annotations": said}}
     masks = SecretMasks()
     masks.learn([found])
-    assert masks.object(found)["metadata"]["annotations"] == {"team": "shop"}
+    assert masks.mask_object(found)["metadata"]["annotations"] == {"team": "shop"}
 
 
 def test_a_value_of_a_secret_that_does_not_change_is_masked_where_it_is_copied_to() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitops.plan.narrowing import narrowed
+from gitops.plan.narrowing import filter_report
 from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.references import Ref
 from renderer.identity import ObjectKey
@@ -24,7 +24,7 @@ REPORT = Report("platform", "a" * 40, datetime(2026, 11, 20, tzinfo=UTC), change
     "word", ["edgepolicy", "EdgePolicy", "edgepolicies", "edgepolicy.net.test", "edgepolicies.net.test"]
 )
 def test_an_instance_is_called_by_kind_or_plural(word: str) -> None:
-    assert narrowed(REPORT, [Ref(word, "shop")]).changes == (OWN, RULE)
+    assert filter_report(REPORT, [Ref(word, "shop")]).changes == (OWN, RULE)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_an_instance_is_called_by_kind_or_plural(word: str) -> None:
     ],
 )
 def test_nodes_objects_and_namespaces(ref: Ref, namespace: str, left: tuple[PlannedChange, ...]) -> None:
-    assert narrowed(REPORT, [ref], namespace).changes == left
+    assert filter_report(REPORT, [ref], namespace).changes == left

@@ -15,12 +15,12 @@ from applier.cluster import Object
 from applier.plan.model import DeletionBrake
 from gitops.plan import planner
 from gitops.plan.report import PlannedAction, Report
-from gitops.plan.snapshot import take
+from gitops.plan.snapshot import take_snapshot
 from gitops.records.revisions import KIND
-from gitops.records.source_record import MOST_CLAIMS
+from gitops.records.source_record import MAX_LISTED_OBJECTS
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from renderer.builtin_kinds import bundle
+from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from tests.gitops.plan.commits import told
 from tests.properties.platform import Files, Platform
@@ -40,7 +40,7 @@ SELECTED = {"kind": "Deny", "timeZone": "UTC", "selector": {"rgds": ["renamed"]}
 CLOSED = rule(
     "PropagationWindow", {**SELECTED, "schedule": {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}}
 )
-GLASS = {well_known.GLASS_REASON: "INC-7", well_known.GLASS_UNTIL: "2026-11-20T15:00:00Z"}
+GLASS = {well_known.BREAK_GLASS_REASON: "INC-7", well_known.BREAK_GLASS_UNTIL: "2026-11-20T15:00:00Z"}
 Y = f"0 Link.{GROUP}/default/y"
 
 
@@ -62,9 +62,9 @@ def commit(platform: Platform, source: str, files: Files, *, approved: bool = Tr
 def report_of(platform: Platform, source: str) -> Report:
     """Of a plan against the cluster; against a snapshot of it everybody reads the same."""
     found = platform.plan(source)
-    snapshot = asyncio.run(take(platform.cluster, platform.clock.moment, bundle().version))
+    snapshot = asyncio.run(take_snapshot(platform.cluster, platform.clock.moment, load_builtin_schemas().version))
     again = asyncio.run(
-        planner.against_snapshot(snapshot, platform.sources[source], clock=platform.clock, cluster_name=LOCAL)
+        planner.plan_against_snapshot(snapshot, platform.sources[source], clock=platform.clock, cluster_name=LOCAL)
     )
     assert (said(again), again.hash) == (said(found), found.hash)
     return found
@@ -82,7 +82,7 @@ def becomes(report: Report) -> dict[ObjectKey, PlannedAction]:
 
 
 def said(report: Report) -> list[tuple[str, str]]:
-    return [(line, change.why) for line, change in zip(told(report), report.changes, strict=True)]
+    return [(line, change.message) for line, change in zip(told(report), report.changes, strict=True)]
 
 
 @pytest.mark.parametrize("braked", [False, True])
@@ -98,7 +98,7 @@ def test_what_another_source_waits_for_is_handed_over(platform: Platform, braked
         ("update 0 ConfigMap/default/p", "handed over to source two"),
         (f"update 1 {LINKED}", "handed over to source two"),
     ]
-    assert not [gate for change in report.changes for gate in change.gates]
+    assert not [gate for change in report.changes for gate in change.obstacles]
     assert {str(key): str(action) for key, action in done(run(platform)).items()} == {
         "ConfigMap/default/p": "update",
         LINKED: "update",
@@ -194,7 +194,7 @@ def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, file
     commit(platform, "two", {"y.json": json.dumps(y)})
     report = report_of(platform, "two")
     (change,) = (one for one in report.changes if str(one.key) == "ConfigMap/default/y-b")
-    assert [gate.reason for gate in change.gates] == [reason]
+    assert [gate.reason for gate in change.obstacles] == [reason]
     assert {str(one.instance) for one in report.changes} == {f"Link.{GROUP}/default/y"}  # of others nothing is told
     assert {str(key) for key in done(run(platform))} == {f"Link.{GROUP}/default/y"}
 
@@ -206,14 +206,14 @@ def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(pl
     run(platform)
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
     report = report_of(platform, "two")
-    gates = {gate for one in report.changes if one.instance for gate in one.gates}
+    gates = {gate for one in report.changes if one.instance for gate in one.obstacles}
     (gate,) = {(one.reason, one.message, one.until) for one in gates}
     ends = datetime(2026, 11, 20, 14, tzinfo=UTC)
     assert gate == (Reason.SUSPENDED, "definition links.g.test is suspended until 2026-11-20T14:00Z: INC-7", ends)
     run(platform)
     assert not [key for key in platform.cluster.objects if key.name.startswith("y-")]
     platform.clock.moment = ends
-    assert not [gate for one in report_of(platform, "two").changes for gate in one.gates]
+    assert not [gate for one in report_of(platform, "two").changes for gate in one.obstacles]
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
@@ -229,7 +229,7 @@ def test_a_definition_is_planned_with_the_instances_of_other_sources(platform: P
     commit(platform, "one", {**MOVED, "link.json": CHANGED, "policy.json": rule("PropagationPolicy", waves)})
     report = report_of(platform, "one")
     assert [(move.instances, move.policy) for move in report.moves] == [(2, "propagationpolicy")]
-    gates = {str(one.key): [gate.reason for gate in one.gates] for one in report.changes if one.instance}
+    gates = {str(one.key): [gate.reason for gate in one.obstacles] for one in report.changes if one.instance}
     assert gates == {"ConfigMap/default/x-b": [Reason.WAVE_NOT_REACHED]}
     assert {key.name for key in done(run(platform)) if key.kind == "ConfigMap"} == {"y-b"}
 
@@ -247,7 +247,7 @@ def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: Pla
         commit(platform, name, files)
     govern(platform)
     (change,) = (one for one in report_of(platform, "two").changes if str(one.key) == "ConfigMap/default/y-b")
-    assert [gate.reason for gate in change.gates] == [Reason.APPROVAL_REQUIRED]
+    assert [gate.reason for gate in change.obstacles] == [Reason.APPROVAL_REQUIRED]
 
 
 def govern(platform: Platform) -> None:
@@ -264,7 +264,7 @@ def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform
     run(platform)
     commit(platform, "two", {"y.json": instance("Link", "y", text="two"), "window.json": CLOSED})
     report = report_of(platform, "two")
-    gates = {gate.reason for one in report.changes for gate in one.gates}
+    gates = {gate.reason for one in report.changes for gate in one.obstacles}
     assert gates == (set() if glass else {Reason.WINDOW_CLOSED})
     assert done(run(platform)) == (becomes(report) if glass else {})
 
@@ -280,7 +280,7 @@ def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(platfor
     if governs:
         platform.sources["two"] = replace(platform.sources["two"], governors=frozenset({"one"}))
     gone = {ObjectKey("", "ConfigMap", "default", f"x-{node}") for node in "ab"}
-    held = {one.key for one in report_of(platform, "two").changes if one.gates}
+    held = {one.key for one in report_of(platform, "two").changes if one.obstacles}
     assert held & gone == (gone if governs else set())
     assert gone.isdisjoint(done(run(platform))) is governs
 
@@ -315,7 +315,9 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
     assert "NotCompared" not in [one.hazard for one in platform.plan("one").warnings]
 
     def full(record: Object) -> None:
-        record["data"]["claims"] = "\n".join(f"ConfigMap/default/wanted-{number}" for number in range(MOST_CLAIMS))
+        record["data"]["claims"] = "\n".join(
+            f"ConfigMap/default/wanted-{number}" for number in range(MAX_LISTED_OBJECTS)
+        )
 
     platform.cluster.edit(source_parent("two"), full)
     (warning,) = (one for one in platform.plan("one").warnings if one.hazard == "NotCompared")
@@ -340,7 +342,7 @@ def test_what_another_source_no_longer_wants_and_may_not_delete_yet_is_taken_ove
     taken = {f"{name}.json": plain(name, text="2")}
     commit(platform, "two", taken)
     (change,) = (one for one in report_of(platform, "two").changes if one.key and one.key.name == name)
-    assert (change.action, change.gates) == (PlannedAction.FAILED, ())
+    assert (change.action, change.obstacles) == (PlannedAction.FAILED, ())
     commit(platform, "two", {})
     commit(platform, "one", {**left, "window.json": deny("prune")})
     platform.settle()
@@ -363,6 +365,6 @@ def test_a_rule_that_never_could_be_read_closes_those_whom_its_source_governs(ru
         commit(platform, "two", {"p.json": plain("p")})
         platform.sources["two"] = replace(platform.sources["two"], governors=frozenset({"one"}))
         (change,) = platform.plan("two").changes
-        told = [(gate.reason, gate.message.partition(",")[0]) for gate in change.gates]
+        told = [(gate.reason, gate.message.partition(",")[0]) for gate in change.obstacles]
         assert told == ([(Reason.GATE_ERROR, "broken (broken.json:1) cannot be read")] if is_closed else [])
         assert {key.name for key in done(run(platform))} == (set() if is_closed else {"p"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitops.forge.connect import ForgeProject
-from gitops.plan.isolated_process import planned
+from gitops.plan.isolated_process import compute_plan
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Credentials, Mirror, SourceTarget
 from tests.gitops.fleet import StillClock
@@ -50,15 +50,17 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
 
     async def go() -> None:
         async with forge.serving():
-            found, rest = ForgeProject.of("", token, kind=kind, api=forge.url, project="acme/platform").connect(clock)
-            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
-            assert not await reviewer.all()  # the link is told as a problem
+            found, rest = ForgeProject.from_url("", token, kind=kind, api=forge.url, project="acme/platform").connect(
+                clock
+            )
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=compute_plan)
+            assert not await reviewer.review_all()  # the link is told as a problem
             fetches = server.fetches
-            await reviewer.all()
+            await reviewer.review_all()
             assert server.fetches == fetches
             forge.pulls[1].state = "merged"
             clock.moment += timedelta(minutes=1)
-            assert await reviewer.all()
+            assert await reviewer.review_all()
             await rest.close()
 
     asyncio.run(go())
@@ -88,17 +90,17 @@ def test_a_token_that_git_refuses_is_told_and_the_forge_is_left_alone(
 
     async def go() -> None:
         async with forge.serving():
-            found, rest = ForgeProject.of("", token, kind="github", api=forge.url, project="acme/platform").connect(
-                clock
-            )
-            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=planned)
+            found, rest = ForgeProject.from_url(
+                "", token, kind="github", api=forge.url, project="acme/platform"
+            ).connect(clock)
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=compute_plan)
 
             def notice(_: int, text: str) -> None:
                 notices.append(text)
                 reviewer.stop.set()
 
             reviewer.notice = notice
-            await reviewer.forever(timedelta(seconds=1))
+            await reviewer.run(timedelta(seconds=1))
             await rest.close()
 
     asyncio.run(go())

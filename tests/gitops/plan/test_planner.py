@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED
+from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
-from gitops.plan.changes import intended
+from gitops.plan.changes import intended_diff
 from gitops.plan.dry_run import DryRunCluster
-from gitops.plan.field_diff import differences
+from gitops.plan.field_diff import diff_objects
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import FieldDiff, PlannedAction, PlannedChange, WarningKind
-from gitops.plan.warnings import _foreign
+from gitops.plan.warnings import _foreign_objects
 from renderer.identity import ObjectKey
 from tests.gitops.plan.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.plan.test_cases import CASES, commits
@@ -73,7 +73,7 @@ def test_what_waits_for_a_cluster_is_there_and_goes_with_its_instance() -> None:
     connection = gone["ConfigMap/prod/reports-connection"]
     assert connection.ref in gone["Service/prod/reports"].users
     web = gone["WebApp.platform.example.com/prod/shop"]
-    assert web.why == "with its settings, deployment, service, budget, ingress, as far as they are there"
+    assert web.message == "with its settings, deployment, service, budget, ingress, as far as they are there"
     assert len(gone) == len(report.changes) == 12
 
 
@@ -85,7 +85,7 @@ def test_what_an_instance_that_waits_wants_is_not_another_s_to_have() -> None:
         for one in planned(sample(), {**sample(), "apps/prod/own.yaml": own}).changes
         if one.action is PlannedAction.FAILED
     )
-    assert failed.why.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
+    assert failed.message.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
 
 
 def test_what_has_a_definition_that_does_not_build_is_told_once() -> None:
@@ -106,7 +106,7 @@ def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
     unknown = [change for change in report.changes if change.action == "unknown"]
     below = "settings, deployment, service, budget, ingress"
     said = f"waits for database.status.host; what becomes of its {below} is known only then"
-    assert [(change.node, change.why) for change in unknown] == [("web", said)]
+    assert [(change.node, change.message) for change in unknown] == [("web", said)]
     assert unknown[0].diff
 
 
@@ -153,7 +153,9 @@ def test_a_window_that_the_head_breaks_stays_in_force() -> None:
     base = {**sample(), "rules/window.yaml": window}
     head = changed(changed(base, "apps/prod/docs.yaml", "replicas: 2", "replicas: 4"), "rules/window.yaml", "2h", "two")
     report = planned(base, head)
-    assert {(gate.reason, gate.name) for one in report.changes for gate in one.gates} == {("WindowClosed", "mondays")}
+    assert {(gate.reason, gate.name) for one in report.changes for gate in one.obstacles} == {
+        ("WindowClosed", "mondays")
+    }
     assert [one.path for one in report.problems] == ["spec.duration"]
 
 
@@ -162,7 +164,7 @@ def test_a_new_instance_of_a_definition_that_is_rolled_out_waits_for_nobody() ->
     blog = sample()["apps/prod/docs.yaml"]
     report = planned(sample(), {**sample(), "apps/prod/blog.yaml": blog.replace("name: docs", "name: blog")})
     assert {one.action for one in report.changes} == {PlannedAction.CREATE}
-    assert not [gate for one in report.changes for gate in one.gates]
+    assert not [gate for one in report.changes for gate in one.obstacles]
 
 
 def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
@@ -190,7 +192,7 @@ def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
         "failed 0 Widget.free.example.com/default/w",
         "create 1 ConfigMap/new/inside",
     ]
-    nowhere, refused, unserved = (change.why for change in report.changes if change.action is PlannedAction.FAILED)
+    nowhere, refused, unserved = (change.message for change in report.changes if change.action is PlannedAction.FAILED)
     assert 'namespaces "nowhere" not found; write Namespace nowhere into Git' in nowhere
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
@@ -203,7 +205,7 @@ def test_a_plan_is_given_up_at_once_where_nobody_answers_any_more(status: int, m
 
     async def apply(manifest: Object, **_: object) -> Object:
         if manifest["metadata"]["name"] == "first":
-            raise Unavailable("apply: cannot connect", status=status, again=True)
+            raise Unavailable("apply: cannot connect", status=status, is_transient=True)
         try:
             await asyncio.sleep(0 if status else math.inf)
         finally:
@@ -242,7 +244,7 @@ def test_a_value_of_another_type_is_refused_before_anything_runs(live: dict[str,
     """The server says 400 or 500 to what does not fit its types, not 422: YAML reads `yes` as true."""
     report = planned_beside(live, {"a.yaml": MAP % ("a", "yes")}, {})
     assert told(report) == ["failed 0 ConfigMap/default/a"]
-    assert ".data.a: expected string" in report.changes[0].why
+    assert ".data.a: expected string" in report.changes[0].message
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_a_kind_that_no_commit_describes_may_be_there_all_the_same() -> None:
 
 def test_items_without_what_named_them_are_told_by_their_places() -> None:
     old, new = ({"of": [{**named, "a": a}, {"name": "x", "a": 1}]} for named, a in (({"name": "y"}, 1), ({}, 2)))
-    assert differences(old, new) == (FieldDiff("of[0].a", 1, 2), FieldDiff("of[0].name", "y"))
+    assert diff_objects(old, new) == (FieldDiff("of[0].a", 1, 2), FieldDiff("of[0].name", "y"))
 
 
 def test_a_value_of_another_type_is_another_value() -> None:
@@ -297,14 +299,14 @@ def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None
     )
     beside = {"a.yaml": (MAP % ("a", "one")).replace("metadata: {", note)} if live else {}
     (change,) = planned_beside(base, head, beside).changes
-    assert [(gate.reason, gate.message) for gate in change.gates] == [
+    assert [(gate.reason, gate.message) for gate in change.obstacles] == [
         ("Suspended", "levelgate.dev/reconcile: disabled on ConfigMap/default/a")
     ]
 
 
 def test_what_goes_with_its_old_owner_is_shown_beside_what_changes() -> None:
     """Also where the name of the one is the beginning of the other's."""
-    note = f'metadata: {{annotations: {{{LAST_APPLIED}: \'{{"data": {{"te": "", "text": "", "texts": ""}}}}\'}}, '
+    note = f'metadata: {{annotations: {{{LAST_APPLIED_ANNOTATION}: \'{{"data": {{"te": "", "text": "", "texts": ""}}}}\'}}, '
     live = (MAP % ("a", "x, te: go, text: one, texts: go")).replace("metadata: {", note)
     (change,) = planned_beside({}, {"a.yaml": MAP % ("a", "x, text: two")}, {"live.yaml": live}).changes
     assert change.diff == (
@@ -319,7 +321,7 @@ def test_where_no_server_was_asked_nothing_is_told_to_go_that_git_does_not_say()
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}}
     live = {**service, "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": [{"port": 80}]}}
     manifest = {**service, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
-    assert intended(live, manifest, SecretMasks()) == (FieldDiff("spec.type", "ClusterIP", "NodePort"),)
+    assert intended_diff(live, manifest, SecretMasks()) == (FieldDiff("spec.type", "ClusterIP", "NodePort"),)
 
 
 def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
@@ -344,8 +346,8 @@ def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
     ],
 )
 def test_of_what_belongs_to_others_a_reviewer_is_warned(action: PlannedAction, why: str, is_told: bool) -> None:
-    change = PlannedChange(action, ObjectKey("", "ConfigMap", "prod", "a"), "ConfigMap", why=why)
-    assert [one.hazard for one in _foreign([change])] == [WarningKind.FOREIGN_OBJECT] * is_told
+    change = PlannedChange(action, ObjectKey("", "ConfigMap", "prod", "a"), "ConfigMap", message=why)
+    assert [one.hazard for one in _foreign_objects([change])] == [WarningKind.FOREIGN_OBJECT] * is_told
 
 
 QUEUES = """\
@@ -381,7 +383,7 @@ def test_what_changes_with_its_kind_is_judged_by_the_kind_as_it_will_be() -> Non
         "update 0 CustomResourceDefinition.apiextensions.k8s.io/queues.q.test",
         "failed 1 Queue.q.test/default/small",
     ]
-    assert "spec.size: 8 is above the maximum 5" in report.changes[1].why
+    assert "spec.size: 8 is above the maximum 5" in report.changes[1].message
     report = planned_beside(base, changed(narrow, "q.yaml", "{size: 8}", "{size: 5}"), {})
     assert report.summary["failed"] == 0
 
@@ -389,7 +391,7 @@ def test_what_changes_with_its_kind_is_judged_by_the_kind_as_it_will_be() -> Non
 def test_what_waits_for_its_turn_says_its_place() -> None:
     """Which of how many, and how many may be under way."""
     base, head = commits(CASES / "one-holds-back-others")
-    (gate, *_) = next(one for one in planned(base, head).changes if one.ref == "ConfigMap/default/shop").gates
+    (gate, *_) = next(one for one in planned(base, head).changes if one.ref == "ConfigMap/default/shop").obstacles
     assert (gate.reason, gate.name) == ("PaceReached", "default/api")
     assert gate.message.startswith("2nd of 2")
 

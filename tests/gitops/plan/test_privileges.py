@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gitops.plan.operators import operators_first
-from gitops.plan.privileges import growth
+from gitops.plan.operators import find_deleted_operators
+from gitops.plan.privileges import describe_growth
 from gitops.plan.report import PlannedAction, PlannedChange
 from renderer.identity import ObjectKey
 
@@ -45,12 +45,12 @@ def test_a_role_that_gathers_the_rules_of_more_others_grows(
     old: dict[str, Any] | None, new: dict[str, Any], told: list[str]
 ) -> None:
     """A role with an aggregationRule has no rules of its own: whoever has the labels gives it theirs, and `edit` and `view` gather so too."""
-    assert list(growth(old, new)) == told
+    assert list(describe_growth(old, new)) == told
 
 
 @pytest.mark.parametrize("broken", ["text", {"clusterRoleSelectors": "text"}, {"clusterRoleSelectors": ["text"]}])
 def test_a_rule_that_no_server_would_take_allows_nothing(broken: object) -> None:
-    assert list(growth(None, {**role(), "aggregationRule": broken})) == []
+    assert list(describe_growth(None, {**role(), "aggregationRule": broken})) == []
 
 
 def allowing(*rules: dict[str, list[str]]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ URL = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 def test_a_role_grows_by_what_none_of_its_rules_allowed(
     old: dict[str, Any] | None, new: dict[str, Any], told: list[str]
 ) -> None:
-    assert list(growth(old, new)) == told
+    assert list(describe_growth(old, new)) == told
 
 
 def binding(role: str = "view", /, **subject: str) -> dict[str, Any]:
@@ -93,8 +93,10 @@ def binding(role: str = "view", /, **subject: str) -> dict[str, Any]:
 
 def test_who_had_another_role_gets_this_one() -> None:
     mine = binding() | {"subjects": [{"kind": "User", "name": "ada"}]}
-    assert list(growth(mine, mine)) == []
-    assert list(growth(mine, {**mine, "roleRef": binding("admin")["roleRef"]})) == ["User ada gets ClusterRole admin"]
+    assert list(describe_growth(mine, mine)) == []
+    assert list(describe_growth(mine, {**mine, "roleRef": binding("admin")["roleRef"]})) == [
+        "User ada gets ClusterRole admin"
+    ]
 
 
 def live(manifest: dict[str, Any], kind: str, name: str, namespace: str = "ops") -> tuple[ObjectKey, dict[str, Any]]:
@@ -128,6 +130,6 @@ def test_an_operator_that_goes_before_what_it_looks_after_is_told(
     users = (str(queue),) if uses else ()
     changes = [PlannedChange(PlannedAction.DELETE, operator, f"{kind}.apps", users=users)]
     changes += [PlannedChange(PlannedAction.DELETE, queue, "Queue.q.test") for _ in goes]
-    found = [one.message for one in operators_first(changes, objects)]
+    found = [one.message for one in find_deleted_operators(changes, objects)]
     assert [any(word in one for one in found) for word in said] == [True] * len(said) == [True] * len(found)
     assert not any("Ingress" in one for one in found)

@@ -13,7 +13,7 @@ import pytest
 
 from applier.causes import Reason
 from gitops.cli.plan_text import text as planned
-from gitops.plan.grouping import folded, grouped
+from gitops.plan.grouping import fold_changes, group_changes
 from gitops.plan.report import (
     FieldDiff,
     InterimChange,
@@ -27,7 +27,7 @@ from gitops.plan.report import (
     WarningKind,
     WindowCapacity,
 )
-from gitops.plan.report_markdown import GITHUB, code, comment, marker
+from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, format_comment, marker
 from gitops.times import TimeFormat
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
@@ -60,7 +60,7 @@ def report(*changes: PlannedChange, **more: object) -> Report:
 
 
 def test_nothing_to_do_is_one_line() -> None:
-    assert comment(report()).splitlines() == [
+    assert format_comment(report()).splitlines() == [
         "<!-- levelgate:plan source=platform -->",
         "### Levelgate plan: no changes · `platform`",
     ]
@@ -71,18 +71,23 @@ def test_nothing_to_do_is_one_line() -> None:
     [
         ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "- `a.yaml:3: spec: is wrong`"),
         ({"warnings": (PlanWarning(WarningKind.RULES, "window w goes"),)}, "> - `window w goes`"),
-        ({"changes": (PlannedChange(PlannedAction.FAILED, None, "Job.batch", why="Invalid: no"),)}, "  Invalid: no"),
+        (
+            {"changes": (PlannedChange(PlannedAction.FAILED, None, "Job.batch", message="Invalid: no"),)},
+            "  Invalid: no",
+        ),
         ({"moves": (RevisionMove("webapps", 1, 2, 3),)}, "`webapps` r1 → r2 over 3 instances  "),
         ({"problems": (Problem("a.yaml", 3, "spec", "is wrong"),)}, "### Levelgate plan: 1 problem · `platform`"),
     ],
     ids=["problem", "warning", "failure", "revision", "title"],
 )
 def test_where_nothing_changes_what_is_wrong_is_told_all_the_same(more: dict[str, Any], said: str) -> None:
-    assert said in comment(replace(report(), **more)).splitlines()
+    assert said in format_comment(replace(report(), **more)).splitlines()
 
 
 def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
-    found = comment(report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction))))
+    found = format_comment(
+        report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction)))
+    )
     counts = "1 create, 1 update, 1 replace, 1 adopt, 1 release, 1 **delete**, 1 keep, 1 unknown, 1 failed"
     assert f"### Levelgate plan: {counts} \u00b7 `platform`" in found.splitlines()
     assert {line.partition(" ")[0] for line in found.splitlines() if " level 1  delete" in line} == {"-"}
@@ -94,7 +99,7 @@ def test_the_title_counts_all_that_happens_and_shows_what_goes() -> None:
     ids=["commit", "changed since", "no commit"],
 )
 def test_what_is_planned_is_named(head: str, said: str) -> None:
-    found = comment(replace(report(change(1)), head=head)).splitlines()
+    found = format_comment(replace(report(change(1)), head=head)).splitlines()
     assert f"`4e01b7a` → `{said}` · Git only, no cluster asked" in found
 
 
@@ -110,9 +115,13 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
     gate = Obstacle(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
     early = InterimChange(1, PlannedAction.UPDATE, (FieldDiff("data.a", "1", "2"),), (), "drifted")
     users, diff = tuple(f"Job/prod/{number}" for number in range(6)), (FieldDiff("data.b", None, "3"),)
-    held = replace(change(1), gates=(gate,), users=users, meanwhile=(early,), then=PlannedAction.DELETE, rest=diff)
+    held = replace(
+        change(1), obstacles=(gate,), users=users, interim=(early,), later_action=PlannedAction.DELETE, later_diff=diff
+    )
     room = WindowCapacity(timedelta(hours=2), timedelta(minutes=160))
-    found = comment(report(held, steps=(PlanStep("window w:", ("prod/app-1",), gate.until, "", room),))).splitlines()
+    found = format_comment(
+        report(held, steps=(PlanStep("window w:", ("prod/app-1",), gate.until, "", room),))
+    ).splitlines()
     assert found[found.index("```diff") + 1 : found.index("```")] == [
         "  level 1  update deployment  Deployment.apps/prod/app-1",
         "  at r1 until its turn; drifted",
@@ -132,7 +141,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
 def test_of_more_than_are_shown_it_is_said_how_many() -> None:
     problems = tuple(Problem("a.yaml", number, "", "is wrong") for number in range(13))
     warnings = tuple(PlanWarning(WarningKind.RULES, f"window w{number} goes") for number in range(26))
-    told = comment(report(problems=problems, warnings=warnings)).splitlines()
+    told = format_comment(report(problems=problems, warnings=warnings)).splitlines()
     assert ("- and 1 more" in told, "> - and 2 more" in told) == (True, True)
 
 
@@ -146,14 +155,14 @@ def test_of_more_than_are_shown_it_is_said_how_many() -> None:
     ],
 )
 def test_a_comment_says_for_what_it_is_true_and_promises_no_more(against: str, kept: str, said: str) -> None:
-    last = comment(report(change(1), against=against), kept=kept).splitlines()[-1]
+    last = format_comment(report(change(1), against=against), update_note=kept).splitlines()[-1]
     assert f" Secrets are masked. {said}" in last
     assert ("stale" in last) == bool(kept)
 
 
-@pytest.mark.parametrize("limit", [GITHUB, 4_000])
+@pytest.mark.parametrize("limit", [GITHUB_COMMENT_LIMIT, 4_000])
 def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
-    found = comment(report(*(change(number, "\u00fc" * 90) for number in range(1000))), limit=limit)
+    found = format_comment(report(*(change(number, "\u00fc" * 90) for number in range(1000))), limit=limit)
     assert len(found.encode()) <= limit
     assert "changes are not shown" in found
     assert found.count("<details>") == found.count("</details>") > 5
@@ -169,7 +178,7 @@ def config(number: int, *, level: str = "debug") -> PlannedChange:
 
 
 def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
-    found = comment(report(*map(config, range(1000)), config(1000, level="warn")))
+    found = format_comment(report(*map(config, range(1000)), config(1000, level="warn")))
     assert len(found) < 2_000
     assert "  level 0  update 1000 x ConfigMap prod/app-0, prod/app-1" in found
     assert "and 988 more" in found
@@ -177,9 +186,9 @@ def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
     assert (found.count("+ debug"), found.count("+ warn")) == (1, 1)
 
 
-@pytest.mark.parametrize("limit", [GITHUB, 8_000])
+@pytest.mark.parametrize("limit", [GITHUB_COMMENT_LIMIT, 8_000])
 def test_of_a_thousand_plain_objects_as_many_are_shown_as_there_is_room_for(limit: int) -> None:
-    found = comment(report(*(config(number, level="x" * number) for number in range(1000))), limit=limit)
+    found = format_comment(report(*(config(number, level="x" * number) for number in range(1000))), limit=limit)
     assert limit / 4 < len(found.encode()) <= limit
     assert "changes are not shown" in found
 
@@ -191,9 +200,9 @@ def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
 
     def worker(number: int) -> PlannedChange:
         held = (gate,) if number > 6 else ()
-        return replace(config(number), instance=shop, node=f"workers/{number}", gates=held)
+        return replace(config(number), instance=shop, node=f"workers/{number}", obstacles=held)
 
-    told = [(one.node, len(one.keys)) for one in folded(map(worker, range(10)))]
+    told = [(one.node, len(one.keys)) for one in fold_changes(map(worker, range(10)))]
     assert told == [("workers", 7), ("workers", 3)]
 
 
@@ -204,7 +213,7 @@ def test_instances_stand_together_where_nothing_differs_but_their_names() -> Non
         instance = ObjectKey(group, "WebApp", "prod", name)
         return replace(change(1), instance=instance, diff=(FieldDiff("image", f"{name}:1", f"{name}:2"),))
 
-    told = grouped(report(of("cart"), of("a"), of("shop"), of("b"), of("shop", "other.test")))
+    told = group_changes(report(of("cart"), of("a"), of("shop"), of("b"), of("shop", "other.test")))
     names = [[one.name for one in group.instances] for group in told]
     assert names == [["cart", "shop"], ["a"], ["b"], ["shop"]]
 
@@ -217,7 +226,9 @@ def test_what_uses_one_of_them_alone_is_not_hidden_behind_another() -> None:
         users = (f"Service/{namespace}/{name}", *more)
         return replace(change(1), action=PlannedAction.DELETE, instance=instance, diff=(), users=users)
 
-    told = grouped(report(gone("prod", "cart"), gone("staging", "shop"), gone("prod", "docs", "Ingress/prod/docs")))
+    told = group_changes(
+        report(gone("prod", "cart"), gone("staging", "shop"), gone("prod", "docs", "Ingress/prod/docs"))
+    )
     assert [[one.name for one in group.instances] for group in told] == [["cart", "shop"], ["docs"]]
 
 
@@ -240,7 +251,7 @@ def test_a_hostile_commit_writes_nothing_but_code(text: str) -> None:
         (text,),
         text,
     )
-    found = comment(
+    found = format_comment(
         report(
             hostile,
             warnings=(PlanWarning(WarningKind.HOLDS_BACK, text, text, text),),
@@ -275,12 +286,12 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     )
     moves = tuple(RevisionMove(f"{number}{long}", 1, 2, 3) for number in range(500))
     wide = [
-        replace(config(number, level=str(number)), users=(long,) * 5, why=long, immutable=(long,))
+        replace(config(number, level=str(number)), users=(long,) * 5, message=long, immutable=(long,))
         for number in range(40)
     ]
     other = replace(change(1), instance=ObjectKey("kro.run", "WebApp", "prod", "shop"))
-    found = comment(report(*wide, other, warnings=hazards, moves=moves))
-    assert len(found.encode()) <= GITHUB
+    found = format_comment(report(*wide, other, warnings=hazards, moves=moves))
+    assert len(found.encode()) <= GITHUB_COMMENT_LIMIT
     assert "namespace shop goes" in found
     assert "and 488 more definitions" in found
     assert "WebApp</code> <b><code>prod/shop</code>" in found
@@ -289,10 +300,10 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
 
 def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are_left_out() -> None:
     """Three alike, of two objects each."""
-    whole = [replace(change(number), diff=(), why="x" * 300) for number in range(101, 104)]
+    whole = [replace(change(number), diff=(), message="x" * 300) for number in range(101, 104)]
     pairs = [part for one in whole for part in (one, replace(one, node="service"))]
-    found = comment(report(*pairs), limit=800)
-    assert ("<details>" in found, len(next(grouped(report(*pairs))).instances)) == (False, 3)
+    found = format_comment(report(*pairs), limit=800)
+    assert ("<details>" in found, len(next(group_changes(report(*pairs))).instances)) == (False, 3)
     assert "6 changes are not shown: a comment has at most 800 characters" in found
 
 
@@ -300,7 +311,7 @@ def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
     steps = tuple(
         PlanStep(f"wave w{number}:", ("prod/shop",), None, "after the wave before it") for number in range(50)
     )
-    found = comment(report(change(1), steps=steps))
+    found = format_comment(report(change(1), steps=steps))
     assert "| 48 | after the wave before it | wave w47: `prod/shop` |\n| | | and 2 more |\n" in found
 
 
@@ -308,13 +319,13 @@ def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
     "text", ["wave www.example.com:", "window GH-26:", "wave deadbeef:", "a@example.com", "#1", "_x_"]
 )
 def test_what_a_forge_could_make_a_link_of_is_code_in_a_step(text: str) -> None:
-    assert f"| `{text}` `prod/shop` |" in comment(report(change(1), steps=(PlanStep(text, ("prod/shop",)),)))
+    assert f"| `{text}` `prod/shop` |" in format_comment(report(change(1), steps=(PlanStep(text, ("prod/shop",)),)))
 
 
 def test_a_terminal_is_told_no_lines_of_others() -> None:
     text = "\x1b[2J\x1b]0;title\x07\x9b2J\u202e\nPlan deadbeef."
     key = ObjectKey("", "ConfigMap", text, text)
-    hostile = replace(change(1), key=key, kind=text, why=text, users=(text,), diff=(FieldDiff(text, text, text),))
+    hostile = replace(change(1), key=key, kind=text, message=text, users=(text,), diff=(FieldDiff(text, text, text),))
     steps, warnings = (PlanStep(text, (text,), None, text),), (PlanWarning(WarningKind.HOLDS_BACK, text, text, text),)
     told = "\n".join(
         planned(
@@ -371,7 +382,7 @@ def test_a_reader_of_markdown_finds_our_marks_and_no_others() -> None:
             problems=(Problem(word(), 1, word(), word()),),
             against=word(),
         )
-        text = comment(said)
+        text = format_comment(said)
         found |= marks(text)
         assert not re.search(r"@|http|www|#\d|\.com", outside_of_code(text))
     structure = {one for one in found if one.endswith(("_open", "_close")) and not one.startswith(("t", "paragraph"))}
@@ -385,10 +396,10 @@ def test_a_reader_of_markdown_finds_our_marks_and_no_others() -> None:
 
 
 def test_code_that_holds_ticks_ends_where_it_should() -> None:
-    assert code("a`b``c") == "```a`b``c```"
-    assert code("`a") == "`` `a ``"
-    assert code("a`") == "`` a` ``"
-    told = comment(report(replace(change(1), diff=(FieldDiff("````", 1, 2),)))).splitlines()
+    assert format_code("a`b``c") == "```a`b``c```"
+    assert format_code("`a") == "`` `a ``"
+    assert format_code("a`") == "`` a` ``"
+    told = format_comment(report(replace(change(1), diff=(FieldDiff("````", 1, 2),)))).splitlines()
     assert ("`````diff" in told, "  ````" in told, told.count("`````")) == (True, True, 1)
 
 

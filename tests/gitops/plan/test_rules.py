@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitops.plan import rules
-from gitops.plan.report_markdown import comment
+from gitops.plan.report_markdown import format_comment
 from tests.gitops.plan.commits import changed, planned, planned_beside, sample
 
 POLICY = "rules/web-apps.yaml"
@@ -26,7 +26,7 @@ def test_a_pace_that_grows_is_told_with_both_values() -> None:
         "RulesChange rules/web-apps.yaml:2: PropagationPolicy web-apps changes: spec.waves[prod].shape.linear.n 2 -> 20"
     )
     assert told(sample(), head) == [said]
-    assert said.partition(": ")[2] in comment(planned(sample(), head))
+    assert said.partition(": ")[2] in format_comment(planned(sample(), head))
 
 
 def test_a_window_that_comes_changes_and_goes_is_told() -> None:
@@ -50,7 +50,7 @@ def test_a_calendar_that_comes_changes_or_goes_is_told_by_its_file() -> None:
     """It may hold dates by the hundred."""
 
     def told_of(before: dict[str, str], after: dict[str, str]) -> list[str]:
-        return [one.message for one in rules.changed({"calendars": before}, {"calendars": after})]
+        return [one.message for one in rules.find_rule_changes({"calendars": before}, {"calendars": after})]
 
     one, other = {"a.ics": "BEGIN:VCALENDAR", "b.ics": "x"}, {"a.ics": "BEGIN:", "b.ics": "x"}
     assert [told_of(*pair) for pair in ((one, other), ({"b.ics": "x"}, one), (one, {"b.ics": "x"}))] == [

@@ -13,12 +13,12 @@ import pytest
 from applier.errors import Denied
 from applier.state.observed import annotation
 from gitops.plan import planner
-from gitops.plan.masking import OF_CLUSTER
+from gitops.plan.masking import SNAPSHOT_LABEL
 from gitops.plan.report import FieldDiff, PlannedAction, Report, WarningKind
-from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, read, take, written
+from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, read_snapshot, serialize, take_snapshot
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from renderer.builtin_kinds import bundle
+from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet, StillClock
 from tests.gitops.plan.commits import told
@@ -50,20 +50,20 @@ def fleet() -> Fleet:
 
 
 def against_cluster(of: Fleet) -> Report:
-    return of.call(planner.against(of.cluster, of.state, clock=of.clock, cluster_name=LOCAL))
+    return of.call(planner.plan_against_cluster(of.cluster, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
 def taken(of: Fleet) -> ClusterSnapshot:
-    return of.call(take(of.cluster, of.clock.now(), bundle().version))
+    return of.call(take_snapshot(of.cluster, of.clock.now(), load_builtin_schemas().version))
 
 
 def against(of: Fleet, snapshot: ClusterSnapshot) -> Report:
-    return of.call(planner.against_snapshot(snapshot, of.state, clock=of.clock, cluster_name=LOCAL))
+    return of.call(planner.plan_against_snapshot(snapshot, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
 def against_file(of: Fleet, file: Path) -> Report:
-    file.write_bytes(written(taken(of)))
-    return against(of, read(file))
+    file.write_bytes(serialize(taken(of)))
+    return against(of, read_snapshot(file))
 
 
 def test_the_plan_is_the_same_as_against_the_cluster(tmp_path: Path) -> None:
@@ -93,7 +93,9 @@ def test_no_hash_of_what_copies_a_value_is_in_it(tmp_path: Path) -> None:
         one.start()
         against_file(one, tmp_path / "cluster.json")
         live = one.request("GET", "/api/v1/namespaces/default/configmaps/i0-copy")
-    found = {f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in read(tmp_path / "cluster.json").objects}
+    found = {
+        f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in read_snapshot(tmp_path / "cluster.json").objects
+    }
     assert annotation(live, well_known.HASH)
     assert annotation(found["ConfigMap/i0-copy"], well_known.HASH) == ""
     assert annotation(found["Deployment/i0-app"], well_known.HASH)
@@ -155,16 +157,20 @@ def test_what_is_handed_over_is_told_where_it_holds_a_value(tmp_path: Path) -> N
         reports = against_cluster(one), against_file(one, tmp_path / "cluster.json")
     for report in reports:
         (change,) = (change for change in report.changes if change.ref == "ConfigMap/default/i0-copy")
-        assert (change.action, change.why) == (PlannedAction.UPDATE, "handed over by Link/default/i0")
+        assert (change.action, change.message) == (PlannedAction.UPDATE, "handed over by Link/default/i0")
 
 
 def test_of_a_value_that_git_says_twice_the_text_counts() -> None:
     """As the server has it: `stringData` is written over `data`. What Git does not say stays a number."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"}}
-    live = {**secret, "data": {name: f"({OF_CLUSTER} #{name})" for name in "123"}}
+    live = {**secret, "data": {name: f"({SNAPSHOT_LABEL} #{name})" for name in "123"}}
     wanted = {**secret, "data": {"1": "b25l", "2": "b25l"}, "stringData": {"2": "two"}}
-    record = ClusterSnapshot("prod", StillClock().now(), "", (live,), ()).record([wanted])
-    assert record.objects[ObjectKey.of(live)]["data"] == {"1": "b25l", "2": "dHdv", "3": f"({OF_CLUSTER} #3)"}
+    record = ClusterSnapshot("prod", StillClock().now(), "", (live,), ()).as_cluster([wanted])
+    assert record.objects[ObjectKey.from_manifest(live)]["data"] == {
+        "1": "b25l",
+        "2": "dHdv",
+        "3": f"({SNAPSHOT_LABEL} #3)",
+    }
 
 
 def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
@@ -177,12 +183,12 @@ def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
     for changed in ({"objects": others}, {"objects": [{**first, "metadata": []}, *others]}, {"cluster": "another"}):
         (tmp_path / "x.json").write_text(json.dumps({**whole, **changed}))
         with pytest.raises(SnapshotError, match="somebody has changed it"):
-            read(tmp_path / "x.json")
+            read_snapshot(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(json.dumps({name: it for name, it in whole.items() if name != "digest"}))
     with pytest.raises(SnapshotError, match="somebody has changed it"):
-        read(tmp_path / "x.json")
+        read_snapshot(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(json.dumps(whole, indent=1))
-    assert read(tmp_path / "x.json") == read(tmp_path / "cluster.json")
+    assert read_snapshot(tmp_path / "x.json") == read_snapshot(tmp_path / "cluster.json")
 
 
 def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
@@ -193,16 +199,16 @@ def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
     for size in (1, len(data) // 2, len(data) - 3):
         (tmp_path / "x.json").write_bytes(data[:size])
         with pytest.raises(SnapshotError, match="no snapshot of this version"):
-            read(tmp_path / "x.json")
+            read_snapshot(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), "[" * 100_000])
 def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(SnapshotError, match="no snapshot of this version"):
-        read(tmp_path / "x.json")
+        read_snapshot(tmp_path / "x.json")
     with pytest.raises(SnapshotError, match="No such file"):
-        read(tmp_path / "nothing.json")
+        read_snapshot(tmp_path / "nothing.json")
 
 
 def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path: Path) -> None:
@@ -227,7 +233,7 @@ def test_it_knows_what_others_have_made_of_kinds_and_what_was_recorded(tmp_path:
         }
         one.push("two", pace={"shape": {"linear": {"n": 7}}})
         real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
-        told = {change.kind: change.why for change in recorded.changes if change.action is PlannedAction.FAILED}
+        told = {change.kind: change.message for change in recorded.changes if change.action is PlannedAction.FAILED}
         assert "spec.size: 11 is above the maximum 10" in told["Queue.q.test"]
         assert "the cluster does not serve this kind" in told["Stack.q.test"]
         assert (recorded.moves, recorded.steps) == (real.moves, real.steps)
@@ -250,7 +256,7 @@ def test_a_record_takes_no_write_and_knows_an_instance_that_somebody_made(tmp_pa
         real, recorded = against_cluster(one), against_file(one, tmp_path / "cluster.json")
         assert "failed 1 Link.g.test/default/theirs" in told(real)
         assert told(real) == told(recorded)
-        record = taken(one).record()
+        record = taken(one).as_cluster()
         with pytest.raises(Denied, match="is a record"):
             one.call(record.apply(made, manager="somebody"))
 
@@ -260,11 +266,11 @@ def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, mo
         one.start()
         against_file(one, tmp_path / "cluster.json")
         found = taken(one)
-    monkeypatch.setattr("gitops.plan.snapshot.LARGEST", 1_000)
+    monkeypatch.setattr("gitops.plan.snapshot.MAX_SNAPSHOT_BYTES", 1_000)
     with pytest.raises(SnapshotError, match="more than 1000; plan against the cluster itself"):
-        written(found)
+        serialize(found)
     with pytest.raises(SnapshotError, match="no snapshot of this version"):
-        read(tmp_path / "cluster.json")
+        read_snapshot(tmp_path / "cluster.json")
 
 
 def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
@@ -274,7 +280,7 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
         one.plain = {"job.json": {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}}
         one.push("two")
         found = taken(one)
-        patched = f"{bundle().version.rpartition('.')[0]}.99-gke.7"
+        patched = f"{load_builtin_schemas().version.rpartition('.')[0]}.99-gke.7"
         same = against(one, replace(found, kubernetes=patched))
         newer = tuple(
             {**obj, "spec": {**obj["spec"], "newer": {"by": "default"}}} if obj["kind"] == "Deployment" else obj
@@ -286,7 +292,7 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
     image = FieldDiff("spec.template.spec.containers[app].image", "one", "two")
     assert changes["Deployment.apps"].diff == (image,)
     assert changes["CronJob.batch"].action is PlannedAction.FAILED
-    assert "the cluster does not serve this kind" in changes["CronJob.batch"].why
+    assert "the cluster does not serve this kind" in changes["CronJob.batch"].message
     (said,) = other.warnings
     assert said.message.startswith(
         "cluster sandbox runs Kubernetes v1.99.1-gke.7, and its own kinds are judged here as"

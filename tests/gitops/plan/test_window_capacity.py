@@ -13,7 +13,7 @@ from gitops.cli.plan_text import text
 from gitops.plan import planner
 from gitops.plan.report import Report, WindowCapacity
 from gitops.plan.report_json import as_json
-from gitops.plan.report_markdown import comment
+from gitops.plan.report_markdown import format_comment
 from gitops.times import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
@@ -26,7 +26,7 @@ MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}
 
 def room(report: Report) -> WindowCapacity | None:
     """Of the step that waits for the calendar."""
-    (found,) = [step.room for step in report.steps if step.at]
+    (found,) = [step.window_capacity for step in report.steps if step.at]
     return found
 
 
@@ -95,9 +95,9 @@ def test_a_wave_starts_no_earlier_than_the_one_before_it_may() -> None:
         {"duration": "2h", "selector": {"instances": canary}}, {"waves": [{"name": "canary", "selector": canary}]}
     )
     first, second = report.steps
-    assert [first.what, second.what] == ["wave canary, window propagationwindow:", "wave rest:"]
+    assert [first.summary, second.summary] == ["wave canary, window propagationwindow:", "wave rest:"]
     assert first.at is not None
-    assert (second.at, second.after) == (first.at, "after the wave before it")
+    assert (second.at, second.prerequisite) == (first.at, "after the wave before it")
 
 
 OTHERS = {"selector": {"instances": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}}
@@ -111,8 +111,8 @@ def test_when_a_wave_starts_is_not_known_where_one_before_it_may_never(note: str
     selector = {"instances": {"matchLabels": {"tier": "none"}} if note else canary}
     waves = {"waves": [{"name": "canary", "selector": canary}]}
     report = report_of({**never, "selector": selector}, waves, note=note, monday={**MONDAY, "duration": "2h", **OTHERS})
-    (last,) = (step for step in report.steps if step.what.startswith("wave rest"))
-    assert (last.at is not None, last.after) == (bool(note), "after the wave before it")
+    (last,) = (step for step in report.steps if step.summary.startswith("wave rest"))
+    assert (last.at is not None, last.prerequisite) == (bool(note), "after the wave before it")
 
 
 def test_a_wave_waits_for_approvals_after_those_before_it_and_no_others() -> None:
@@ -120,7 +120,7 @@ def test_a_wave_waits_for_approvals_after_those_before_it_and_no_others() -> Non
     waves = [{"name": name, "selector": one} for name, one in zip(("canary", "prod"), selectors, strict=True)]
     approvals = [{"after": {"wave": name}} for name in ("canary", "prod")]
     report = report_of({"duration": "2h", "selector": {"namespaces": ["x"]}}, {"waves": waves, "approvals": approvals})
-    assert [(step.what, step.after) for step in report.steps] == [
+    assert [(step.summary, step.prerequisite) for step in report.steps] == [
         ("wave canary:", ""),
         ("wave prod:", "after the wave before it and an approval after canary"),
     ]
@@ -130,7 +130,7 @@ def test_all_forms_tell_it() -> None:
     report = report_of({"duration": "15m"}, {"shape": {"linear": {"n": 5}}})
     said = "window open for 15m, needs 20m at most: too short, what is left goes on when it opens again"
     assert said in " ".join(click.unstyle(" ".join(text(report, TimeFormat(utc=True)))).split())
-    assert said in comment(report)
+    assert said in format_comment(report)
     (step,) = [step for step in as_json(report)["steps"] if step["at"]]
     assert step["window"] == {"open": 900, "needs": 1200, "recorded": False, "enough": False}
 
@@ -139,8 +139,10 @@ def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
     with Fleet(names=("a",)) as fleet:
         fleet.start()
         fleet.push("two")
-        found = fleet.call(planner.against(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL))
-    assert [step.room for step in found.steps] == [None]
+        found = fleet.call(
+            planner.plan_against_cluster(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL)
+        )
+    assert [step.window_capacity for step in found.steps] == [None]
 
 
 FIXED = {
@@ -162,7 +164,9 @@ def moved(fleet: Fleet, **rules: Any) -> None:
 
 def planned_now(fleet: Fleet) -> WindowCapacity | None:
     fleet.push("three", monday={**MONDAY, "duration": "2h"})
-    return room(fleet.call(planner.against(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL)))
+    return room(
+        fleet.call(planner.plan_against_cluster(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL))
+    )
 
 
 def test_what_is_recorded_counts_before_deadlines() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gitops.forge.commit_status import ReviewVerdict
 from gitops.forge.port import Comment, PullState
 from gitops.plan.report import FieldDiff, PlannedAction, PlannedChange, Report
-from gitops.plan.report_markdown import GITHUB
+from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT
 from gitops.pull_requests import comment
 from gitops.pull_requests.comment import ReviewedCommits
 from renderer.errors import Problem
@@ -36,7 +36,9 @@ def report(*changes: PlannedChange) -> Report:
 
 
 def written(of: Report, commits: ReviewedCommits = COMMITS, target: str = "main") -> str:
-    return comment.sealed(comment.written(of, commits, target, limit=GITHUB, version="1.2.3"), seal)
+    return comment.seal_comment(
+        comment.format_plan_comment(of, commits, target, limit=GITHUB_COMMENT_LIMIT, version="1.2.3"), seal
+    )
 
 
 def test_all_of_it_is_within_the_limit_whatever_stands_beside_the_plan() -> None:
@@ -44,7 +46,7 @@ def test_all_of_it_is_within_the_limit_whatever_stands_beside_the_plan() -> None
     body = written(report(*map(change, range(1000))), replace(COMMITS, tip="c" * 40), "\u00fc" * 120)
     assert "changes are not shown" in body
     assert "> **Stale**: " in body
-    assert GITHUB - 2_000 < len(body.encode()) <= GITHUB
+    assert GITHUB_COMMENT_LIMIT - 2_000 < len(body.encode()) <= GITHUB_COMMENT_LIMIT
 
 
 def test_it_is_known_again_by_each_of_its_commits_and_as_it_was_written() -> None:
@@ -55,7 +57,9 @@ def test_it_is_known_again_by_each_of_its_commits_and_as_it_was_written() -> Non
         assert comment.verdict_of(body, replace(COMMITS, **other), seal) is None
     assert comment.verdict_of(body.replace("1 update", "no changes"), COMMITS, seal) is None
     assert comment.verdict_of(body.replace("verdict=success", "verdict=failure"), COMMITS, seal) is None
-    unsealed = comment.written(report(change(1)), COMMITS, "main", limit=GITHUB, version="1.2.3")
+    unsealed = comment.format_plan_comment(
+        report(change(1)), COMMITS, "main", limit=GITHUB_COMMENT_LIMIT, version="1.2.3"
+    )
     assert comment.verdict_of(unsealed, COMMITS, seal) is None
     assert comment.verdict_of(body, COMMITS, lambda text: seal(f"another {text}")) is None
 
@@ -92,19 +96,19 @@ def test_ours_are_those_that_begin_with_our_mark_and_that_we_wrote() -> None:
         Comment(4, "bot", f"> {body}", ""),
         Comment(5, "bot", body.replace("platform", "other"), ""),
     ]
-    assert [one.id for one in comment.ours(said, "platform", "bot")] == [1, 3]
+    assert [one.id for one in comment.own_comments(said, "platform", "bot")] == [1, 3]
 
 
 def test_why_there_is_no_plan_means_nothing_but_itself() -> None:
-    body = comment.sealed(comment.refused("platform", COMMITS, "<b>@all</b> `x`"), seal)
+    body = comment.seal_comment(comment.format_refusal("platform", COMMITS, "<b>@all</b> `x`"), seal)
     assert body.splitlines()[-1] == "`` <b>@all</b> `x` ``"
     assert comment.verdict_of(body, COMMITS, seal) is ReviewVerdict.ERROR
 
 
 def test_the_last_word_is_said_once() -> None:
     body = written(report(change(1)))
-    last = comment.closed(body, PullState.MERGED)
+    last = comment.close_comment(body, PullState.MERGED)
     assert last.splitlines()[1] == "<!-- levelgate:state over=merged -->"
     assert last.splitlines()[4] == "> Merged: this was the last plan."
-    assert comment.closed(last, PullState.MERGED) == last
+    assert comment.close_comment(last, PullState.MERGED) == last
     assert comment.verdict_of(last, COMMITS, seal) is None

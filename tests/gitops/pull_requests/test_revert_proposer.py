@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 
 from gitops.forge.connect import ForgeProject
-from gitops.pull_requests.revert import RevertProposal, proposal
-from gitops.pull_requests.revert_proposer import FIRST_WAIT, RevertProposer, _pushing
+from gitops.pull_requests.revert import RevertProposal, make_proposal
+from gitops.pull_requests.revert_proposer import MIN_RETRY_DELAY, RevertProposer, _push_credentials
 from gitops.reconcile.context import ReconcileResult
 from gitops.rollouts.state import Halt, TargetRevision
 from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, Ref, TagRef, Tip
@@ -95,8 +95,8 @@ class Story:
                     self.fleet.cluster, self.fleet.clock, lambda *one: self.notices.append(": ".join(one)), told.set
                 )
                 proposer.configure([self._config(forge.url)], {"platform": self._mirror})
-                proposer.heed(found)
-                proposer.heed(found)  # nothing is begun twice
+                proposer.propose_pending(found)
+                proposer.propose_pending(found)  # nothing is begun twice
                 if any(one.get_name().startswith("propose ") for one in asyncio.all_tasks()):
                     await asyncio.wait_for(told.wait(), 60)
                 proposer.close()
@@ -111,7 +111,7 @@ class Story:
         return Mirror(Repository(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
 
     def _config(self, api: str) -> SourceConfig:
-        place = ForgeProject.of("", self.token, kind=self.kind, api=api, project="acme/platform")
+        place = ForgeProject.from_url("", self.token, kind=self.kind, api=api, project="acme/platform")
         return SourceConfig("platform", self._mirror.target, forge=place if self.has_forge else None)
 
     @property
@@ -172,7 +172,9 @@ def test_it_is_told_once_as_an_event_and_a_notification(story: Story) -> None:
     """The words are those of the vocabulary: the rollout is `Halted`."""
     told: list[tuple[str, str]] = []
     found = story.halt()
-    story.fleet.reconciler.on_transitions = lambda some: told.extend((str(one.word), one.message) for one in some)
+    story.fleet.reconciler.on_transitions = lambda some: told.extend(
+        (str(one.event_reason), one.message) for one in some
+    )
     revert = story.propose(found)
     story.fleet.step()
     assert told == [("Halted", f"r2: {revert}")]
@@ -323,7 +325,7 @@ def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: Sto
 
     story.forge._list = tired  # type: ignore[method-assign]
     assert story.propose(found).startswith("a revert is proposed: ")
-    assert asked[:8] == [FIRST_WAIT * factor for factor in (0, 1, 3, 7, 15, 31, 61, 91)]
+    assert asked[:8] == [MIN_RETRY_DELAY * factor for factor in (0, 1, 3, 7, 15, 31, 61, 91)]
     assert sum("is not proposed yet" in one for one in story.notices) == 7
 
 
@@ -375,11 +377,11 @@ def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_change
             for has_forge in (False, False, True):
                 story.has_forge = has_forge
                 proposer.configure([story._config(forge.url)], {"platform": story._mirror})
-                proposer.heed(found)
+                proposer.propose_pending(found)
                 counts.append(len(under_way()))
                 if not has_forge:
                     await asyncio.gather(*under_way())
-            proposer.heed(resumed)
+            proposer.propose_pending(resumed)
             await asyncio.wait(under_way())
         return counts
 
@@ -395,7 +397,9 @@ def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_nam
     named = found.bundle.definitions[kind]
     shorter = {GroupKind("other.test", "Link"): replace(named, name="links", origin=SourceLocation("other.json", 1))}
     bundle = replace(found.bundle, definitions={**shorter, kind: named})
-    told = proposal(replace(found, bundle=bundle, plan=replace(found.plan, sets=found.plan.sets * 6)), rollout, halt)
+    told = make_proposal(
+        replace(found, bundle=bundle, plan=replace(found.plan, sets=found.plan.sets * 6)), rollout, halt
+    )
     assert told
     assert (told.file, [name for name, _ in told.failing]) == ("link.json", ["Link.g.test/default/i1"] * 5)
 
@@ -414,15 +418,18 @@ def test_what_there_is_nothing_to_revert_to_is_not_proposed(
     completed: TargetRevision | None, target: TargetRevision, why: str
 ) -> None:
     halt = Halt(target.revision, TEN, "levelgate", "1 of 4 failed")
-    assert RevertProposal("links.g.test", "platform", "link.json", halt, target, completed, (), ()).impossible == why
+    assert (
+        RevertProposal("links.g.test", "platform", "link.json", halt, target, completed, (), ()).impossible_message
+        == why
+    )
 
 
 @pytest.mark.parametrize("url", ["https://git.example.com/acme/platform", "git@git.example.com:acme/platform"])
 def test_a_branch_is_pushed_by_http_in_the_name_of_the_forge(tmp_path: Path, url: str) -> None:
     """The token of the source may be one that only reads; who the server is stays the same."""
     own = Credentials(tmp_path / "own", "robot", ca_file=tmp_path / "ca")
-    place = ForgeProject.of(url, tmp_path / "forge", kind="gitea")
-    pushing = _pushing(SourceConfig("platform", Repository(url), own, forge=place), place)
+    place = ForgeProject.from_url(url, tmp_path / "forge", kind="gitea")
+    pushing = _push_credentials(SourceConfig("platform", Repository(url), own, forge=place), place)
     assert pushing == (replace(own, token_file=place.token_file) if url.startswith("https") else own)
 
 
@@ -435,9 +442,9 @@ def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.Lo
                 story.fleet.cluster, story.fleet.clock, lambda *one: story.notices.append(": ".join(one))
             )
             proposer.configure([story._config(forge.url)], {})  # of a source without a mirror
-            proposer.heed(found)
+            proposer.propose_pending(found)
             await until(lambda: bool(story.notices))
-            proposer.heed(found)
+            proposer.propose_pending(found)
             assert not [one for one in asyncio.all_tasks() if one.get_name().startswith("propose ")]
 
     story.fleet.call(go())

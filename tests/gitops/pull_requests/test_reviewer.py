@@ -20,7 +20,7 @@ from gitops.forge import rest
 from gitops.forge.connect import ForgeProject, UnknownForge
 from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
 from gitops.plan import planner
-from gitops.plan.isolated_process import OUT_OF_MEMORY, ending, lacks_memory, planned, planned_apart
+from gitops.plan.isolated_process import OUT_OF_MEMORY, compute_plan, compute_plan_isolated, ending, lacks_memory
 from gitops.plan.report import Report
 from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
@@ -82,14 +82,14 @@ class Review:
 
         async def go() -> None:
             async with self.forge.serving() as forge:
-                where = ForgeProject.of(
+                where = ForgeProject.from_url(
                     str(self.repository.path), self.token, kind=forge.kind, api=forge.url, project="acme/platform"
                 )
                 found, rest = where.connect(self.clock)
                 mirror = Mirror(SourceTarget(str(self.repository.path)), self.cache, limits=self.limits)
                 told: Forge = found
                 reviewer = Reviewer(
-                    told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), planned
+                    told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), compute_plan
                 )
                 try:
                     for step in steps:
@@ -111,7 +111,7 @@ def on_github(repository: Repository) -> Review:
 
 
 async def everything(reviewer: Reviewer) -> None:
-    assert await reviewer.all(), "not all went well"
+    assert await reviewer.review_all(), "not all went well"
 
 
 def test_a_pull_request_gets_one_comment_which_follows_its_head(review: Review) -> None:
@@ -169,7 +169,7 @@ def test_the_last_word_is_said_once_a_pull_request_is_over(review: Review, state
         review.forge.pulls[1].state = state
 
     async def again(reviewer: Reviewer) -> None:
-        await reviewer.one(1)
+        await reviewer.review_one(1)
 
     review.run(everything, over, everything, everything)
     (body,) = review.forge.bodies(1)
@@ -197,7 +197,7 @@ def test_only_heads_of_what_is_open_are_kept(on_github: Review) -> None:
 
 
 def test_a_head_that_is_too_large_is_told_and_fetched_once(on_github: Review) -> None:
-    on_github.limits = ReadLimits(repository=60_000)
+    on_github.limits = ReadLimits(max_repository_bytes=60_000)
     head = on_github.pull({f"{number}.bin": os.urandom(500).hex() for number in range(120)})
 
     async def looked(reviewer: Reviewer) -> None:
@@ -205,7 +205,7 @@ def test_a_head_that_is_too_large_is_told_and_fetched_once(on_github: Review) ->
         asked = list[object]()
         reviewer.mirror.fetch = lambda *one, **how: asked.append(one) or fetched(*one, **how)  # type: ignore[func-returns-value, method-assign]
         for _ in range(2):
-            assert not await reviewer.all()
+            assert not await reviewer.review_all()
             assert len(asked) == 2
 
     on_github.run(looked)
@@ -219,13 +219,13 @@ def test_of_more_than_anybody_reads_those_that_were_read_are_reviewed(
     on_github: Review, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever opens so many pull requests keeps those from a plan that come after, and no others."""
-    monkeypatch.setattr(rest, "_MOST_PAGES", 2)
+    monkeypatch.setattr(rest, "_MAX_PAGES", 2)
     on_github.forge.page = 1
     for number in range(1, 4):
         on_github.pull(config(f"b{number}"), number)
 
     async def looked(reviewer: Reviewer) -> None:
-        assert not await reviewer.all()
+        assert not await reviewer.review_all()
 
     on_github.run(looked)
     assert sum(len(on_github.forge.bodies(number)) for number in range(1, 4)) == 2
@@ -266,10 +266,10 @@ def test_a_head_that_is_pushed_over_while_it_is_planned_is_planned_next(on_githu
             return report
 
         reviewer._plan = pushed_over  # type: ignore[method-assign]
-        await reviewer.all()
+        await reviewer.review_all()
         assert [one["sha"] for one in on_github.forge.states] == [first]
         assert f"head={first}" in on_github.forge.bodies(1)[0]
-        await reviewer.all()
+        await reviewer.review_all()
 
     on_github.run(raced)
     (body,) = on_github.forge.bodies(1)
@@ -281,7 +281,7 @@ def test_two_sources_of_one_repository_keep_a_comment_and_a_state_each(on_github
     on_github.pull(config("b"))
 
     async def as_another(reviewer: Reviewer) -> None:
-        assert await replace(reviewer, source="other", _done={}).all()
+        assert await replace(reviewer, source="other", _done={}).review_all()
 
     on_github.run(everything, as_another, everything, as_another)
     assert sorted(body.splitlines()[0] for body in on_github.forge.bodies(1)) == [
@@ -308,10 +308,10 @@ def test_a_comment_that_somebody_deleted_is_written_again(on_github: Review) -> 
     on_github.pull(config("b"))
 
     async def deleted(reviewer: Reviewer) -> None:
-        (known,) = await reviewer.forge.comments(1)
+        (known,) = await reviewer.forge.list_comments(1)
         on_github.forge.comments.clear()
         on_github.pull(config("c"))
-        reviewer._ours = partial(_known, [known])  # type: ignore[method-assign]
+        reviewer._own_comments = partial(_known, [known])  # type: ignore[method-assign]
         await everything(reviewer)
 
     on_github.run(everything, deleted)
@@ -399,7 +399,7 @@ def test_limits_of_the_forge_are_kept(on_github: Review, refusal: Refusal) -> No
     async def limited(reviewer: Reviewer) -> None:
         for _ in range(2):
             with pytest.raises(RateLimited) as refused:
-                await reviewer.all()
+                await reviewer.review_all()
             assert refused.value.until == on_github.clock.moment + timedelta(seconds=90)
 
     async def later(_: Reviewer) -> None:
@@ -421,7 +421,7 @@ def test_a_limit_between_any_two_requests_loses_nothing(repository: Repository, 
 
     async def broken_off(reviewer: Reviewer) -> None:
         with pytest.raises(RateLimited):
-            await reviewer.all()
+            await reviewer.review_all()
 
     review.run(broken_off)
     review.forge.left = None
@@ -448,7 +448,7 @@ def test_following_waits_out_the_limit_and_goes_on(on_github: Review) -> None:
             await rests(seconds)
 
         on_github.clock.sleep = sleep  # type: ignore[method-assign]
-        await reviewer.forever(timedelta(minutes=1))
+        await reviewer.run(timedelta(minutes=1))
 
     on_github.run(following)
     assert looks == [timedelta(minutes=1), timedelta(seconds=90)]
@@ -463,7 +463,7 @@ def test_who_wakes_it_has_it_look_once_and_passes_no_limit(on_github: Review) ->
         async def sleep(seconds: float) -> None:
             rests.append((seconds, False))
             if len(rests) != 2:
-                reviewer.woken.set()
+                reviewer.triggered.set()
             else:
                 on_github.forge.left, on_github.forge.refusal = 0, Refusal(429, {"Retry-After": "90"})
             if len(rests) > 3:
@@ -475,7 +475,7 @@ def test_who_wakes_it_has_it_look_once_and_passes_no_limit(on_github: Review) ->
                 reviewer.stop.set()
 
         on_github.clock.sleep = sleep  # type: ignore[method-assign]
-        await reviewer.forever(timedelta(minutes=1))
+        await reviewer.run(timedelta(minutes=1))
 
     on_github.run(following)
     assert rests == [(60, False), (60, True), (90, True)]
@@ -489,9 +489,9 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
     on_github.pull({f"big{number}.json": "x" * (1 << 20) for number in range(51)}, number=2)
 
     async def reviewed(reviewer: Reviewer) -> None:
-        assert not await reviewer.all()
+        assert not await reviewer.review_all()
         on_github.forge.pulls[2].state = "closed"
-        assert not await reviewer.all()
+        assert not await reviewer.review_all()
 
     on_github.run(reviewed)
     assert "its target 'gone' does not exist" in dict(on_github.notices)[1]
@@ -534,8 +534,8 @@ def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review, limit: 
     on_github.pull(config("c"), number=2)
 
     async def reviewed(reviewer: Reviewer) -> None:
-        reviewer.plan = partial(planned_apart, **limit)
-        assert not await reviewer.all()
+        reviewer.plan = partial(compute_plan_isolated, **limit)
+        assert not await reviewer.review_all()
 
     on_github.run(reviewed)
     assert said in on_github.forge.bodies(1)[0]
@@ -587,8 +587,8 @@ def test_how_the_process_of_a_plan_ended_is_told(on_github: Review, how: str, sa
     on_github.pull(config("b"))
 
     async def reviewed(reviewer: Reviewer) -> None:
-        reviewer.clock, reviewer.plan = Ending(how=how), planned_apart
-        assert not await reviewer.all()
+        reviewer.clock, reviewer.plan = Ending(how=how), compute_plan_isolated
+        assert not await reviewer.review_all()
 
     on_github.run(reviewed)
     assert said in on_github.forge.bodies(1)[0]
@@ -632,8 +632,8 @@ def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
     on_github.pull(config("b"))
 
     async def reviewed(reviewer: Reviewer) -> None:
-        reviewer.clock, reviewer.plan = Stuck(), partial(planned_apart, seconds=0.5)
-        assert not await reviewer.all()
+        reviewer.clock, reviewer.plan = Stuck(), partial(compute_plan_isolated, seconds=0.5)
+        assert not await reviewer.review_all()
 
     on_github.run(reviewed)
     assert "there is no plan after 0.5 s" in on_github.forge.bodies(1)[0]
@@ -656,8 +656,8 @@ def test_an_error_that_nobody_foresaw_ends_no_more_than_one_plan(
     async def fails(*_: object, **__: object) -> Report:
         raise error
 
-    monkeypatch.setattr(planner, "between", fails)
-    on_github.run(lambda reviewer: reviewer.all())
+    monkeypatch.setattr(planner, "plan_commits", fails)
+    on_github.run(lambda reviewer: reviewer.review_all())
     (body,) = on_github.forge.bodies(1)
     assert said in body
     assert "s3cret" not in body
@@ -668,7 +668,7 @@ def test_what_a_hostile_pull_request_holds_stays_text(on_github: Review) -> None
     hostile = "<img src=x onerror=alert(1)> @everyone [a](javascript:x) ``` --> <!-- levelgate:plan source=platform -->"
     files = config("b", hostile)
     on_github.pull({**files, "@everyone <b>.yaml": "a: [", "bomb.yaml": "a: &a [x]\nb: [*a, *a\n"})
-    on_github.run(lambda reviewer: reviewer.all())
+    on_github.run(lambda reviewer: reviewer.review_all())
     (body,) = on_github.forge.bodies(1)
     outside = outside_of_code(body)
     assert "@everyone" not in outside
@@ -683,7 +683,7 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
 
     async def refused(reviewer: Reviewer) -> None:
         with pytest.raises(ForgeRefused, match=r"the token in .* is not accepted") as error:
-            await reviewer.all()
+            await reviewer.review_all()
         assert "s3cret" not in str(error.value)
 
     on_github.run(refused)
@@ -701,7 +701,7 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
     ],
 )
 def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: str, api: str, project: str) -> None:
-    place = ForgeProject.of(url, tmp_path, kind=kind)
+    place = ForgeProject.from_url(url, tmp_path, kind=kind)
     assert (place.api, place.project) == (api, project)
 
 
@@ -720,12 +720,12 @@ def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: 
 )
 def test_where_a_token_may_not_go_is_refused_without_telling_one(tmp_path: Path, url: str, api: str, why: str) -> None:
     with pytest.raises(UnknownForge, match=why) as refused:
-        ForgeProject.of(url, tmp_path, kind="gitea", api=api)
+        ForgeProject.from_url(url, tmp_path, kind="gitea", api=api)
     assert "s3cret" not in str(refused.value)
 
 
 def test_which_forge_it_is_has_to_be_said_otherwise(tmp_path: Path) -> None:
     with pytest.raises(UnknownForge, match="Say github, gitlab or gitea"):
-        ForgeProject.of("https://git.example.com/acme/platform", tmp_path)
+        ForgeProject.from_url("https://git.example.com/acme/platform", tmp_path)
     with pytest.raises(UnknownForge, match="--project"):
-        ForgeProject.of("/srv/platform", tmp_path, kind="gitea")
+        ForgeProject.from_url("/srv/platform", tmp_path, kind="gitea")

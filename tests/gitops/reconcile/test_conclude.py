@@ -49,7 +49,7 @@ def conditions(platform: Platform) -> dict[str, str]:
 
 
 def record(platform: Platform) -> SourceRecord:
-    return SourceRecord.read(platform.cluster.objects[SOURCE])
+    return SourceRecord.from_object(platform.cluster.objects[SOURCE])
 
 
 def key(name: str) -> ObjectKey:
@@ -185,7 +185,7 @@ def test_a_commit_that_renders_the_same_is_no_new_target(platform: Platform) -> 
     commit(platform, config_map("a"), more={"p.json": plain("p")})
     platform.settle()
     assert status(platform) == before
-    assert record(platform).applied == platform.sources["platform"].catalog.revision
+    assert record(platform).applied == platform.sources["platform"].catalog.commit
 
 
 def test_reasons_come_from_the_closed_vocabulary() -> None:
@@ -214,11 +214,11 @@ def test_an_instance_under_deletion_says_what_it_waits_for(platform: Platform) -
 def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platform: Platform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
-    first = platform.sources["platform"].catalog.revision
+    first = platform.sources["platform"].catalog.commit
     assert (record(platform).applied, record(platform).target, record(platform).state) == (first, first, "Settled")
     commit(platform, config_map("a"), config_map("b", name="${a.metadata.annotations.host}"))
     platform.settle()
-    second = platform.sources["platform"].catalog.revision
+    second = platform.sources["platform"].catalog.commit
     assert (record(platform).applied, record(platform).target) == (first, second)
     assert record(platform).state == "Waiting"
     assert [str(kind) for kind in record(platform).scopes[X].kinds] == ["ConfigMap"]
@@ -248,12 +248,12 @@ def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
     commit(platform, config_map("a"))
     platform.settle()
     before = record(platform).scopes.text
-    monkeypatch.setattr("gitops.records.source_record.MOST_SCOPES", len(before))
+    monkeypatch.setattr("gitops.records.source_record.MAX_SCOPES_BYTES", len(before))
     commit(platform, config_map("a"), more={"y.json": instance("Link", "y")})
     platform.settle()
     said = record(platform)
     assert (said.scopes.text, said.state) == (before, "Failed")
-    assert said.applied == platform.sources["platform"].catalog.revision
+    assert said.applied == platform.sources["platform"].catalog.commit
     assert [row["reason"] for row in said.causes] == ["ApplyFailed"]
     assert f"that takes {len(before) + len(',') + len('y') + 2} bytes" in said.causes[0]["message"]
     y = X._replace(name="y")

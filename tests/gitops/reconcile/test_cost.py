@@ -15,7 +15,7 @@ import pytest
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.notable_changes import news
 from gitops.reconcile.tally import StateCounts
-from renderer.catalog.catalog import follow
+from renderer.catalog.catalog import with_changed_files
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.reconcile.traces import run_under
@@ -54,9 +54,9 @@ def declared(kind: str, number: int, text: str) -> dict[str, Any]:
 
 def brought_about(fleet: Fleet, manifest: Mapping[str, Any]) -> None:
     """A commit that changes this file, from the bytes that Git gives to the record of the source, with what is logged and counted."""
-    key = ObjectKey.of(manifest)
+    key = ObjectKey.from_manifest(manifest)
     assert fleet.catalog
-    later = follow(fleet.catalog, {f"{key.name}.json": json.dumps(manifest).encode()}, fleet.committed({}))
+    later = with_changed_files(fleet.catalog, {f"{key.name}.json": json.dumps(manifest).encode()}, fleet.committed({}))
     assert later
     fleet.catalog = later
     assert fleet.reconciler.accept([fleet.state]) == frozenset({key})

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
@@ -23,11 +23,11 @@ from tests.scenarios.definitions import chain, config_map, link
 
 GROUP, HERE = "g.test", "default"
 FAULTS = (
-    InjectedFault(Refuse(403), verb="patch", name="denied"),
-    InjectedFault(Refuse(500), verb="patch", name="broken"),
-    InjectedFault(Refuse(403), verb="delete", name="gone"),
-    InjectedFault(Refuse(422), verb="patch", name="one-b"),
-    InjectedFault(Refuse(400), verb="patch", name="two-a"),
+    InjectedFault(RefusedRequest(403), verb="patch", name="denied"),
+    InjectedFault(RefusedRequest(500), verb="patch", name="broken"),
+    InjectedFault(RefusedRequest(403), verb="delete", name="gone"),
+    InjectedFault(RefusedRequest(422), verb="patch", name="one-b"),
+    InjectedFault(RefusedRequest(400), verb="patch", name="two-a"),
 )
 
 
@@ -61,9 +61,7 @@ class World:
         return await self.door.answer(request)
 
     async def one_pass(self, number: int, files: Mapping[str, str]) -> None:
-        catalog = load(
-            {f"{n}.json": text.encode() for n, text in files.items()}, source="s", revision=commit_id(number)
-        )
+        catalog = load({f"{n}.json": text.encode() for n, text in files.items()}, source="s", commit=commit_id(number))
         await self.reconciler.reconcile([SourceState(catalog)])
 
     async def live(self, key: ObjectKey) -> dict[str, Any]:

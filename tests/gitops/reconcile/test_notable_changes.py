@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from applier.causes import Reason
-from gitops.cli.progress import standing, under_way
+from gitops.cli.progress import format_counts, format_rollout
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.notable_changes import (
     InstanceSettled,
@@ -143,10 +143,13 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     fleet.move("two", except_for=["b"])
     found = fleet.step()
     state = found.propagation.states[ROLLOUT]
-    assert under_way(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
-    assert standing(StateCounts.of_all(found.ledger)) == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+    assert format_rollout(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
+    assert (
+        format_counts(StateCounts.of_all(found.ledger))
+        == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+    )
     fleet.move("two")
-    assert under_way(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
+    assert format_rollout(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
 
 
 def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import NEVER, Adoption
+from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops import source_config
@@ -38,7 +38,7 @@ class World:
     ref: str = ""
     url: str = ""
     require_plan: bool = False
-    adoption: Adoption = NEVER
+    adoption: Adoption = NO_ADOPTION
 
     def __post_init__(self) -> None:
         self.work = Work(self.directory / "platform")
@@ -50,7 +50,7 @@ class World:
 
     def restart(self, *, path: str = "") -> None:
         is_range = self.ref.startswith("semver:")
-        source = source_config.source_config(
+        source = source_config.parse_source(
             f"platform={self.url or self.work.path}", ref="" if is_range else self.ref, path=path
         )
         if is_range:
@@ -59,7 +59,7 @@ class World:
         source = replace(source, require_plan=self.require_plan, adoption=self.adoption)
         stop = asyncio.Event()
         self.follower = Follower(
-            source_config.mirrors([source], self.directory / "cache", stopping=stop.is_set),
+            source_config.create_mirrors([source], self.directory / "cache", is_stopping=stop.is_set),
             Reconciler(self.cluster, "0", SystemClock(), LOCAL),
             SystemClock(),
             stop,
@@ -84,7 +84,7 @@ class World:
         return {obj["metadata"]["name"] for obj in found}
 
     async def record(self) -> SourceRecord:
-        return SourceRecord.read(await self.cluster.get(source_parent("platform")) or {})
+        return SourceRecord.from_object(await self.cluster.get(source_parent("platform")) or {})
 
     async def approve(self, commit: str) -> None:
         said: dict[str, Any] = {"metadata": {"annotations": {"levelgate.dev/approved-commit": commit}}}

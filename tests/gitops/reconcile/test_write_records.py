@@ -41,7 +41,7 @@ class Server:
     most: int = 0
     told: int = 0
 
-    def at_once(self) -> Server:
+    def without_retries(self) -> Server:
         return self
 
     async def apply(self, body: Object, **_: object) -> Object:
@@ -77,7 +77,7 @@ class Lab:
             lambda some: self.announced.extend(one.message for one in some),
             self._stored,
         )
-        self.records.underway.again = lambda result, seconds: self.again.append((result.key.name, seconds))
+        self.records.underway.on_postponed = lambda result, seconds: self.again.append((result.key.name, seconds))
 
     def _stored(self, obj: Object) -> bool:
         self.stored.append(obj["metadata"]["name"])
@@ -87,7 +87,7 @@ class Lab:
         try:
             self.loop.run_until_complete(story())
         finally:
-            self.loop.run_until_complete(self.records.underway.end(0.0))
+            self.loop.run_until_complete(self.records.underway.close(0.0))
             self.loop.close()
 
     def due(self, name: str, takes: float = 0.01, *errors: ClusterError) -> RecordUpdate:
@@ -127,7 +127,7 @@ def test_a_record_that_takes_long_is_waited_for_by_nobody_and_never_written_twic
 
 
 @pytest.mark.parametrize("takes", [0.01, 5.0], ids=["at once", "late"])
-@pytest.mark.parametrize("error", [Invalid("too large"), Unavailable("busy", again=True)], ids=str)
+@pytest.mark.parametrize("error", [Invalid("too large"), Unavailable("busy", is_transient=True)], ids=str)
 def test_what_cannot_be_recorded_is_tried_ever_more_rarely(error: ClusterError, takes: float) -> None:
     """I11: not again before its time, and then by who looks."""
     lab = Lab()
@@ -163,7 +163,9 @@ def test_who_insists_waits_for_all() -> None:
     lab = Lab(insists=True)
 
     async def story() -> None:
-        found = await lab.records.write([lab.due("slow", 20), lab.due("busy", 0.01, Unavailable("", again=True))])
+        found = await lab.records.write(
+            [lab.due("slow", 20), lab.due("busy", 0.01, Unavailable("", is_transient=True))]
+        )
         assert names(found) == ["busy", "slow"]
         await lab.records.announce([transition("a")], START)
         assert lab.server.told == 1
@@ -223,4 +225,4 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
     of_instance = {**record, "metadata": {**metadata, "annotations": {well_known.RECORD_OF: "g.test/Link/default/a"}}}
     for due in (record_update, record_deletion):
         assert due(of_instance).result.set == ObjectKey("g.test", "Link", "default", "a")
-        assert due(record).result.set == ObjectKey.of(record)
+        assert due(record).result.set == ObjectKey.from_manifest(record)

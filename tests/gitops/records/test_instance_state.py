@@ -12,7 +12,7 @@ def test_a_failure_is_told_by_its_node_alone_and_a_gate_by_the_instance_too(reas
     """A gate that both wait for is one of the rollout, where people look for who can open it."""
     rows = [{"reason": reason, "message": "why"}, {"reason": reason, "message": "why", "node": "map"}]
     metadata = {"name": "a", "namespace": "default"}
-    told = InstanceState.of(
+    told = InstanceState.from_object(
         {"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "status": {"levelgate": {"blocked": rows}}}
     )
     assert [one.node for one in told.causes] == nodes

@@ -12,7 +12,14 @@ from applier.causes import Cause, Reason
 from applier.errors import Invalid
 from applier.execute.results import Result
 from gitops.records import pass_history
-from gitops.records.pass_history import KEPT, LARGEST, MOST, PassActivity, noted, read
+from gitops.records.pass_history import (
+    MAX_LISTED_PER_PASS,
+    MAX_PASSES,
+    MAX_TOTAL_BYTES,
+    PassActivity,
+    append_pass,
+    parse_passes,
+)
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
@@ -25,12 +32,12 @@ SHOP = ObjectKey("g.test", "Link", "prod", "shop")
 CHILD = ObjectKey("", "ConfigMap", "prod", "shop-config")
 
 
-def happened(*results: Result, holds: list[pass_history.Hold] | None = None) -> PassActivity:
+def happened(*results: Result, holds: list[pass_history.SetObstacle] | None = None) -> PassActivity:
     return PassActivity(results, frozenset({SOURCE, SHOP}).__contains__, holds or ())
 
 
 def after(text: str, what: PassActivity, *, commit: str = "c1", state: str = "Settled", minutes: int = 0) -> str:
-    return noted(text, what, commit=commit, state=state, now=NOON + timedelta(minutes=minutes))
+    return append_pass(text, what, commit=commit, state=state, now=NOON + timedelta(minutes=minutes))
 
 
 def test_a_pass_that_did_nothing_leaves_no_trace() -> None:
@@ -39,7 +46,7 @@ def test_a_pass_that_did_nothing_leaves_no_trace() -> None:
     covered = Result(SHOP, SHOP, "covered")
     foreign = Result(SHOP._replace(name="other"), CHILD, "updated")
     assert after(first, happened(covered, foreign), minutes=1) == first
-    assert [one.state for one in read(first)] == ["Settled"]
+    assert [one.state for one in parse_passes(first)] == ["Settled"]
 
 
 def test_a_failure_is_told_once_for_each_commit() -> None:
@@ -47,7 +54,7 @@ def test_a_failure_is_told_once_for_each_commit() -> None:
     refused = happened(Result(SHOP, CHILD, "updated", 0, "config", error=Invalid("no such field")))
     first = after("", refused)
     assert after(first, refused, minutes=1) == first
-    assert [one.deeds[0].error for one in read(after(first, refused, commit="c2"))] == ["no such field"] * 2
+    assert [one.deeds[0].error for one in parse_passes(after(first, refused, commit="c2"))] == ["no such field"] * 2
 
 
 def test_what_goes_with_an_instance_belongs_to_its_source() -> None:
@@ -55,15 +62,15 @@ def test_what_goes_with_an_instance_belongs_to_its_source() -> None:
     gone, its = SHOP._replace(name="gone"), CHILD._replace(name="gone-config")
     first = after("", happened(Result(SOURCE, gone, "deleted", 1)))
     second = after(first, happened(Result(gone, its, "deleted", 0, "config")), minutes=1)
-    assert read(second)[-1].deeds == (pass_history.RecordedAction(str(gone), str(its), "deleted", 0, "config"),)
+    assert parse_passes(second)[-1].deeds == (pass_history.RecordedAction(str(gone), str(its), "deleted", 0, "config"),)
 
 
 def test_a_gate_is_met_once_and_waiting_for_ones_turn_is_no_gate() -> None:
     window = Cause(Reason.WINDOW_CLOSED, "waits for window hours")
     pace = Cause(Reason.PACE_REACHED, "8th of 8")
-    holds: list[pass_history.Hold] = [(SHOP, "database", window), (SHOP, "", pace)]
+    holds: list[pass_history.SetObstacle] = [(SHOP, "database", window), (SHOP, "", pace)]
     first = after("", happened(holds=holds), state="Held")
-    assert [one.reason for one in read(first)[0].met] == ["WindowClosed"]
+    assert [one.reason for one in parse_passes(first)[0].met] == ["WindowClosed"]
     assert after(first, happened(holds=holds), state="Held", minutes=9) == first
 
 
@@ -72,55 +79,61 @@ def test_the_oldest_passes_go_where_the_record_has_room_for_fewer() -> None:
     text = ""
     for number in range(9):
         text = after(text, happened(Result(SHOP, CHILD, "updated", 0, "config")), commit=f"c{number}", minutes=number)
-    fewer = noted(text, happened(), commit="c8", state="Settled", now=NOON, room=len(text) // 2)
+    fewer = append_pass(text, happened(), commit="c8", state="Settled", now=NOON, max_bytes=len(text) // 2)
     assert 0 < len(fewer) <= len(text) // 2
-    assert [one.commit for one in read(fewer)][-2:] == ["c8", "c8"]
-    assert noted(fewer, happened(), commit="c8", state="Settled", now=NOON, room=len(text) // 2) == fewer
+    assert [one.commit for one in parse_passes(fewer)][-2:] == ["c8", "c8"]
+    assert append_pass(fewer, happened(), commit="c8", state="Settled", now=NOON, max_bytes=len(text) // 2) == fewer
 
 
 def test_a_thousand_gates_are_told_once_as_far_as_there_is_room() -> None:
     closed = Cause(Reason.WINDOW_CLOSED, "waits")
-    holds: list[pass_history.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(MOST + 200)]
+    holds: list[pass_history.SetObstacle] = [
+        (SHOP._replace(name=f"i{number}"), "", closed) for number in range(MAX_LISTED_PER_PASS + 200)
+    ]
     first = after("", happened(holds=holds), state="Held")
-    assert len(read(first)[0].met) == MOST
+    assert len(parse_passes(first)[0].met) == MAX_LISTED_PER_PASS
     assert after(first, happened(holds=holds), state="Held", minutes=1) == first
 
 
 def test_it_is_bounded_in_number_and_in_size() -> None:
     """surface 3.1: the last 50, in at most 256 KiB."""
     text = ""
-    for number in range(KEPT + 5):
+    for number in range(MAX_PASSES + 5):
         text = after(text, happened(), commit=f"c{number}", minutes=number)
-    assert [one.commit for one in read(text)] == [f"c{number}" for number in range(5, KEPT + 5)]
+    assert [one.commit for one in parse_passes(text)] == [f"c{number}" for number in range(5, MAX_PASSES + 5)]
     many = [Result(SHOP, CHILD._replace(name="n" * 200 + str(number)), "created", 0, "x") for number in range(400)]
     for number in range(9):
         text = after(text, happened(*many), commit=f"big{number}", minutes=100 + number)
-    assert len(text.encode()) <= LARGEST
-    last = read(text)[-1]
-    assert (last.commit, len(last.deeds), last.more) == ("big8", MOST, 400 - MOST)
+    assert len(text.encode()) <= MAX_TOTAL_BYTES
+    last = parse_passes(text)[-1]
+    assert (last.commit, len(last.deeds), last.more) == ("big8", MAX_LISTED_PER_PASS, 400 - MAX_LISTED_PER_PASS)
 
 
 def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() -> None:
     """I7: sixty gates, refused writes and approvals, met one after the other and all still standing, cause no write at rest."""
     closed = Cause(Reason.WINDOW_CLOSED, "waits")
-    holds: list[pass_history.Hold] = [(SHOP._replace(name=f"i{number}"), "", closed) for number in range(KEPT + 10)]
-    refused = [Result(SHOP, CHILD._replace(name=f"i{n}"), "updated", error=Invalid("no")) for n in range(KEPT + 10)]
+    holds: list[pass_history.SetObstacle] = [
+        (SHOP._replace(name=f"i{number}"), "", closed) for number in range(MAX_PASSES + 10)
+    ]
+    refused = [
+        Result(SHOP, CHILD._replace(name=f"i{n}"), "updated", error=Invalid("no")) for n in range(MAX_PASSES + 10)
+    ]
     words = [DecisionRecord(NOON, "approved", "commit c1", "ada")]
     text = ""
-    for number in range(KEPT + 10):
+    for number in range(MAX_PASSES + 10):
         known = PassActivity(refused[: number + 1], frozenset({SHOP}).__contains__, holds[: number + 1], words)
         text = after(text, known, minutes=number)
-    assert len(read(text)) == KEPT
-    assert {one.set for passed in read(text) for one in passed.met} == {str(key) for key, _, _ in holds}
-    assert {deed.object for passed in read(text) for deed in passed.deeds} == {str(one.key) for one in refused}
-    assert [one.what for passed in read(text) for one in passed.words] == ["approved"]
-    assert after(text, known, minutes=KEPT + 10) == text
+    assert len(parse_passes(text)) == MAX_PASSES
+    assert {one.set for passed in parse_passes(text) for one in passed.met} == {str(key) for key, _, _ in holds}
+    assert {deed.object for passed in parse_passes(text) for deed in passed.deeds} == {str(one.key) for one in refused}
+    assert [one.what for passed in parse_passes(text) for one in passed.words] == ["approved"]
+    assert after(text, known, minutes=MAX_PASSES + 10) == text
 
 
 @pytest.mark.parametrize("text", ["{", "7", '[{"at": "soon"}]', '[{"at": "2026-11-20T12:00:00Z", "deeds": [7]}]'])
 def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
-    assert read(text) == ()
-    assert len(read(after(text, happened()))) == 1
+    assert parse_passes(text) == ()
+    assert len(parse_passes(after(text, happened()))) == 1
 
 
 @pytest.fixture
@@ -130,14 +143,14 @@ def fleet() -> Iterator[Fleet]:
 
 
 def kept(fleet: Fleet) -> tuple[pass_history.PassRecord, ...]:
-    return read(SourceRecord.read(fleet.request("GET", f"{OWN}/source-platform")).passes)
+    return parse_passes(SourceRecord.from_object(fleet.request("GET", f"{OWN}/source-platform")).passes)
 
 
 def test_a_commit_from_its_first_write_until_it_has_settled(fleet: Fleet) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two")
-    mine = [one for one in kept(fleet) if one.commit == fleet.state.catalog.revision]
+    mine = [one for one in kept(fleet) if one.commit == fleet.state.catalog.commit]
     deeds = [(deed.object, deed.action, deed.level) for one in mine for deed in one.deeds]
     assert ("Deployment.apps/default/a-app", "updated", 0) in deeds
     assert ("ConfigMap/default/a-app", "updated", 1) in deeds
@@ -157,7 +170,7 @@ def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet, signed:
     until = (SATURDAY + timedelta(hours=1)).isoformat()
     fleet.annotate("a", break_glass_reason="INC-7", break_glass_until=until, **signed)
     fleet.step()
-    mine = [one for one in kept(fleet) if one.commit == fleet.state.catalog.revision]
+    mine = [one for one in kept(fleet) if one.commit == fleet.state.catalog.commit]
     assert {(one.set, one.reason) for passed in mine for one in passed.met} >= {
         (f"Link.g.test/default/{name}", "WindowClosed") for name in "ab"
     }
@@ -169,7 +182,7 @@ def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet, signed:
 
 def test_an_approval_of_a_commit_is_told_with_who_gave_it(fleet: Fleet) -> None:
     fleet.start()
-    said = {"approved_commit": fleet.state.catalog.revision, "requested_by": "ada"}
+    said = {"approved_commit": fleet.state.catalog.commit, "requested_by": "ada"}
     fleet.put(f"{OWN}/source-platform", **said)
     fleet.step()
     words = [one for passed in kept(fleet) for one in passed.words]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from applier.cluster import Discovery, Resource
-from gitops.records.references import Ref, RefError, locate
+from gitops.records.references import Ref, RefError, find_key
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import Fleet
 
@@ -47,7 +47,7 @@ SHOP = ObjectKey("kro.run", "WebApp", "prod", "shop")
 def test_what_is_meant(words: str, key: ObjectKey, node: str) -> None:
     """Surface 1.1, 2: kind, plural, short name, with or without group; a node and its index; our own records."""
     ref = Ref.parse(words.split())
-    assert (ref.key(DISCOVERY, "prod"), ref.node) == (key, node)
+    assert (ref.resolve_key(DISCOVERY, "prod"), ref.node) == (key, node)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_meant(words: str, key: ObjectKey, node: str) -> None:
 )
 def test_what_names_nothing(words: str, told: str) -> None:
     with pytest.raises(RefError, match=told):
-        Ref.parse(words.split()).key(DISCOVERY, "prod")
+        Ref.parse(words.split()).resolve_key(DISCOVERY, "prod")
 
 
 def test_a_definition_is_its_crd() -> None:
@@ -75,7 +75,7 @@ def test_a_definition_is_its_crd() -> None:
         fleet.push()
         fleet.step()
         ref = Ref.parse(["rgd/links.g.test"])
-        found = fleet.call(locate(fleet.cluster, ref, "default"))
+        found = fleet.call(find_key(fleet.cluster, ref, "default"))
         assert found == ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "links.g.test")
         with pytest.raises(RefError, match=r"there are: links\.g\.test"):
-            fleet.call(locate(fleet.cluster, Ref.parse(["rgd/web"]), "default"))
+            fleet.call(find_key(fleet.cluster, Ref.parse(["rgd/web"]), "default"))

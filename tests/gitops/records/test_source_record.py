@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from applier.applyset.inventory import Scope
-from gitops.records.source_record import LARGEST, InstanceScopes, SourceRecord
+from gitops.records.source_record import MAX_DATA_BYTES, InstanceScopes, SourceRecord
 from renderer.identity import GroupKind, ObjectKey
 
 X = ObjectKey("g.test", "Link", "default", "x")
@@ -25,7 +25,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
         counts={"instances": 2},
         scopes=InstanceScopes({X: SCOPE, ObjectKey("g.test", "Fleet", "", "main"): Scope()}),
     )
-    assert SourceRecord.read({"data": record.data()}) == record
+    assert SourceRecord.from_object({"data": record.data()}) == record
 
 
 def test_equal_records_give_equal_text() -> None:
@@ -38,7 +38,7 @@ def test_equal_records_give_equal_text() -> None:
 
 @pytest.mark.parametrize("data", [None, {}, {"instances": ""}, {"instances": "{"}, {"instances": "[]", "counts": "7"}])
 def test_a_record_that_cannot_be_read_is_empty(data: object) -> None:
-    found = SourceRecord.read({"data": data})
+    found = SourceRecord.from_object({"data": data})
     assert (found.scopes, found.counts, found.applied) == (InstanceScopes(), {}, "")
 
 
@@ -57,7 +57,7 @@ def test_a_record_that_cannot_be_read_is_empty(data: object) -> None:
 def test_instances_that_cannot_be_read_are_left_out(row: str) -> None:
     """Everything in a record can be found again."""
     good = '{"kinds": ["ConfigMap"], "namespaces": [], "of": {"g.test/Link": {"default": ["x"]}}}'
-    found = SourceRecord.read({"data": {"instances": f"[{row}, 7, {good}]"}}).scopes
+    found = SourceRecord.from_object({"data": {"instances": f"[{row}, 7, {good}]"}}).scopes
     assert found == {X: Scope(frozenset({GroupKind("", "ConfigMap")}))}
 
 
@@ -71,16 +71,16 @@ def test_instances_that_are_alike_are_told_by_name_alone() -> None:
         '[{"kinds":["ConfigMap","Deployment.apps"],"namespaces":["team"],"of":{"g.test/Link":{"default":["x","y"]}}}]'
     )
     many = fleet(50_000, "instance-{:05d}")
-    assert not many.excess
+    assert not many.overflow_message
     assert InstanceScopes(many.text) == many
 
 
 def test_scopes_that_no_record_can_hold_say_how_many_can() -> None:
-    assert fleet(50_000, "the-instance-of-{:05d}").excess.startswith(
+    assert fleet(50_000, "the-instance-of-{:05d}").overflow_message.startswith(
         "its record cannot hold where the members of its 50000 instances are: that takes 1200100 bytes, and there is room for 851968;"
     )
 
 
 def test_passes_get_the_room_that_the_rest_of_a_record_leaves() -> None:
     record = SourceRecord(scopes=fleet(50_000, "instance-{:05d}"), passes="x" * 1000)
-    assert sum(map(len, replace(record, passes="x" * record.room).data().values())) == LARGEST
+    assert sum(map(len, replace(record, passes="x" * record.passes_budget_bytes).data().values())) == MAX_DATA_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitops.records.pass_history import read
+from gitops.records.pass_history import parse_passes
 from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.identity import source_parent
@@ -33,7 +33,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 async def annotate(world: World, **said: str | None) -> None:
     words = {f"levelgate.dev/{name.replace('_', '-')}": value for name, value in said.items()}
     await world.cluster.merge(source_parent("platform"), {"metadata": {"annotations": words}}, manager="ada")
-    world.follower.poll(*world.follower._fetcher.heard(await world.settle()))
+    world.follower.poll(*world.follower._fetcher.take_requests(await world.settle()))
     await world.settle()
 
 
@@ -65,12 +65,14 @@ def test_an_older_commit_is_read_instead_of_the_head_also_while_git_is_down(worl
             "Held",
             f"pinned to {wednesday[:9]} by ada: INC-7",
         )
-        assert [(word.what, word.by) for one in read(record.passes) for word in one.words] == [("pinned", "ada")]
+        assert [(word.what, word.by) for one in parse_passes(record.passes) for word in one.words] == [
+            ("pinned", "ada")
+        ]
         gone.rename(world.work.path)
         await annotate(world, pin=None, pin_reason=None)
         assert await world.deployed() == {"one", "two", "three"}
         record = await world.record()
-        assert (record.target, record.state, record.unpinned) == (id_of(world, "main"), "Settled", "")
+        assert (record.target, record.state, record.commit_before_pin) == (id_of(world, "main"), "Settled", "")
 
     asyncio.run(story())
 
@@ -140,7 +142,7 @@ def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: World) -> No
         shutil.rmtree(world.directory / "cache")
         world.restart()
         for _ in range(2):
-            world.follower.poll(*world.follower._fetcher.heard(await world.settle()))
+            world.follower.poll(*world.follower._fetcher.take_requests(await world.settle()))
         assert await world.deployed() == {"one", "side"}
         assert f"has no commit {side[:12]}" in world.notices[-1]
         await annotate(world, pin=None)

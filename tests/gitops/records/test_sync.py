@@ -21,13 +21,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 async def ask(world: World, value: str) -> None:
-    said = {"metadata": {"annotations": {well_known.SYNC: value}}}
+    said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: value}}}
     await world.cluster.merge(source_parent("platform"), said, manager="kubectl-annotate")
 
 
 async def follow(world: World) -> asyncio.Task[None]:
     """A daemon without a timer: it asks the server at its start, and when it is told to."""
-    task = asyncio.create_task(world.follower.forever())
+    task = asyncio.create_task(world.follower.run_forever())
     await reached(world, world.work.git("rev-parse", "main"))
     return task
 
@@ -68,7 +68,7 @@ def test_a_request_is_answered_by_the_next_process_where_the_first_one_is_killed
         await ended(world, task)
 
     async def follow_from(world: World) -> asyncio.Task[None]:
-        return asyncio.create_task(world.follower.forever())
+        return asyncio.create_task(world.follower.run_forever())
 
     asyncio.run(story())
 
@@ -81,7 +81,7 @@ def test_while_the_server_does_not_answer_there_is_no_echo(world: World) -> None
         gone = world.work.path.rename(world.work.path.with_name("gone"))
         await ask(world, "now")
         for _ in range(3):
-            world.follower.poll(*world.follower._fetcher.heard(await world.settle()))
+            world.follower.poll(*world.follower._fetcher.take_requests(await world.settle()))
         assert (await world.record()).synced == ""
         gone.rename(world.work.path)
         await world.settle()

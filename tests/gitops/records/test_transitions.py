@@ -14,7 +14,14 @@ from applier.execute.results import Result
 from applier.sandbox.wire import Request, Response
 from gitops.reconcile.events import event
 from gitops.records.source_record import SourceRecord
-from gitops.records.transitions import MOST, Transition, TransitionSubject, bounded, of_instance, of_source
+from gitops.records.transitions import (
+    MAX_TRANSITIONS,
+    Transition,
+    TransitionSubject,
+    instance_transitions,
+    limit_transitions,
+    source_transitions,
+)
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import MERGE, Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
@@ -52,13 +59,13 @@ def status(propagated: str, *rows: dict[str, object]) -> dict[str, object]:
 def test_an_instance_tells_what_has_changed(
     before: dict[str, object], after: dict[str, object], words: list[str]
 ) -> None:
-    assert [str(one.word) for one in of_instance(ABOUT, before, after, ())] == words
+    assert [str(one.event_reason) for one in instance_transitions(ABOUT, before, after, ())] == words
 
 
 def test_many_objects_are_one_event() -> None:
     results = [Result(CHILD, CHILD._replace(name=f"x{number}"), "created", 0) for number in range(9)]
-    (found,) = of_instance(ABOUT, {}, {}, results)
-    assert (found.word, found.message) == (
+    (found,) = instance_transitions(ABOUT, {}, {}, results)
+    assert (found.event_reason, found.message) == (
         EventReason.UPDATED,
         "ConfigMap/x0 created, ConfigMap/x1 created, ConfigMap/x2 created and 6 more",
     )
@@ -76,21 +83,24 @@ def test_servers_take_the_event_of_a_long_name_and_a_long_message() -> None:
 def test_a_source_tells_its_commits_and_what_holds_it() -> None:
     one = SourceRecord(target="a" * 40, state="Settled")
     two = SourceRecord(target="b" * 40, state="Held", causes=(row("HistoryRewritten"),))
-    assert [str(one.word) for one in of_source(ABOUT, SourceRecord(), one, ())] == ["Updated", "Settled"]
-    assert [(str(found.word), found.is_warning) for found in of_source(ABOUT, one, two, ())] == [
+    assert [str(one.event_reason) for one in source_transitions(ABOUT, SourceRecord(), one, ())] == [
+        "Updated",
+        "Settled",
+    ]
+    assert [(str(found.event_reason), found.is_warning) for found in source_transitions(ABOUT, one, two, ())] == [
         ("Updated", False),
         ("HistoryRewritten", True),
     ]
-    assert list(of_source(ABOUT, two, two, ())) == []
+    assert list(source_transitions(ABOUT, two, two, ())) == []
 
 
 def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
     many: list[Transition] = [ABOUT(EventReason.UPDATED, str(number)) for number in range(300)]
-    found = bounded([*many, ABOUT(Reason.APPLY_FAILED, "no")])
-    assert len(found) == MOST + 1
-    assert found[0].word is Reason.APPLY_FAILED
+    found = limit_transitions([*many, ABOUT(Reason.APPLY_FAILED, "no")])
+    assert len(found) == MAX_TRANSITIONS + 1
+    assert found[0].event_reason is Reason.APPLY_FAILED
     assert found[-1].message == "99 (and 200 more that are not told one by one)"
-    assert len(bounded(many[:MOST])) == MOST
+    assert len(limit_transitions(many[:MAX_TRANSITIONS])) == MAX_TRANSITIONS
 
 
 @pytest.fixture

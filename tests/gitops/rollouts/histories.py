@@ -10,22 +10,26 @@ from typing import Any
 from hypothesis import strategies as st
 
 from applier.causes import Reason
-from gitops.rollouts.advance import RolloutStep, decide, reserve
+from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.amounts import CountOrPercent
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.policy import Mode, Policy, Wave
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Unpaced
 from gitops.rollouts.state import RolloutState, TargetRevision
-from gitops.rollouts.targets import assign_targets, bakes
+from gitops.rollouts.targets import assign_targets, bake_times
 from gitops.windows.labels import LabelSelector
 from tests.gitops.rollouts.reference import Naive
 from tests.gitops.rollouts.rollouts import MINUTE, START
 
 HELD = Wait(Reason.HELD, "held")
 CLOSED = Wait(Reason.GATE_CLOSED, "closed")
-CANARY = Wave("canary", LabelSelector.read({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE)
-PROD = Wave("prod", LabelSelector.read({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["prod"]}]}))
+CANARY = Wave(
+    "canary", LabelSelector.from_dict({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE
+)
+PROD = Wave(
+    "prod", LabelSelector.from_dict({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["prod"]}]})
+)
 
 shapes = st.one_of(
     st.integers(1, 5).map(lambda n: Linear(CountOrPercent(n))),
@@ -81,7 +85,9 @@ class History:
 
     def observe(self, item: RolloutItem, *, healthy: bool, **fields: Any) -> None:
         bake = self.collection.wave_of(item.key).bake
-        progress = item.progress.observed(self.now, healthy=healthy, bake=bake) if item.granted else item.progress
+        progress = (
+            item.progress.with_observation(self.now, is_healthy=healthy, bake=bake) if item.granted else item.progress
+        )
         self.put(replace(item, healthy=healthy, progress=progress, **fields))
 
     def remove(self, item: RolloutItem) -> None:
@@ -96,13 +102,13 @@ class History:
 
     def ask(self, collection: RolloutCollection | None = None) -> RolloutStep:
         collection = self.collection if collection is None else collection
-        return decide(self.policy, collection, self.state, now=self.now)
+        return decide_grants(self.policy, collection, self.state, now=self.now)
 
     def anew(self, items: dict[str, RolloutItem] | None = None, *, backwards: bool = False) -> RolloutCollection:
         """The same items counted from scratch."""
         found = list((self.items if items is None else items).values())
-        return collected(
-            self.policy, bakes(self.policy, self.state), reversed(found) if backwards else found, now=self.now
+        return build_collection(
+            self.policy, bake_times(self.policy, self.state), reversed(found) if backwards else found, now=self.now
         )
 
     def carry_out(self, decision: RolloutStep) -> None:
@@ -139,7 +145,9 @@ def histories(draw: st.DrawFn, *, events: tuple[str, ...] = ALL_EVENTS) -> tuple
     state = assign_targets(policy, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=START)
     choices = draw(st.binary(max_size=48))
     script = [(choice, events[event % len(events)]) for choice, event in zip(choices[::2], choices[1::2], strict=False)]
-    history = History(policy, collected(policy, bakes(policy, state), items.values(), now=START), items, state)
+    history = History(
+        policy, build_collection(policy, bake_times(policy, state), items.values(), now=START), items, state
+    )
     return history, script
 
 

@@ -43,7 +43,7 @@ def is_settled(item: RolloutItem, bake: timedelta, now: datetime) -> bool:
 def has_failed(item: RolloutItem, policy: Policy, bake: timedelta, now: datetime) -> bool:
     if not item.granted or is_settled(item, bake, now):
         return False
-    getting_nowhere = not (item.updated and item.healthy) and item.progress.shown(now) > policy.progress_deadline
+    getting_nowhere = not (item.updated and item.healthy) and item.progress.elapsed(now) > policy.progress_deadline
     return bool(item.error) or item.progress.flaps > policy.max_flaps or getting_nowhere
 
 
@@ -87,7 +87,7 @@ class Naive:
     def exceeds(self) -> bool:
         """Have more failed, in some wave, than may?"""
         return any(
-            self.failed(wave.name) > self.policy.max_failures.at_most(len(self.wave(wave.name)))
+            self.failed(wave.name) > self.policy.max_failures.round_down(len(self.wave(wave.name)))
             for wave in self.policy.all_waves
         )
 

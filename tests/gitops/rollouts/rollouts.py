@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gitops.rollouts.advance import Pace, RolloutStep, decide, reserve
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.advance import Pace, RolloutStep, decide_grants, reserve
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.item_progress import ItemProgress
-from gitops.rollouts.outlook import RolloutOutlook, outlook
+from gitops.rollouts.outlook import RolloutOutlook, build_outlook
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import RolloutState, TargetRevision
-from gitops.rollouts.targets import assign_targets, bakes
+from gitops.rollouts.targets import assign_targets, bake_times
 
 START = datetime(2026, 11, 20, 13, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -39,23 +39,25 @@ class Rollout:
 
     def collection(self) -> RolloutCollection:
         """Built anew each time, as after a restart."""
-        return collected(self.policy, bakes(self.policy, self.state), self.items.values(), now=self.now)
+        return build_collection(self.policy, bake_times(self.policy, self.state), self.items.values(), now=self.now)
 
     def ask(self) -> RolloutStep:
         """A decision that is lost: nothing of it was stored."""
-        return decide(self.policy, self.collection(), self.state, now=self.now, closed=self.closed, pace=self.pace)
+        return decide_grants(
+            self.policy, self.collection(), self.state, now=self.now, closed=self.closed, pace=self.pace
+        )
 
     def step(self) -> list[str]:
         """Decide and store: the keys that were granted."""
         collection = self.collection()
-        decision = decide(self.policy, collection, self.state, now=self.now, closed=self.closed, pace=self.pace)
+        decision = decide_grants(self.policy, collection, self.state, now=self.now, closed=self.closed, pace=self.pace)
         reserve(collection, decision, now=self.now)
         self.items = {item.key: item for item in collection}
         self.state = decision.state
         return list(decision.grants)
 
     def outlook(self) -> RolloutOutlook:
-        return outlook(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
+        return build_outlook(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
 
     def waits(self) -> Mapping[str, Wait]:
         return self.outlook().waits
@@ -67,7 +69,7 @@ class Rollout:
     def apply(self, *keys: str, healthy: bool = True) -> None:
         """The write went through; healthy since now, or not."""
         for key in keys:
-            progress = self.items[key].progress.observed(self.now, healthy=healthy)
+            progress = self.items[key].progress.with_observation(self.now, is_healthy=healthy)
             self.change(key, updated=True, healthy=healthy, is_new=False, progress=progress)
 
     def run(self, *, sick: str = "") -> list[str]:

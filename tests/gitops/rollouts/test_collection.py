@@ -8,14 +8,14 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, collected
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.ordered import SortedKeys
-from gitops.rollouts.policy import ALL, ItemOrder, Policy
+from gitops.rollouts.policy import ALL_WAVE, ItemOrder, Policy
 from tests.gitops.rollouts.rollouts import MINUTE, START, items
 from tests.properties.test_convergence import examples
 
-NO_BAKE = {ALL: timedelta()}
+NO_BAKE = {ALL_WAVE: timedelta()}
 
 
 @examples(300)
@@ -37,10 +37,10 @@ def test_an_ordered_set_is_a_sorted_dictionary(changes: list[tuple[bool, int, st
 def test_what_changes_by_time_alone_is_known_ahead() -> None:
     """A bake that ends, a deadline that passes; an item that was replaced counts no more."""
     policy = Policy(name="p", bake=5 * MINUTE)
-    collection = RolloutCollection(policy, {ALL: policy.bake})
+    collection = RolloutCollection(policy, {ALL_WAVE: policy.bake})
     collection.advance_to(START)
     baking = RolloutItem("a", updated=True, granted=True, progress=ItemProgress(ready_since=START))
-    late = RolloutItem("b", granted=True, healthy=False, progress=ItemProgress.begun(START))
+    late = RolloutItem("b", granted=True, healthy=False, progress=ItemProgress.start(START))
     collection.set_item(baking)
     collection.set_item(late)
     assert (collection.counters.settled, collection.next_change) == (0, START + 5 * MINUTE)
@@ -58,7 +58,7 @@ def test_what_changes_by_time_alone_is_known_ahead() -> None:
 
 
 def test_a_clock_that_steps_back_changes_nothing() -> None:
-    collection = collected(Policy(name="p"), NO_BAKE, items("ab").values(), now=START)
+    collection = build_collection(Policy(name="p"), NO_BAKE, items("ab").values(), now=START)
     collection.advance_to(START - timedelta(days=1))
     assert collection.now == START
 
@@ -69,15 +69,15 @@ def test_a_shuffled_order_differs_by_target_and_is_always_the_same_for_one() -> 
     found = list(items("abcdefgh").values())
 
     def order(salt: str) -> str:
-        return "".join(item.key for item in collected(policy, NO_BAKE, found, now=START, salt=salt))
+        return "".join(item.key for item in build_collection(policy, NO_BAKE, found, now=START, salt=salt))
 
     assert order("r1") == order("r1")
     assert len({order(f"r{number}") for number in range(5)}) == 5
 
 
 def test_the_self_check_finds_a_wrong_count_and_goes_on_with_the_right_one() -> None:
-    collection = collected(Policy(name="p"), NO_BAKE, items("abc").values(), now=START)
-    wave = collection.waves[ALL]
+    collection = build_collection(Policy(name="p"), NO_BAKE, items("abc").values(), now=START)
+    wave = collection.waves[ALL_WAVE]
     wave.counters = wave.counters._replace(settled=2)
     assert not collection.recount()
     assert collection.recount()

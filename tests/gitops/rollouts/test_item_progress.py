@@ -10,54 +10,57 @@ TEN = 10 * MINUTE
 
 
 def test_the_clock_starts_at_the_grant() -> None:
-    assert ItemProgress.begun(START).overdue_after(TEN) == START + TEN
+    assert ItemProgress.start(START).overdue_after(TEN) == START + TEN
 
 
 def test_a_level_that_becomes_ready_starts_it_anew() -> None:
-    progress = ItemProgress.begun(START).observed(START + 8 * MINUTE, healthy=False, levels=1)
+    progress = ItemProgress.start(START).with_observation(START + 8 * MINUTE, is_healthy=False, levels=1)
     assert progress.overdue_after(TEN) == START + 18 * MINUTE
-    assert progress.observed(START + 9 * MINUTE, healthy=False, levels=1).overdue_after(TEN) == START + 18 * MINUTE
+    assert (
+        progress.with_observation(START + 9 * MINUTE, is_healthy=False, levels=1).overdue_after(TEN)
+        == START + 18 * MINUTE
+    )
 
 
 def test_it_stands_still_while_the_item_waits() -> None:
-    progress = ItemProgress.begun(START).observed(START + 4 * MINUTE, healthy=False, waiting=True)
+    progress = ItemProgress.start(START).with_observation(START + 4 * MINUTE, is_healthy=False, is_waiting=True)
     assert progress.overdue_after(TEN) is None
-    progress = progress.observed(START + 900 * MINUTE, healthy=False)
-    assert (progress.shown(START + 900 * MINUTE), progress.overdue_after(TEN)) == (4 * MINUTE, START + 906 * MINUTE)
+    progress = progress.with_observation(START + 900 * MINUTE, is_healthy=False)
+    assert (progress.elapsed(START + 900 * MINUTE), progress.overdue_after(TEN)) == (4 * MINUTE, START + 906 * MINUTE)
 
 
 def test_it_does_not_run_while_healthy_and_starts_anew_when_that_is_lost() -> None:
-    progress = ItemProgress.begun(START).observed(START + 9 * MINUTE, healthy=True, levels=3)
+    progress = ItemProgress.start(START).with_observation(START + 9 * MINUTE, is_healthy=True, levels=3)
     assert (progress.ready_since, progress.overdue_after(TEN)) == (START + 9 * MINUTE, None)
-    lost = progress.observed(START + 60 * MINUTE, healthy=False, levels=2)
+    lost = progress.with_observation(START + 60 * MINUTE, is_healthy=False, levels=2)
     assert (lost.ready_since, lost.overdue_after(TEN)) == (None, START + 70 * MINUTE)
 
 
 def test_the_healthy_period_is_the_one_that_lasts() -> None:
-    progress = ItemProgress.begun(START).observed(START + MINUTE, healthy=True)
-    assert progress.observed(START + 5 * MINUTE, healthy=True).ready_since == START + MINUTE
+    progress = ItemProgress.start(START).with_observation(START + MINUTE, is_healthy=True)
+    assert progress.with_observation(START + 5 * MINUTE, is_healthy=True).ready_since == START + MINUTE
 
 
 def test_health_that_is_lost_while_baking_is_a_flap_and_later_it_is_not() -> None:
-    progress = ItemProgress.begun(START).observed(START, healthy=True, bake=5 * MINUTE)
-    assert progress.observed(START + 4 * MINUTE, healthy=False, bake=5 * MINUTE).flaps == 1
-    assert progress.observed(START + 5 * MINUTE, healthy=False, bake=5 * MINUTE).flaps == 0
+    progress = ItemProgress.start(START).with_observation(START, is_healthy=True, bake=5 * MINUTE)
+    assert progress.with_observation(START + 4 * MINUTE, is_healthy=False, bake=5 * MINUTE).flaps == 1
+    assert progress.with_observation(START + 5 * MINUTE, is_healthy=False, bake=5 * MINUTE).flaps == 0
 
 
 def test_it_comes_back_from_a_status_as_it_was() -> None:
     """S1-28."""
     progress = ItemProgress(START, 2, 4 * MINUTE, START + MINUTE, 3)
-    assert progress.stored() == {
+    assert progress.to_dict() == {
         "readySince": "2026-11-20T13:00:00Z",
         "flaps": 2,
         "spent": "PT240S",
         "runningSince": "2026-11-20T13:01:00Z",
         "levels": 3,
     }
-    assert ItemProgress.read(progress.stored(), START) == progress
-    assert (EMPTY.stored(), ItemProgress.read({}, START)) == ({}, EMPTY)
+    assert ItemProgress.from_dict(progress.to_dict(), START) == progress
+    assert (EMPTY.to_dict(), ItemProgress.from_dict({}, START)) == ({}, EMPTY)
 
 
 def test_a_status_that_cannot_be_read_counts_as_begun_now() -> None:
     for damage in ({"readySince": "yesterday"}, {"readySince": "2026-11-20T13:00:00"}, {"flaps": "many"}):
-        assert ItemProgress.read(damage, START) == ItemProgress.begun(START)
+        assert ItemProgress.from_dict(damage, START) == ItemProgress.start(START)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from random import Random
 
-from gitops.rollouts.lint import Shortage, least, shortages
+from gitops.rollouts.lint import Shortage, find_shortages, find_worst_period
 from gitops.rollouts.policy import Availability
-from gitops.rollouts.source_rules import in_force
+from gitops.rollouts.source_rules import resolve_rules
 from gitops.windows.window import LOCAL, WindowTarget
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
@@ -29,9 +29,9 @@ PROD, TEST = (WindowTarget(GroupKind("", "ConfigMap"), namespace, LOCAL) for nam
 def found(policy: str = POLICY, **windows: Mapping[str, object]) -> list[Shortage]:
     files = {f"{name}.json": manifest(name, **spec) for name, spec in windows.items()}
     catalog = load({**files, "policy.yaml": policy.encode()}, source="platform")
-    rules = in_force(catalog, {})
+    rules = resolve_rules(catalog, {})
     assert not rules.problems
-    return list(shortages(rules, [PROD, TEST, PROD], NOW))
+    return list(find_shortages(rules, [PROD, TEST, PROD], NOW))
 
 
 def test_office_hours_are_enough_and_a_long_freeze_is_not() -> None:
@@ -66,7 +66,7 @@ def test_the_least_is_the_least_of_all_periods() -> None:
             pieces.append((opens, moment))
         wanted = Availability(HOUR, timedelta(days=draw.randrange(1, 9)), draw.randrange(6) * HOUR)
         until = NOW + timedelta(days=50)
-        begins, open_for = least(pieces, wanted, NOW, until)
+        begins, open_for = find_worst_period(pieces, wanted, NOW, until)
         every = [
             _naive(pieces, wanted, NOW + number * HOUR) for number in range((until - NOW - wanted.per) // HOUR + 1)
         ]

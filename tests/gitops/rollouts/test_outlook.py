@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from applier.causes import Reason
-from gitops.durations import LONGEST
+from gitops.durations import MAX_DURATION
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import MOST_STARTS, BlockingItem, QueuePosition, Wait
+from gitops.rollouts.queue_position import MAX_FORECAST_STARTS, BlockingItem, QueuePosition, Wait
 from gitops.rollouts.requests import halt
 from gitops.rollouts.shapes import Exponential, Linear
 from tests.gitops.gates.test_evaluate import WAVES, two_waves
@@ -43,7 +43,7 @@ def test_a_wave_that_waits_behind_one_instance_says_so() -> None:
         Reason.PACE_REACHED,
         "8th of 8 in wave prod, exponential 2",
         not_before=MONDAY,
-        by=("prod/cart",),
+        blocking_items=("prod/cart",),
         position=QueuePosition(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
         shared=True,
     )
@@ -59,7 +59,7 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
     waits = rollout.waits()
     starts = [int((wait.not_before - START) / MINUTE) for wait in waits.values() if wait.not_before]
     assert (waits["0"].reason, starts) == (Reason.BAKING, [5, 5, 10, 10, 15, 15, 15])
-    ahead = rollout.outlook().ahead["all"]
+    ahead = rollout.outlook().forecasts["all"]
     assert ahead.others == (BlockingItem("0", "Baking", START + 5 * MINUTE),)
     assert [(one.place, one.at) for one in ahead.starts] == [
         (2, START + 5 * MINUTE),
@@ -67,7 +67,7 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
         (5, START + 15 * MINUTE),
     ]
     positions = [wait.position for wait in waits.values() if wait.position]
-    assert [ahead.start(one.place) for one in positions] == [waits[str(number)].not_before for number in range(1, 7)]
+    assert [ahead.start_of(one.place) for one in positions] == [waits[str(number)].not_before for number in range(1, 7)]
 
 
 def test_of_many_batches_the_first_fifty_starts_are_told() -> None:
@@ -75,10 +75,10 @@ def test_of_many_batches_the_first_fifty_starts_are_told() -> None:
     many = {f"{number:03}": RolloutItem(f"{number:03}") for number in range(100)}
     rollout = Rollout(Policy(name="p", shape=linear(1), bake=5 * MINUTE), many)
     rollout.step()
-    ahead = rollout.outlook().ahead["all"]
-    assert len(ahead.starts) == MOST_STARTS
-    assert ahead.start(1) is None
-    assert ahead.start(99) == ahead.starts[-1].at
+    ahead = rollout.outlook().forecasts["all"]
+    assert len(ahead.starts) == MAX_FORECAST_STARTS
+    assert ahead.start_of(1) is None
+    assert ahead.start_of(99) == ahead.starts[-1].at
 
 
 def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
@@ -89,7 +89,7 @@ def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
     assert waits["c"].reason is Reason.WAVE_NOT_REACHED
     assert waits["c"].message == "wave prod waits for wave canary"
     assert waits["c"].not_before == START + 30 * MINUTE
-    assert waits["c"].by == ("a", "b")
+    assert waits["c"].blocking_items == ("a", "b")
 
 
 def test_an_item_that_is_held_does_not_hold_up_the_next_wave() -> None:
@@ -97,7 +97,7 @@ def test_an_item_that_is_held_does_not_hold_up_the_next_wave() -> None:
     rollout.change("b", held=Wait(Reason.HELD, "ada: pod swap"))
     rollout.step()
     rollout.apply("a")
-    assert rollout.waits()["c"].by == ("a",)
+    assert rollout.waits()["c"].blocking_items == ("a",)
 
 
 def test_the_cause_that_a_person_must_see_comes_first() -> None:
@@ -127,7 +127,7 @@ def test_an_item_on_its_way_says_how_it_gets_on() -> None:
     rollout.change("3", progress=ItemProgress(flaps=4))
     rollout.now += MINUTE
     rollout.change("0", progress=replace(rollout.items["0"].progress, running_since=START - 60 * MINUTE))
-    rollout.change("4", healthy=False, progress=ItemProgress.begun(rollout.now))
+    rollout.change("4", healthy=False, progress=ItemProgress.start(rollout.now))
     waits = rollout.waits()
     assert {key: (wait.reason, wait.message) for key, wait in waits.items()} == {
         "0": (Reason.UNHEALTHY, "not healthy at r2 within the progress deadline"),
@@ -152,6 +152,6 @@ def test_positions_are_ordinals() -> None:
 
 def test_no_forecast_leaves_the_calendar() -> None:
     """Each of a hundred, one after the other, has to stay healthy for a hundred years."""
-    rollout = Rollout(Policy(name="p", shape=linear(1), bake=LONGEST), items("".join(map(chr, range(256, 356)))))
+    rollout = Rollout(Policy(name="p", shape=linear(1), bake=MAX_DURATION), items("".join(map(chr, range(256, 356)))))
     assert len(rollout.step()) == 1
-    assert max(filter(None, (wait.not_before for wait in rollout.waits().values()))) <= rollout.now + 2 * LONGEST
+    assert max(filter(None, (wait.not_before for wait in rollout.waits().values()))) <= rollout.now + 2 * MAX_DURATION

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from applier.plan.model import Barrier
-from gitops.durations import duration
+from gitops.durations import parse_duration
 from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import (
-    DEFAULT,
+    DEFAULT_POLICY,
     ApprovalPoint,
     Availability,
     ItemOrder,
@@ -24,9 +24,9 @@ from gitops.rollouts.policy import (
     PolicySelector,
     Rollback,
     WindowRules,
-    governing,
+    select_policy,
 )
-from gitops.rollouts.policy_reader import policies_of, read
+from gitops.rollouts.policy_reader import read_policies, read_policy
 from gitops.rollouts.shapes import Exponential, Linear
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
@@ -41,7 +41,7 @@ kind: PropagationPolicy
 metadata:
   name: webapps
 """
-CANARY = LabelSelector.read({"matchLabels": {"tier": "canary"}})
+CANARY = LabelSelector.from_dict({"matchLabels": {"tier": "canary"}})
 
 
 def declared(text: str, name: str = "webapps") -> DeclaredObject:
@@ -51,13 +51,13 @@ def declared(text: str, name: str = "webapps") -> DeclaredObject:
 
 
 def policy(text: str = "", name: str = "webapps") -> Policy:
-    found = read(declared(text, name))
+    found = read_policy(declared(text, name))
     assert isinstance(found, Policy), found
     return found
 
 
 def mistakes(text: str) -> list[str]:
-    found = read(declared(text))
+    found = read_policy(declared(text))
     assert isinstance(found, list), found
     return [str(problem) for problem in found]
 
@@ -96,10 +96,10 @@ spec:
   maxHold: 2d
 """)
     assert found.selector.rgds == ("webapp.kro.run", "job.*")
-    assert found.selector.instances == LabelSelector.read(
+    assert found.selector.instances == LabelSelector.from_dict(
         {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["dev"]}]}
     )
-    assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL, Barrier.LEVEL, Mode.SLIDING)
+    assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL_WAVE, Barrier.LEVEL, Mode.SLIDING)
     assert found.shape == Linear(CountOrPercent(25, is_percent=True))
     assert (found.bake, found.progress_deadline) == (timedelta(minutes=5), timedelta(minutes=90))
     assert (found.max_failures, found.max_flaps) == (CountOrPercent(10, is_percent=True), 1)
@@ -133,7 +133,7 @@ def test_what_is_not_said_is_the_default(text: str) -> None:
     assert (found.on_new_revision, found.max_hold) == (OnNewRevision.SUPERSEDE, timedelta(hours=72))
     assert found.rollback == Rollback(None, skip_bake=True, ignore_approvals=True)
     assert found.is_explicit
-    assert not DEFAULT.is_explicit
+    assert not DEFAULT_POLICY.is_explicit
 
 
 def test_the_default_policy_of_a_source_says_what_holds_for_windows() -> None:
@@ -225,7 +225,7 @@ spec:
 def test_another_version_is_refused() -> None:
     found = declared("spec: {}\n")
     found.manifest["apiVersion"] = "levelgate.dev/v9"
-    assert isinstance(problems := read(found), list)
+    assert isinstance(problems := read_policy(found), list)
     assert problems[0].message == "'levelgate.dev/v9' is not known; write levelgate.dev/v1alpha1"
 
 
@@ -237,7 +237,7 @@ def test_the_policies_of_a_commit() -> None:
         "c.yaml": HEAD.replace("webapps", "jobs") + "spec: {bake: long}\n",
         "d.yaml": HEAD.replace("PropagationPolicy", "PropagationWindow"),
     }
-    found = policies_of(load({name: text.encode() for name, text in files.items()}))
+    found = read_policies(load({name: text.encode() for name, text in files.items()}))
     assert [(one.name, one.bake) for one in found.policies] == [("webapps", timedelta(minutes=5))]
     assert found.broken == {"jobs": SourceLocation("c.yaml", 1)}
     assert [str(problem).split(";")[0] for problem in found.problems] == [
@@ -250,7 +250,7 @@ def test_the_policies_of_a_commit() -> None:
 
 
 def chosen(policies: list[Policy], definition: str = "webapp.kro.run", **labels: str) -> str:
-    found = governing(policies, definition, labels)
+    found = select_policy(policies, definition, labels)
     return found.name if isinstance(found, Policy) else f"problem: {found.message}"
 
 
@@ -272,7 +272,7 @@ def test_the_most_specific_policy_wins() -> None:
 
 def test_without_a_policy_the_default_holds() -> None:
     """S1-7."""
-    assert governing([BY_NAME], "job.kro.run", {}) is DEFAULT
+    assert select_policy([BY_NAME], "job.kro.run", {}) is DEFAULT_POLICY
 
 
 def test_two_policies_that_are_equally_specific_are_a_mistake() -> None:
@@ -291,13 +291,13 @@ spec:
   - {name: eu, selector: {matchLabels: {region: eu}}}
 """)
     instances = {"prod/a": {"tier": "canary"}, "prod/b": {"tier": "canary", "region": "eu"}, "prod/c": {}}
-    warnings = found.stragglers(instances)
+    warnings = found.find_stragglers(instances)
     assert all(isinstance(warning, Problem) for warning in warnings)
     assert [warning.message.split(";")[0] for warning in warnings] == [
         "prod/b fits canary and eu",
         "prod/c fits no wave",
     ]
-    assert EVERYTHING.stragglers(instances) == []
+    assert EVERYTHING.find_stragglers(instances) == []
 
 
 # ---- texts
@@ -306,7 +306,9 @@ spec:
 def test_label_selectors_are_those_of_kubernetes() -> None:
     def matches(operator: str, *values: str, **labels: str) -> bool:
         return PolicySelector(
-            instances=LabelSelector.read({"matchExpressions": [{"key": "k", "operator": operator, "values": values}]})
+            instances=LabelSelector.from_dict(
+                {"matchExpressions": [{"key": "k", "operator": operator, "values": values}]}
+            )
         ).matches("any", labels)
 
     assert [matches("In", "a", "b", k=value) for value in "abc"] == [True, True, False]
@@ -318,17 +320,17 @@ def test_label_selectors_are_those_of_kubernetes() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("90m", 5400), ("1h30m", 5400), ("2d", 172800), ("0s", 0)])
 def test_durations(text: str, seconds: int) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
+    assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "1.5h", "-5m", "5 m", "1w"])
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
-        duration(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["36526d", "999999999d", "999999999d" * 3])
 def test_no_duration_leaves_the_calendar(text: str) -> None:
     """What is reckoned from it is a time; a bake that ends after the year 9999 ended every pass."""
     with pytest.raises(ValueError, match="is longer than 36525d"):
-        duration(text)
+        parse_duration(text)

@@ -9,7 +9,7 @@ from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced, frontier
 
 
 def linear(n: int | str) -> Linear:
-    return Linear(CountOrPercent.read(n))
+    return Linear(CountOrPercent.parse(n))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ FULL = RolloutState(
 
 def test_a_record_comes_back_as_it_was() -> None:
     """S1-28: a restart loses nothing."""
-    assert asdict(RolloutState.read(FULL.data(), now=NOW)) == asdict(FULL)
+    assert asdict(RolloutState.from_data(FULL.data(), now=NOW)) == asdict(FULL)
     assert all(isinstance(text, str) for text in FULL.data().values())
     assert (
         FULL.data()["halts"] == '[{"by":"levelgate","since":"2026-11-20T13:00:07Z","target":13,"why":"1 of 2 failed"}]'
@@ -31,12 +31,12 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 def test_no_record_is_a_new_rollout() -> None:
-    assert RolloutState.read({}, now=NOW) == RolloutState()
+    assert RolloutState.from_data({}, now=NOW) == RolloutState()
     assert RolloutState().data() == {}
 
 
 def test_keys_of_others_are_passed_over() -> None:
-    assert RolloutState.read({"note": "mine"}, now=NOW) == RolloutState()
+    assert RolloutState.from_data({"note": "mine"}, now=NOW) == RolloutState()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_keys_of_others_are_passed_over() -> None:
 )
 def test_a_record_that_cannot_be_read_is_halted(damage: str) -> None:
     """A halt may be what it said, so nothing moves until a person looks."""
-    state = RolloutState.read({**FULL.data(), "halts": damage}, now=NOW)
+    state = RolloutState.from_data({**FULL.data(), "halts": damage}, now=NOW)
     halt = state.halt_of(TargetRevision(99))
     assert halt
     assert halt.why.startswith("the record of this rollout cannot be read")

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.causes import Reason
-from gitops.rollouts.advance import decide, reserve
+from gitops.rollouts.advance import decide_grants, reserve
 from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import RolloutItem
-from gitops.rollouts.policy import DEFAULT, ApprovalPoint, OnNewRevision, Policy
+from gitops.rollouts.policy import DEFAULT_POLICY, ApprovalPoint, OnNewRevision, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import Exponential, Linear, Shape
@@ -24,7 +24,7 @@ TEN = "0123456789"
 
 def test_exponential_over_ten_instances_with_one_that_never_becomes_ready() -> None:
     """S1-16: it holds the second half, then halts the rollout; the revert touches the four that moved and nobody else."""
-    rollout = Rollout(DEFAULT, items(TEN))
+    rollout = Rollout(DEFAULT_POLICY, items(TEN))
     assert rollout.run(sick="3") == ["0", "1", "23"]
     assert rollout.waits()["9"].message == "10th of 10, exponential 2"
     wakes = rollout.ask().wake_at
@@ -136,8 +136,8 @@ def test_a_restart_between_any_two_writes_grants_nothing_twice(
     for number in range(len(crashes) + len(TEN) + 1):
         stored, records, settles = crashes[number] if number < len(crashes) else (len(TEN), True, True)
         collection = rollout.collection()
-        state = RolloutState.read(rollout.state.data(), now=rollout.now)
-        decision = decide(rollout.policy, collection, state, now=rollout.now)
+        state = RolloutState.from_data(rollout.state.data(), now=rollout.now)
+        decision = decide_grants(rollout.policy, collection, state, now=rollout.now)
         reserve(collection, decision, now=rollout.now)
         written = list(decision.grants)[:stored]
         for key in written:

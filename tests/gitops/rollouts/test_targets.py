@@ -8,7 +8,7 @@ from datetime import timedelta
 from gitops.rollouts.policy import OnNewRevision, Policy
 from gitops.rollouts.requests import halt
 from gitops.rollouts.state import RolloutState, TargetRevision
-from gitops.rollouts.targets import assign_targets, bakes, newest
+from gitops.rollouts.targets import assign_targets, bake_times, newest_target
 from renderer.render.revisions import DefinitionRevision
 from tests.gitops.gates.test_evaluate import WAVES, tier
 from tests.gitops.rollouts.rollouts import START
@@ -98,13 +98,13 @@ def test_a_rollback_is_a_revision_with_the_content_of_an_older_one() -> None:
         DefinitionRevision(number, digest, f"r{number}", commit=f"c{number}")
         for number, digest in ((1, "x"), (2, "y"), (3, "x"))
     ]
-    assert (newest(stored).reverts, newest(stored).commit) == (1, "c3")
-    assert newest(stored[:2]).is_rollback is False
+    assert (newest_target(stored).reverts, newest_target(stored).commit) == (1, "c3")
+    assert newest_target(stored[:2]).is_rollback is False
 
 
 def test_each_wave_bakes_as_it_says_and_not_in_a_rollback() -> None:
     policy = replace(WAVES, bake=timedelta(minutes=5))
     state = assign_targets(policy, RolloutState(), TargetRevision(2), now=START)
-    assert [bake.seconds // 60 for bake in bakes(policy, state).values()] == [30, 5, 5]
+    assert [bake.seconds // 60 for bake in bake_times(policy, state).values()] == [30, 5, 5]
     back = assign_targets(policy, RolloutState(), TargetRevision(2, reverts=1), now=START)
-    assert [bake.seconds for bake in bakes(policy, back).values()] == [0, 0, 0]
+    assert [bake.seconds for bake in bake_times(policy, back).values()] == [0, 0, 0]

@@ -42,7 +42,7 @@ class Browsing:
             await self.stop()
 
     async def serve(self, seen: Scene, port: int | None = None) -> TestServer:
-        self.server = TestServer(seen.server.app(is_local=True), port=port)
+        self.server = TestServer(seen.server.create_app(is_local=True), port=port)
         await self.server.start_server()
         return self.server
 

@@ -69,7 +69,7 @@ class Scene:
         """One pass, so much later."""
         self.fleet.clock.moment += after
         found = await self.fleet.reconciler.reconcile([self.fleet.state])
-        self.seen.passed(found)
+        self.seen.record_pass(found)
         return found
 
     async def started(self) -> None:
@@ -96,7 +96,7 @@ class Scene:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[TestClient[web.Request, web.Application]]:
-        async with TestClient(TestServer(self.server.app(is_local=True))) as client:
+        async with TestClient(TestServer(self.server.create_app(is_local=True))) as client:
             yield client
 
     async def page(self, path: str = "/") -> str:
@@ -106,7 +106,7 @@ class Scene:
             return await response.text()
 
     async def metrics(self) -> str:
-        return (await self.seen.metrics.text(self.fleet.clock.now())).decode()
+        return (await self.seen.metrics.render(self.fleet.clock.now())).decode()
 
 
 @asynccontextmanager
@@ -116,6 +116,6 @@ async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
     made.restart()
     seen = Observability(Answering(), "0.1.0", made.clock, lambda: leads)
     seen.monitor.elapsed = made.clock.seconds
-    made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.report, stage=seen.stage)
+    made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.record_action, stage=seen.stage)
     yield Scene(made, seen)
     await made.cluster.close()

@@ -15,7 +15,7 @@ import yaml
 
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, Refuse
+from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from tests.gitops.server.rules import Between, Scrape
@@ -83,7 +83,7 @@ async def waits_for_days(seen: Scene) -> None:
 async def works(seen: Scene) -> None:
     """A few repairs, conflicts, a refusal here and there."""
     for _ in range(20):
-        seen.seen.report(Result(KEY, KEY, "healed"))
+        seen.seen.record_action(Result(KEY, KEY, "healed"))
     answers(seen).update({("patch", 409): 500, ("patch", 403): 5, ("get", 404): 500})
     await seen.step()
 
@@ -123,7 +123,8 @@ async def is_refused(seen: Scene) -> None:
 def refusing(plural: str, seen: Scene) -> None:
     """The server takes no more of these."""
     seen.fleet.sandbox = cast(
-        Sandbox, FaultInjector(seen.fleet.sandbox.answer, [InjectedFault(Refuse(403), "patch", plural, "default")])
+        Sandbox,
+        FaultInjector(seen.fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), "patch", plural, "default")]),
     )
 
 
@@ -152,7 +153,7 @@ def waits(reason: Reason) -> Callable[[Scene], Awaitable[None]]:
         found = await seen.step()
         blocked = Cause(reason, "so it is")
         sets = [one if one.rendered.is_source else replace(one, not_moved=blocked) for one in found.plan.sets]
-        seen.seen.passed(planned(found, sets))
+        seen.seen.record_pass(planned(found, sets))
 
     return befall
 
@@ -174,7 +175,7 @@ async def lags_past_an_opening(seen: Scene) -> None:
 
 async def fights(seen: Scene) -> None:
     for _ in range(101):
-        seen.seen.report(Result(KEY, KEY, "healed"))
+        seen.seen.record_action(Result(KEY, KEY, "healed"))
 
 
 async def is_denied(seen: Scene) -> None:

@@ -120,7 +120,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
     """A page that is open for days says when nobody is there, and goes on by itself: after a restart, where no stream is to be had, and where
     the connection fell silent.
     """
-    monkeypatch.setattr("gitops.server.http._RETRY", 50)
+    monkeypatch.setattr("gitops.server.http._RETRY_MILLISECONDS", 50)
     async with scene(names=("i0",)) as before, scene(names=("i0", "i1")) as after:
         for one in (before, after):
             await one.started()
@@ -137,7 +137,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
             await page.clock.run_for(1000)
             await page.get_by_role("link", name="default/i1").first.wait_for()
 
-            monkeypatch.setattr("gitops.server.http._STREAMS", 0)
+            monkeypatch.setattr("gitops.server.http._MAX_STREAMS", 0)
             await browsing.stop()
             await page.locator("#connection.off").wait_for()
             await browsing.serve(after, port)
@@ -148,7 +148,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
             await page.clock.run_for(6000)
             await page.locator(".tile.suspended").wait_for()
 
-            monkeypatch.setattr("gitops.server.http._STREAMS", 9)
+            monkeypatch.setattr("gitops.server.http._MAX_STREAMS", 9)
             for milliseconds in (6_000, 46_000):  # a stream is to be had again; then it is silent for too long
                 async with page.expect_response(lambda one: one.url.endswith("/events") and one.status == 200):
                     await page.clock.run_for(milliseconds)
@@ -186,7 +186,7 @@ async def test_everything_can_be_read(
     """
     async with scene(names=tuple("abcdefg"), source=LONG) as seen:
         await held(seen)
-        seen.seen.passed(in_all_states(await seen.step()))
+        seen.seen.record_pass(in_all_states(await seen.step()))
         path = path.replace("/i0", "/a")
         async with browsing.page(seen, path, color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
             found: list[Any] = await page.evaluate(CONTRASTS)
@@ -232,7 +232,7 @@ async def test_hostile_names_are_text(browsing: Browsing) -> None:
             else replace(one, not_moved=blocked, nodes=tuple(node._replace(blocked=blocked) for node in one.nodes))
             for one in found.plan.sets
         ]
-        seen.seen.passed(planned(found, sets))
+        seen.seen.record_pass(planned(found, sets))
         for path in ("/", INSTANCE):
             async with browsing.page(seen, path) as page:
                 assert HOSTILE in await page.inner_text("main")

@@ -17,10 +17,10 @@ from applier.causes import Reason
 from applier.cluster import Discovery, Resource
 from applier.execute.results import Result
 from applier.read.leftovers import LeftoverSurvey
-from gitops.config import read
-from gitops.config.address import address
+from gitops.config import read_config
+from gitops.config.address import parse_address
 from gitops.instrumentation import STAGES
-from gitops.maintenance.cluster_facts import needed
+from gitops.maintenance.cluster_facts import needed_permissions
 from gitops.records.instance_state import DisplayState
 from gitops.server.observability import Observability
 from renderer.kinds import CRD
@@ -61,12 +61,12 @@ def scraped() -> Scraped:
     async def told() -> str:
         async with scene(names=("i0",)) as seen:
             await held(seen)
-            seen.seen.metrics.hook("github", "accepted")
-            seen.seen.report(Result(KEY, KEY, "healed"))
+            seen.seen.metrics.record_webhook("github", "accepted")
+            seen.seen.record_action(Result(KEY, KEY, "healed"))
             return await seen.metrics()
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Observability, "_caches", lambda _: {"renderings": 7})
+        patched.setattr(Observability, "_cache_sizes", lambda _: {"renderings": 7})
         return Scraped.of(asyncio.run(told()), VALUES)
 
 
@@ -161,7 +161,7 @@ def test_probes_ask_what_is_answered_and_the_program_listens_for_them(tmp_path: 
     found = manifests()
     file = tmp_path / "levelgate.yaml"
     file.write_text(found["ConfigMap", "levelgate-config"]["data"]["levelgate.yaml"])
-    listens = address(read(file).listen)
+    listens = parse_address(read_config(file).listen)
     assert listens
     (container,) = found["Deployment", "levelgate"]["spec"]["template"]["spec"]["containers"]
     assert container["ports"] == [{"name": "http", "containerPort": listens.port}]
@@ -179,7 +179,7 @@ def test_the_program_may_do_what_it_does_everywhere() -> None:
     """What `levelgate check` asks of a cluster in which nothing is deployed yet."""
     found = manifests()
     crds = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
-    wanted = needed(LeftoverSurvey(discovery=Discovery({CRD: crds}), objects={}, refused={}))
+    wanted = needed_permissions(LeftoverSurvey(discovery=Discovery({CRD: crds}), objects={}, list_errors={}))
     assert len(wanted) > 10
     for one in wanted:
         role = found["Role", "levelgate"] if one.namespace else found["ClusterRole", "levelgate-definitions"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from applier.causes import Cause, Reason
 from applier.plan.model import NodeAction, NodePlan
 from gitops.records.instance_state import DisplayState
-from gitops.server.graph import GAP_X, HEIGHT, MOST, WIDTH, graph, state_of
+from gitops.server.graph import GAP_X, HEIGHT, MAX_BOXES, WIDTH, draw_graph, state_of
 from renderer.identity import GroupKind
 from renderer.render.model import RenderedNode
 
@@ -35,7 +35,7 @@ def test_how_a_node_is_has_the_words_of_an_instance() -> None:
 
 
 def test_levels_are_columns_and_boxes_do_not_touch() -> None:
-    drawn = graph([node("a"), node("b"), node("c", 1, "a"), node("d", 1, "b"), node("e", 3, "c", "d")])
+    drawn = draw_graph([node("a"), node("b"), node("c", 1, "a"), node("d", 1, "b"), node("e", 3, "c", "d")])
     assert list(drawn.columns) == [0, 1, 3]
     assert [second - first for first, second in pairwise(drawn.columns.values())] == [WIDTH + GAP_X] * 2
     places = [(box.x, box.y) for box in drawn.boxes]
@@ -49,13 +49,13 @@ def test_levels_are_columns_and_boxes_do_not_touch() -> None:
 
 
 def test_nodes_stand_beside_what_they_depend_on() -> None:
-    drawn = graph([node("a"), node("b"), node("x", 1, "b"), node("y", 1, "a")])
+    drawn = draw_graph([node("a"), node("b"), node("x", 1, "b"), node("y", 1, "a")])
     at = {box.id: box.y for box in drawn.boxes}
     assert at["y"] < at["x"]
 
 
 def test_a_collection_is_one_box_with_its_worst_item() -> None:
-    drawn = graph(
+    drawn = draw_graph(
         [node("a"), *(node(f"workers/{number}", 1, "a") for number in range(3)), node("workers/3", 1, "a", error="x")]
     )
     (_, box) = drawn.boxes
@@ -63,9 +63,9 @@ def test_a_collection_is_one_box_with_its_worst_item() -> None:
 
 
 def test_what_does_not_fit_is_counted() -> None:
-    drawn = graph([node(f"n{number}") for number in range(MOST + 7)])
-    assert (len(drawn.boxes), drawn.hidden) == (MOST, 7)
+    drawn = draw_graph([node(f"n{number}") for number in range(MAX_BOXES + 7)])
+    assert (len(drawn.boxes), drawn.hidden) == (MAX_BOXES, 7)
 
 
 def test_nothing_at_all() -> None:
-    assert graph([]).boxes == ()
+    assert draw_graph([]).boxes == ()

@@ -29,26 +29,26 @@ def monitor(*, leads: bool = True, unread: tuple[str, ...] = (), number: int = 1
 def test_a_pass_that_does_not_end_is_not_alive() -> None:
     watched, elapsed = monitor()
     with watched.stage("pass"):
-        elapsed.now = health.STUCK
-        assert health.alive(watched).ok
+        elapsed.now = health.STUCK_PASS_SECONDS
+        assert health.check_liveness(watched).is_ok
         elapsed.now += 1
-        assert health.alive(watched) == health.ProbeResult(
+        assert health.check_liveness(watched) == health.ProbeResult(
             False, "a pass has lasted for 901s, longer than 900s: it is stuck"
         )
-    assert health.alive(watched).ok
+    assert health.check_liveness(watched).is_ok
 
 
 def test_other_stages_are_no_passes() -> None:
     watched, elapsed = monitor()
     with watched.stage("fetch"):
-        elapsed.now = 10 * health.STUCK
-        assert health.alive(watched).ok
+        elapsed.now = 10 * health.STUCK_PASS_SECONDS
+        assert health.check_liveness(watched).is_ok
 
 
 def test_whoever_leads_is_ready_after_its_first_pass() -> None:
     """S4-14."""
-    assert health.ready(monitor(number=0)[0]) == health.ProbeResult(False, "the first pass is not over yet")
-    assert health.ready(monitor()[0]) == health.ProbeResult(True, "ok")
+    assert health.check_readiness(monitor(number=0)[0]) == health.ProbeResult(False, "the first pass is not over yet")
+    assert health.check_readiness(monitor()[0]) == health.ProbeResult(True, "ok")
 
 
 def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() -> None:
@@ -56,22 +56,22 @@ def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() ->
     watched, elapsed = monitor(unread=("shop",))
     with watched.stage("pass"):
         pass
-    elapsed.now = health.FIRST_SYNC - 1
-    assert health.ready(watched) == health.ProbeResult(False, "not read yet: shop")
-    elapsed.now = health.FIRST_SYNC
-    assert health.ready(watched) == health.ProbeResult(True, "ok, but not read yet: shop")
+    elapsed.now = health.FIRST_SYNC_TIMEOUT_SECONDS - 1
+    assert health.check_readiness(watched) == health.ProbeResult(False, "not read yet: shop")
+    elapsed.now = health.FIRST_SYNC_TIMEOUT_SECONDS
+    assert health.check_readiness(watched) == health.ProbeResult(True, "ok, but not read yet: shop")
 
 
 def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
     watched, _ = monitor(leads=False, number=0)
-    assert health.ready(watched) == health.ProbeResult(False, "cluster prod-eu has not told yet who leads")
+    assert health.check_readiness(watched) == health.ProbeResult(False, "cluster prod-eu has not told yet who leads")
     watched.stands_by = lambda: True
-    assert health.ready(watched) == health.ProbeResult(True, "standing by: another replica leads")
+    assert health.check_readiness(watched) == health.ProbeResult(True, "standing by: another replica leads")
 
 
 def test_it_says_what_the_first_pass_waits_for() -> None:
     watched, _ = monitor(unread=("platform", "shop"), number=0)
-    assert health.ready(watched).why == "the first pass is not over yet; not read yet: platform, shop"
+    assert health.check_readiness(watched).message == "the first pass is not over yet; not read yet: platform, shop"
 
 
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])

@@ -52,7 +52,7 @@ async def test_a_wrong_count_of_a_rollout_is_told() -> None:
         seen.fleet.push()
         found = await seen.step()
         assert values(await seen.metrics(), "levelgate_rollout_miscounts_total") == {(): 0}
-        seen.seen.passed(replace(found, miscounted=("links.g.test",)))
+        seen.seen.record_pass(replace(found, miscounted=("links.g.test",)))
         assert values(await seen.metrics(), "levelgate_rollout_miscounts_total") == {(): 1}
 
 
@@ -61,12 +61,12 @@ async def test_work_that_waits_is_counted_and_timed() -> None:
     now, woken = [10.0], list[bool]()
     queue = WorkQueue[str](lambda _: "cluster", lambda: woken.append(True), lambda: now[0])
     monitor = Monitor("cluster", "0.1.0", StillClock(), leads=lambda: True)
-    metrics = Metrics(monitor, dict, queue=lambda: (len(queue), queue.oldest))
+    metrics = Metrics(monitor, dict, queue=lambda: (len(queue), queue.oldest_age_seconds))
     queue.add("a")
     now[0] = 12.0
     queue.add("b")
     now[0] = 13.5
-    text = (await metrics.text(START)).decode()
+    text = (await metrics.render(START)).decode()
     assert values(text, "levelgate_queue_depth") == {(): 2}
     assert values(text, "levelgate_queue_oldest_seconds") == {(): 3.5}
 
@@ -107,7 +107,7 @@ async def test_a_source_that_lags_and_cannot_be_read() -> None:
         seen.fleet.clock.moment += timedelta(minutes=5)
         seen.seen.monitor.errors = lambda: {"platform": SourceError("https://git.test", "no answer")}
         text = await seen.metrics()
-        openings = [one.until for standing in (await board(seen)).overview.instances for one in standing.reasons]
+        openings = [one.until for standing in (await board(seen)).overview.instances for one in standing.display_causes]
     for told, number in ((at_rest, 0.0), (text, 300.0)):
         assert values(told, "levelgate_source_lag_seconds") == {("platform",): number}
     assert values(at_rest, "levelgate_source_readable") == {("platform",): 1}
@@ -126,7 +126,7 @@ async def test_a_source_that_lags_and_cannot_be_read() -> None:
 
 
 async def board(seen: Scene) -> Dashboard:
-    found = await seen.seen.monitor.board()
+    found = await seen.seen.monitor.dashboard()
     assert found is not None
     return found
 
@@ -140,13 +140,13 @@ async def test_the_earliest_opening_is_told_and_what_is_kept_is_counted() -> Non
             one if one.rendered.is_source else replace(one, not_moved=Cause(Reason.HELD, "so it is", until=next(times)))
             for one in found.plan.sets
         ]
-        seen.seen.passed(planned(found, sets))
+        seen.seen.record_pass(planned(found, sets))
         text = await seen.metrics()
     assert values(text, "levelgate_next_opening_timestamp_seconds") == {
         ("platform",): (START + timedelta(hours=2)).timestamp()
     }
     metrics = Metrics(seen.seen.monitor, dict, lambda: {"renderings": 7})
-    assert values((await metrics.text(START)).decode(), "levelgate_cache_entries") == {("renderings",): 7}
+    assert values((await metrics.render(START)).decode(), "levelgate_cache_entries") == {("renderings",): 7}
 
 
 async def test_what_is_wrong_with_a_source_itself_is_counted_too() -> None:
@@ -161,7 +161,7 @@ async def test_what_is_wrong_with_a_source_itself_is_counted_too() -> None:
 async def test_drift_and_what_was_done_are_counted() -> None:
     async with scene() as seen:
         for action in ("healed", "created", "finalizer removed"):
-            seen.seen.report(Result(KEY, KEY, action))
+            seen.seen.record_action(Result(KEY, KEY, action))
         text = await seen.metrics()
     assert values(text, "levelgate_drift_healed_total") == {(): 1}
     assert values(text, "levelgate_actions_total") == {
@@ -196,9 +196,9 @@ async def test_a_thousand_instances_have_no_more_series_than_two() -> None:
     async with scene(names=("i0", "i1")) as seen:
         await seen.started()
         found = await seen.step()
-        seen.seen.passed(multiplied(found, 2))
+        seen.seen.record_pass(multiplied(found, 2))
         two = series(await seen.metrics())
-        seen.seen.passed(multiplied(found, 1000))
+        seen.seen.record_pass(multiplied(found, 1000))
         text = await seen.metrics()
     assert sum(values(text, "levelgate_instances").values()) >= 1000
     assert series(text) == two
@@ -224,7 +224,7 @@ async def test_names_are_conventional() -> None:
 async def test_every_metric_is_documented_and_there_are_no_others() -> None:
     async with scene(names=("i0",)) as seen:
         await seen.started()
-        seen.seen.metrics.hook("github", "accepted")
+        seen.seen.metrics.record_webhook("github", "accepted")
         text = await seen.metrics()
     table = re.findall(r"^\| `(levelgate_\w+)` \|", OPERATIONS.read_text(), flags=re.MULTILINE)
     assert set(table) == set(names_in(text))

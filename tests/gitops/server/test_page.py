@@ -118,12 +118,12 @@ async def test_whoever_waits_for_the_same_is_told_once() -> None:
         found = await seen.step()
         failed = Cause(Reason.APPLY_FAILED, "no quota")
         sets = tuple(one if one.rendered.is_source else replace(one, error=failed) for one in found.plan.sets)
-        seen.seen.passed(planned(found, sets))
+        seen.seen.record_pass(planned(found, sets))
         text = " ".join(Tags(await seen.page()).text.split())
         assert text.count("ApplyFailed no quota") == 1
         assert "and 6 more ApplyFailed" in text
         apart = Cause(Reason.APPLY_FAILED, "no node")
-        seen.seen.passed(planned(found, (replace(sets[-1], error=apart), *sets[:-1])))
+        seen.seen.record_pass(planned(found, (replace(sets[-1], error=apart), *sets[:-1])))
         text = " ".join(Tags(await seen.page()).text.split())
         assert "and 5 more ApplyFailed" in text
         assert text.count("ApplyFailed no node") == 1
@@ -180,7 +180,7 @@ async def test_names_and_messages_are_shown_as_text() -> None:
                 )
             )
         seen.seen.monitor.errors = lambda: {"platform": SourceError(HOSTILE, HOSTILE, advice=HOSTILE)}
-        seen.seen.passed(planned(found, sets))
+        seen.seen.record_pass(planned(found, sets))
         pages = [await seen.page(), await seen.page(page.path_of(bad))]
     for text in pages:
         tags = Tags(text)
@@ -210,9 +210,9 @@ async def test_a_thousand_instances_weigh_little_more_than_fifty() -> None:
     async with scene(names=("i0",)) as seen:
         await seen.started()
         found = await seen.step()
-        seen.seen.passed(multiplied(found, 50))
+        seen.seen.record_pass(multiplied(found, 50))
         fifty = len(await seen.page())
-        seen.seen.passed(multiplied(found, 1000))
+        seen.seen.record_pass(multiplied(found, 1000))
         first, last = await seen.page(), await seen.page("/?page=21")
     assert len(first) < fifty * 1.1
     assert "page 1 of 21, 1001 instances" in " ".join(first.split())
@@ -239,7 +239,7 @@ async def test_instances_can_be_looked_for() -> None:
     ],
 )
 def test_any_question_can_be_asked(query: dict[str, str]) -> None:
-    asked = page.PageQuery.of(query)
+    asked = page.PageQuery.parse(query)
     assert 1 <= asked.instances <= 10**6
     assert len(asked.text) <= 100
     assert asked.state in {"", *DisplayState}
@@ -247,10 +247,10 @@ def test_any_question_can_be_asked(query: dict[str, str]) -> None:
 
 def test_passes_that_changed_nothing_are_one_line() -> None:
     idle = PassLine(START, 0.1, {"platform": "a"}, StateCounts(1, 0, 0, 0))
-    assert idle.after(None).passes == 1
-    assert idle.after(idle.after(idle)).passes == 3
-    assert idle.after(replace(idle, done={"created": 1})).passes == 1
-    assert replace(idle, commits={"platform": "b"}).after(idle).passes == 1
+    assert idle.merge(None).passes == 1
+    assert idle.merge(idle.merge(idle)).passes == 3
+    assert idle.merge(replace(idle, done={"created": 1})).passes == 1
+    assert replace(idle, commits={"platform": "b"}).merge(idle).passes == 1
 
 
 async def test_only_the_newest_passes_are_kept() -> None:
@@ -258,7 +258,7 @@ async def test_only_the_newest_passes_are_kept() -> None:
         await seen.started()
         found = await seen.step()
         for number in range(200):
-            seen.seen.passed(replace(found, results=found.results, sources=(), now=START + timedelta(days=number)))
+            seen.seen.record_pass(replace(found, results=found.results, sources=(), now=START + timedelta(days=number)))
             seen.seen.monitor.passes[-1] = replace(seen.seen.monitor.passes[-1], failed=number)
         assert len(seen.seen.monitor.passes) == 50
 
@@ -266,12 +266,12 @@ async def test_only_the_newest_passes_are_kept() -> None:
 async def test_all_who_look_share_one_board() -> None:
     async with scene(names=("i0",)) as seen:
         await seen.started()
-        first, second = await asyncio.gather(seen.seen.monitor.board(), seen.seen.monitor.board())
+        first, second = await asyncio.gather(seen.seen.monitor.dashboard(), seen.seen.monitor.dashboard())
         assert first is second
         await seen.step()
-        third = await seen.seen.monitor.board()
+        third = await seen.seen.monitor.dashboard()
         assert third is not first
-        assert third is await seen.seen.monitor.board()
+        assert third is await seen.seen.monitor.dashboard()
 
 
 async def test_nothing_is_written_by_looking() -> None:
@@ -321,7 +321,7 @@ async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_we
         async def written(response: web.StreamResponse, data: bytes) -> None:
             await write(response, data)
             if data == b"data: 1\n\n":
-                seen.seen.monitor.passed(found)
+                seen.seen.monitor.record_pass(found)
 
         monkeypatch.setattr(web.StreamResponse, "write", written)
         async with asyncio.timeout(10), seen.client() as client, client.get("/events") as response:
@@ -330,7 +330,7 @@ async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_we
 
 async def test_while_nothing_happens_the_number_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that hears nothing for 40 s takes it that nobody is there."""
-    monkeypatch.setattr("gitops.server.http._HEARTBEAT", 0.01)
+    monkeypatch.setattr("gitops.server.http._HEARTBEAT_SECONDS", 0.01)
     async with scene() as seen, seen.client() as client, client.get("/events") as response:
         assert await response.content.readuntil(b"\n\n") == b"retry: 3000\ndata: 0\n\n"
         for _ in range(3):

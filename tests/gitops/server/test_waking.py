@@ -13,8 +13,8 @@ from aiohttp import ClientSession
 from gitops.config.address import ListenAddress
 from gitops.forge.connect import ForgeKind
 from gitops.pull_requests.reviewer import Reviewer
-from gitops.server.waking import waking
-from gitops.source_config import source_config
+from gitops.server.waking import serve_wake_hooks
+from gitops.source_config import parse_source
 from tests.gitops.plan.forges import Refusal
 from tests.gitops.pull_requests.test_reviewer import Review, config, on_github
 from tests.gitops.server.test_webhooks import GITHUB, REPOSITORY, SECRET, signed
@@ -43,9 +43,9 @@ async def test_who_proves_that_the_repository_has_changed_wakes_it(
     seen = list[bool]()
 
     async def sent(reviewer: Reviewer) -> None:
-        own = source_config(f"shop={REPOSITORY}.git")
+        own = parse_source(f"shop={REPOSITORY}.git")
         async with (
-            waking(reviewer.woken, own, ForgeKind.GITHUB, file, ListenAddress("127.0.0.1", 0)) as url,
+            serve_wake_hooks(reviewer.triggered, own, ForgeKind.GITHUB, file, ListenAddress("127.0.0.1", 0)) as url,
             ClientSession() as client,
         ):
             assert url.endswith("/hooks/github")
@@ -55,7 +55,7 @@ async def test_who_proves_that_the_repository_has_changed_wakes_it(
                 assert answer.status == status
             async with client.get(url.replace("hooks/github", "metrics")) as answer:
                 assert answer.status == 404  # nothing else is served
-        seen.append(reviewer.woken.is_set())
+        seen.append(reviewer.triggered.is_set())
 
     await asyncio.to_thread(on_github.run, sent)
     assert seen == [wakes]
@@ -73,7 +73,7 @@ def followed(review: Review, meanwhile: Callable[[Reviewer, int], None]) -> int:
             await asyncio.Event().wait()
 
         review.clock.sleep = sleep  # type: ignore[method-assign, assignment]
-        await reviewer.forever(review.interval)
+        await reviewer.run(review.interval)
 
     review.run(following)
     return rests
@@ -85,7 +85,7 @@ def test_what_is_told_of_is_looked_at_at_once(on_github: Review) -> None:
     def meanwhile(reviewer: Reviewer, rest: int) -> None:
         if rest == 1:
             on_github.pull({**config("b"), **config("c")})
-            reviewer.woken.set()
+            reviewer.triggered.set()
         else:
             reviewer.stop.set()
 
@@ -97,7 +97,7 @@ def test_nobody_wakes_it_before_the_limit_of_the_forge_is_over(on_github: Review
     on_github.forge.left, on_github.forge.refusal = 0, Refusal(429, {"Retry-After": "90"})
 
     def meanwhile(reviewer: Reviewer, _: int) -> None:
-        reviewer.woken.set()
+        reviewer.triggered.set()
         asyncio.get_running_loop().call_later(0.05, reviewer.stop.set)
 
     assert followed(on_github, meanwhile) == 1

@@ -17,7 +17,7 @@ import pytest
 
 from applier.errors import Unavailable
 from gitops.server import webhooks
-from gitops.source_config import source_config
+from gitops.source_config import parse_source
 from tests.gitops.server.seeing import Scene, scene
 
 SECRET = b"correct horse"
@@ -65,7 +65,7 @@ async def hooked(tmp_path: Path) -> AsyncIterator[Scene]:
     file.write_bytes(SECRET + b"\n")
     async with scene() as seen:
         seen.sources = tuple(
-            source_config(text)
+            parse_source(text)
             for text in (
                 f"shop={REPOSITORY}.git",
                 "ssh=git@git.example.com:shop/deploy.git",
@@ -178,17 +178,17 @@ async def hanging() -> AsyncIterator[bytes]:
 
 async def test_a_huge_body_is_not_read(hooked: Scene) -> None:
     """Announced as such, or sent in pieces without a word of how many."""
-    body = b"x" * (webhooks.LARGEST + 1)
+    body = b"x" * (webhooks.MAX_BODY_BYTES + 1)
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(20):
-            yield body[: webhooks.LARGEST // 10]
+            yield body[: webhooks.MAX_BODY_BYTES // 10]
 
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=BytesIO(body), headers=signed("github", body))).status == 413
         assert (await client.post("/hooks/github", data=pieces())).status == 413
         async with asyncio.timeout(9):  # nothing of it has to come
-            announced = {"Content-Length": str(webhooks.LARGEST + 1)}
+            announced = {"Content-Length": str(webhooks.MAX_BODY_BYTES + 1)}
             assert (await client.post("/hooks/github", data=hanging(), headers=announced)).status == 413
     assert hooked.polled == []
 
@@ -205,14 +205,14 @@ async def test_a_body_that_comes_slowly_is_waited_for_but_not_for_ever(
 
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=trickling(), headers=signed("github", body))).status == 202
-        monkeypatch.setattr("gitops.server.bodies.SLOWEST", 0.05)
+        monkeypatch.setattr("gitops.server.bodies.BODY_TIMEOUT_SECONDS", 0.05)
         assert (await client.post("/hooks/github", data=hanging())).status == 408
     assert hooked.polled == [("shop", "ssh")]
 
 
 async def test_slow_bodies_hold_up_nobody_else(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has proven nothing cannot keep a forge waiting; more than can be held are told to come back, at once."""
-    monkeypatch.setattr("gitops.server.bodies.AT_ONCE", 20)
+    monkeypatch.setattr("gitops.server.bodies.MAX_BODIES", 20)
     begun: asyncio.Queue[None] = asyncio.Queue()
     forever = asyncio.Event()
 
@@ -243,7 +243,7 @@ async def test_slow_bodies_hold_up_nobody_else(hooked: Scene, monkeypatch: pytes
 
 
 async def test_bodies_hold_no_more_than_their_share_together(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitops.server.bodies.TOGETHER", 1000)
+    monkeypatch.setattr("gitops.server.bodies.MAX_TOTAL_BYTES", 1000)
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=b"x" * 900)).status == 401
         assert (await client.post("/hooks/github", data=b"x" * 1100)).status == 503

@@ -18,7 +18,7 @@ async def shown(now: datetime) -> dict[str, WindowRow]:
     """By name, in the order in which they are shown."""
     async with scene(names=("i0",)) as seen:
         await held(seen)
-        board = await seen.seen.monitor.board()
+        board = await seen.seen.monitor.dashboard()
         assert board
         found, more = rows(board.rules, now)
     assert more == 0
@@ -65,10 +65,10 @@ def test_midnights_are_named_where_there_is_room() -> None:
 
 
 async def test_windows_that_do_not_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitops.server.window_bars.MOST", 1)
+    monkeypatch.setattr("gitops.server.window_bars.MAX_ROWS", 1)
     async with scene(names=("i0",)) as seen:
         await held(seen)
-        board = await seen.seen.monitor.board()
+        board = await seen.seen.monitor.dashboard()
         assert board
         found, more = rows(board.rules, NOW)
         assert ([one.name for one in found], more) == (["prod"], 1)

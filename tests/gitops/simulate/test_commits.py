@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gitops.rollouts.source_rules import in_force
-from gitops.simulate.commits import CommitSeries, HistoryReader, rules_of
-from gitops.simulate.opened import opened
+from gitops.rollouts.source_rules import resolve_rules
+from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
+from gitops.simulate.opened import open_windows
 from tests.gitops.source.real_git import Work
 from tests.gitops.windows.windows import manifest
 
@@ -46,7 +46,7 @@ def _committed_at(work: Work, when: str) -> str:
 
 
 def replayed(history: Work, start: datetime | None = None) -> CommitSeries:
-    return HistoryReader(str(history.path)).history("main~3", "main", start)
+    return HistoryReader(str(history.path)).read_history("main~3", "main", start)
 
 
 def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_before_it(history: Work) -> None:
@@ -61,8 +61,8 @@ def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_befor
 def test_under_other_rules_is_also_what_was_there_before(history: Work, tmp_path: Path) -> None:
     """What stood in the base and is none of theirs holds nobody."""
     (tmp_path / "other.json").write_bytes(manifest("other", **ALLOW))
-    rules = rules_of(tmp_path / "other.json")
-    tested = replayed(history).under(rules)
+    rules = read_rules(tmp_path / "other.json")
+    tested = replayed(history).with_rules(rules)
     assert [tested.base.catalog.rules, *(one.catalog.rules for one in tested.pushes)] == [rules.rules] * 4
 
 
@@ -71,9 +71,9 @@ def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: Work) -> 
     repository, found = HistoryReader(str(history.path)), list[str]()
     for text in ("one", "two", "two"):
         history.write("a.yaml", f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {text}}}\n")
-        (push,) = repository.step("main", "", FRIDAY).pushes
-        assert (push.at, "dirty" in push.catalog.revision) == (FRIDAY, False)
-        found.append(push.catalog.revision)
+        (push,) = repository.read_step("main", "", FRIDAY).pushes
+        assert (push.at, "dirty" in push.catalog.commit) == (FRIDAY, False)
+        found.append(push.catalog.commit)
     assert found[0] != found[1] == found[2]
     assert history.git("rev-parse", "main") not in found
 
@@ -81,8 +81,8 @@ def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: Work) -> 
 def test_the_base_is_brought_about_with_all_windows_open_and_no_policy(history: Work) -> None:
     """The names of windows stay, for the gates that ask for them."""
     catalog = replayed(history).base.catalog
-    assert [one.name for one in in_force(catalog, {}).policies] == ["pace"]
-    found = in_force(opened(catalog), {})
+    assert [one.name for one in resolve_rules(catalog, {}).policies] == ["pace"]
+    found = resolve_rules(open_windows(catalog), {})
     assert (found.policies, found.problems) == ((), ())
     states = {name: one.timeline.span(FRIDAY + 24 * HOUR).active for name, one in found.windows.items()}
     assert states == {"freeze": False, "hours": True}

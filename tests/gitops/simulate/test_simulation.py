@@ -21,10 +21,10 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.axis import Axis
-from gitops.simulate.backtest import held
+from gitops.simulate.backtest import held_time
 from gitops.simulate.engine import CommitPush, Simulation
-from gitops.simulate.svg import picture
-from gitops.simulate.timeline import Stage, Timeline, Track, TrackSpan, TrackState
+from gitops.simulate.svg import render_svg
+from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackStage, TrackState
 from gitops.simulate.timeline_json import as_json
 from gitops.simulate.world import SimulatedCluster
 from renderer import well_known
@@ -61,8 +61,8 @@ def simulated(
     return simulation.timeline()
 
 
-def spans(timeline: Timeline, name: str) -> list[tuple[Stage, datetime, datetime]]:
-    return [(span.standing.stage, span.begins, span.ends) for span in spans_of(timeline, name)]
+def spans(timeline: Timeline, name: str) -> list[tuple[TrackStage, datetime, datetime]]:
+    return [(span.state.stage, span.begins, span.ends) for span in spans_of(timeline, name)]
 
 
 def spans_of(timeline: Timeline, name: str) -> Sequence[TrackSpan]:
@@ -77,21 +77,21 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     """Exponential, four minutes each: three rounds before the freeze; what moves is followed to readiness, and the rest begins when it is over."""
     found = simulated(Fleet(), start=FRIDAY, freeze=FREEZE)
     assert told(found, "window") == [(FREEZES, "window begins (Deny)"), (THAWS, "window ends (Deny)")]
-    assert spans(found, "i1")[1] == (Stage.MOVING, FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
+    assert spans(found, "i1")[1] == (TrackStage.MOVING, FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
     assert spans(found, "i3")[1:3] == [
-        (Stage.MOVING, FRIDAY + 8 * MINUTE, FRIDAY + 12 * MINUTE),
-        (Stage.SETTLED, FRIDAY + 12 * MINUTE, found.ends),
+        (TrackStage.MOVING, FRIDAY + 8 * MINUTE, FRIDAY + 12 * MINUTE),
+        (TrackStage.SETTLED, FRIDAY + 12 * MINUTE, found.ends),
     ]
     assert spans(found, "i4") == [
-        (Stage.WAITING, FRIDAY, FREEZES),
-        (Stage.HELD, FREEZES, THAWS),
-        (Stage.MOVING, THAWS, THAWS + 4 * MINUTE),
-        (Stage.SETTLED, THAWS + 4 * MINUTE, found.ends),
+        (TrackStage.WAITING, FRIDAY, FREEZES),
+        (TrackStage.HELD, FREEZES, THAWS),
+        (TrackStage.MOVING, THAWS, THAWS + 4 * MINUTE),
+        (TrackStage.SETTLED, THAWS + 4 * MINUTE, found.ends),
     ]
     held = next(span for track in found.tracks if track.instance.name == "i4" for span in track.spans[1:2])
-    assert (held.standing.reason, held.standing.by, held.standing.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
+    assert (held.state.reason, held.state.blockers, held.state.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
     (commit,) = found.arrivals
-    assert (found.ended, commit.started, commit.settled) == ("all is as Git says", FRIDAY, THAWS + 8 * MINUTE)
+    assert (found.end_reason, commit.started, commit.settled) == ("all is as Git says", FRIDAY, THAWS + 8 * MINUTE)
 
 
 def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
@@ -106,12 +106,12 @@ def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=14)))
     found = simulation.timeline()
     settled = START + 18 * MINUTE
-    assert [(one.at, one.started, one.settled, one.overtaken) for one in found.arrivals] == [
+    assert [(one.at, one.started, one.settled, one.is_superseded) for one in found.arrivals] == [
         (START, START, None, True),
         (START + 6 * MINUTE, START + 6 * MINUTE, settled, False),
     ]
-    told_of = [(one["commit"], one.get("overtaken")) for one in as_json(found, assumed="", seed=0)["commits"]]
-    assert told_of == [(pushes[0].catalog.revision, True), (pushes[1].catalog.revision, None)]
+    told_of = [(one["commit"], one.get("overtaken")) for one in as_json(found, assumptions="", seed=0)["commits"]]
+    assert told_of == [(pushes[0].catalog.commit, True), (pushes[1].catalog.commit, None)]
 
 
 def test_instances_stand_in_the_order_of_their_waves() -> None:
@@ -122,13 +122,13 @@ def test_instances_stand_in_the_order_of_their_waves() -> None:
     found = simulated(Fleet(names=("a", "b"), written=written), pace={"waves": waves})
     assert [(one.instance.name, one.wave) for one in found.tracks] == [("b", "first"), ("a", "last")]
     at_once = replace(found.tracks[0], spans=found.tracks[0].spans[-1:])
-    assert at_once.spans[0].standing.stage is Stage.SETTLED
+    assert at_once.spans[0].state.stage is TrackStage.SETTLED
     for changed, rows in ((at_once, 2), (replace(at_once, written=False), 1)):
-        drawn = picture(replace(found, tracks=(changed, found.tracks[1])))
+        drawn = render_svg(replace(found, tracks=(changed, found.tracks[1])))
         assert ("1 instances are not changed" in drawn) == (rows == 1)
 
 
-HELD = TrackState(Stage.HELD, Reason.WINDOW_CLOSED)
+HELD = TrackState(TrackStage.HELD, Reason.WINDOW_CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -151,16 +151,16 @@ def test_how_long_something_was_held_counts_no_minute_twice(minutes: list[tuple[
         for number, (a, b) in enumerate(minutes)
     )
     timeline = Timeline("platform", START, START, "", (), tracks, (), ())
-    assert held(timeline, START, START + 30 * MINUTE) == held_for * MINUTE
+    assert held_time(timeline, START, START + 30 * MINUTE) == held_for * MINUTE
 
 
 def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
     """A weekend that is closed is followed by a night outside of working hours."""
     hours = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
     found = simulated(Fleet(names=TEN[:4]), start=FRIDAY + 5 * MINUTE, freeze=FREEZE, hours=hours)
-    held = [one for one in spans_of(found, "i3") if one.standing.stage is Stage.HELD]
+    held = [one for one in spans_of(found, "i3") if one.state.stage is TrackStage.HELD]
     opens = THAWS + timedelta(hours=9)
-    assert [(one.standing.by, one.ends) for one in held] == [(("freeze",), THAWS), (("hours",), opens)]
+    assert [(one.state.blockers, one.ends) for one in held] == [(("freeze",), THAWS), (("hours",), opens)]
 
 
 def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
@@ -168,13 +168,13 @@ def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
     found = simulated(Fleet(), "ready=2m,hang=i3")
     assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 10 failed in wave all, 0 may"
     assert [track.instance.name for track in found.tracks if track.written] == list(TEN[:4])
-    ends = {track.instance.name: track.spans[-1].standing.reason for track in found.tracks}
+    ends = {track.instance.name: track.spans[-1].state.reason for track in found.tracks}
     assert ends == {
         **dict.fromkeys(TEN[:3], Reason.SETTLED),
         "i3": Reason.UNHEALTHY,
         **dict.fromkeys(TEN[4:], Reason.HALTED),
     }
-    assert found.ended == "nothing will change any more by itself"
+    assert found.end_reason == "nothing will change any more by itself"
     assert found.arrivals[0].settled is None
 
 
@@ -211,9 +211,9 @@ def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.M
     found = simulated(fleet, "ready=2m,flap=i0", late={**window, **late})
     monday = START + timedelta(days=3)
     stage, begins, ends = spans(found, "i1")[-2]
-    assert (stage, ends - begins) == (Stage.MOVING, 2 * MINUTE)
+    assert (stage, ends - begins) == (TrackStage.MOVING, 2 * MINUTE)
     assert monday <= begins <= monday + 2 * MINUTE
-    assert found.ended.endswith("but for workloads that are ready and not ready in turn")
+    assert found.end_reason.endswith("but for workloads that are ready and not ready in turn")
     assert len(passes) < 200
 
 
@@ -227,13 +227,13 @@ def test_a_window_keeps_to_its_zone_where_the_clocks_change() -> None:
         (saturday + 2 * MINUTE, "window ends (Allow)"),
         (sunday, "window begins (Allow)"),
     ]
-    assert spans(found, "i1")[-2] == (Stage.MOVING, sunday, sunday + 4 * MINUTE)
+    assert spans(found, "i1")[-2] == (TrackStage.MOVING, sunday, sunday + 4 * MINUTE)
 
 
 def test_bake_is_told_with_its_end() -> None:
     """Healthy is not settled yet."""
     found = simulated(Fleet(names=("i0",)), pace={"bake": "30m"})
-    assert [stage for stage, _, _ in spans(found, "i0")] == [Stage.MOVING, Stage.BAKING, Stage.SETTLED]
+    assert [stage for stage, _, _ in spans(found, "i0")] == [TrackStage.MOVING, TrackStage.BAKING, TrackStage.SETTLED]
     assert told(found, "healthy") == [(START + 4 * MINUTE, "healthy after 4m, bakes until {until}")]
     assert found.arrivals[0].settled == START + 34 * MINUTE
 
@@ -243,7 +243,7 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
     def drawn(seed: int) -> tuple[bytes, str]:
         found = simulated(Fleet(names=TEN[:4]), "ready=1m..9m", seed=seed)
-        return orjson.dumps(as_json(found, assumed="", seed=0)), picture(found)
+        return orjson.dumps(as_json(found, assumptions="", seed=0)), render_svg(found)
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
@@ -252,7 +252,7 @@ def test_equal_seeds_give_equal_bytes() -> None:
 @pytest.mark.parametrize("assume", ["ready=2m", "ready=2m,hang=i1", "ready=2m,fail=i2", "ready=2m,flap=i3"])
 def test_a_status_is_stored_as_an_apply_would_leave_it(assume: str, monkeypatch: pytest.MonkeyPatch) -> None:
     statuses: list[Any] = []
-    door = SimulatedCluster._door
+    door = SimulatedCluster._handle_request
 
     async def seen(world: SimulatedCluster, request: Request) -> Response:
         response = await door(world, request)
@@ -260,13 +260,13 @@ def test_a_status_is_stored_as_an_apply_would_leave_it(assume: str, monkeypatch:
             statuses.append(orjson.loads(response.body)["status"])
         return response
 
-    monkeypatch.setattr(SimulatedCluster, "_door", seen)
+    monkeypatch.setattr(SimulatedCluster, "_handle_request", seen)
     fleet: dict[str, Any] = {"freeze": FREEZE, "pace": {"bake": "30m"}, "start": FRIDAY, "lasts": timedelta(days=4)}
     laid = simulated(Fleet(names=TEN[:4]), assume, **fleet)
     stored, statuses[:] = statuses.copy(), ()
-    monkeypatch.setattr(SimulatedCluster, "_laid", lambda *_: None)
-    assert as_json(simulated(Fleet(names=TEN[:4]), assume, **fleet), assumed="", seed=0) == as_json(
-        laid, assumed="", seed=0
+    monkeypatch.setattr(SimulatedCluster, "_replace_status", lambda *_: None)
+    assert as_json(simulated(Fleet(names=TEN[:4]), assume, **fleet), assumptions="", seed=0) == as_json(
+        laid, assumptions="", seed=0
     )
     assert statuses == stored
     assert len(stored) > 20
@@ -303,8 +303,8 @@ def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enou
 def test_the_end_of_the_simulation_cuts_what_is_under_way(assume: str) -> None:
     """What would come at that very moment does not."""
     found = simulated(Fleet(names=("i0",)), assume, lasts=5 * MINUTE)
-    assert (found.ended, found.ends) == ("the time is over", START + 5 * MINUTE)
-    assert spans(found, "i0") == [(Stage.MOVING, START, START + 5 * MINUTE)]
+    assert (found.end_reason, found.ends) == ("the time is over", START + 5 * MINUTE)
+    assert spans(found, "i0") == [(TrackStage.MOVING, START, START + 5 * MINUTE)]
 
 
 def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
@@ -320,8 +320,8 @@ def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     simulation = Simulation(START, Assumptions(), "0")
     asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "move to two")], START + timedelta(days=14)))
     found = simulation.timeline()
-    assert spans(found, "i0")[-1][0] is Stage.SETTLED
-    assert (found.ended, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
+    assert spans(found, "i0")[-1][0] is TrackStage.SETTLED
+    assert (found.end_reason, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
     assert found.warnings == ("at the beginning not all of the base is as Git says: platform, Link default/i0",)
 
 
@@ -339,7 +339,7 @@ def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
     }
     fleet = Fleet(names=("i0",), more=[certificate], written={"i0": {"metadata": {"namespace": "elsewhere"}}})
     found = simulated(fleet)
-    assert (found.warnings, found.ended) == ((), "all is as Git says")
+    assert (found.warnings, found.end_reason) == ((), "all is as Git says")
     assert "level 1  certificate updated" in [text for _, text in told(found, "write")]
 
 
@@ -381,7 +381,7 @@ def test_the_picture_is_well_formed_and_says_what_it_shows() -> None:
     """It can be read without seeing it, and nothing that people write gets out of its text."""
     hostile = "<script>alert(1)</script> ]]> & \x07"
     found = simulated(Fleet(names=TEN[:4]), start=FRIDAY, subject=hostile, freeze={**FREEZE, "description": hostile})
-    root = ET.fromstring(picture(found))
+    root = ET.fromstring(render_svg(found))
     names = {element.tag.removeprefix("{http://www.w3.org/2000/svg}") for element in root.iter()}
     assert "script" not in names
     assert names <= {"svg", "title", "desc", "style", "defs", "pattern", "rect", "circle", "path", "text", "line"}
@@ -395,19 +395,19 @@ def test_the_picture_is_well_formed_and_says_what_it_shows() -> None:
 def test_quiet_stretches_are_drawn_shorter_and_the_order_stays() -> None:
     """A weekend between minutes takes no more room than a few of them, and is marked."""
     moments = [START, START + MINUTE, START + 2 * MINUTE, START + timedelta(days=3), START + timedelta(days=3) + MINUTE]
-    axis = Axis.over(moments, 1000)
-    places = [axis.of(moment) for moment in moments]
+    axis = Axis.from_events(moments, 1000)
+    places = [axis.position_of(moment) for moment in moments]
     assert places == sorted(places)
     assert (places[0], round(places[-1])) == (0.0, 1000)
     assert len(axis.breaks) == 1
-    assert axis.of(START + MINUTE / 2) == pytest.approx(places[1] / 2)
+    assert axis.position_of(START + MINUTE / 2) == pytest.approx(places[1] / 2)
 
 
 def test_a_few_minutes_are_seen_beside_three_days() -> None:
     """Most stretches between what happens are hours, as they are around a weekend; what moves for six minutes is no hair."""
     minutes = (0, 5, 6, 5 * 60, 60 * 60, 69 * 60, 69 * 60 + 6)
-    axis = Axis.over([START + number * MINUTE for number in minutes], 1000)
-    assert min(axis.of(START + 6 * MINUTE), 1000 - axis.of(START + 69 * 60 * MINUTE)) > 40
+    axis = Axis.from_events([START + number * MINUTE for number in minutes], 1000)
+    assert min(axis.position_of(START + 6 * MINUTE), 1000 - axis.position_of(START + 69 * 60 * MINUTE)) > 40
 
 
 def test_a_span_knows_nothing_of_other_words() -> None:
@@ -415,5 +415,5 @@ def test_a_span_knows_nothing_of_other_words() -> None:
     found = simulated(Fleet(names=TEN[:4]))
     for track in found.tracks:
         pairs: list[tuple[TrackSpan, TrackSpan]] = list(zip(track.spans, track.spans[1:], strict=False))
-        assert not any(after.standing.continues(before.standing) for before, after in pairs)
+        assert not any(after.state.continues(before.state) for before, after in pairs)
         assert all(before.ends == after.begins for before, after in pairs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from applier.cluster import STATUS, Object
+from applier.cluster import STATUS_MANAGER, Object
 from applier.errors import ClusterError, NotFound
 from gitops.simulate.world import SimulatedCluster, VirtualClock
 from renderer.identity import ObjectKey
@@ -45,14 +45,14 @@ def world() -> SimulatedCluster:
     """With one instance."""
     found = SimulatedCluster(VirtualClock(START))
     asyncio.run(_applied(found, CRD))
-    found.sandbox.settle()
+    found.sandbox.tick_until_stable()
     asyncio.run(_applied(found, _link()))
     return found
 
 
 async def _applied(world: SimulatedCluster, body: Object, subresource: str = "") -> Object:
     await world.cluster.discover(refresh=True)
-    return await world.cluster.apply(body, manager=STATUS, force=True, subresource=subresource)
+    return await world.cluster.apply(body, manager=STATUS_MANAGER, force=True, subresource=subresource)
 
 
 def _link(name: str = KEY.name, **more: Any) -> Object:

@@ -30,7 +30,7 @@ def main(repository: Path, cache: Path) -> None:
             said[name] = f"{type(error).__name__} {error}"
 
     def readable(commit: str) -> int:
-        return len(Mirror(mirror.target, cache).snapshot(commit).files)
+        return len(Mirror(mirror.target, cache).read_snapshot(commit).files)
 
     said: dict[str, object] = {}
     mount(cache, "size=600k")

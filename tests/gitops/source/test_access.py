@@ -70,15 +70,15 @@ def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitSer
     commit = work.commit(a="1")
     server.token = TOKEN
     mirror = Mirror(SourceTarget(server.url()), cache, credentials=credentials)
-    assert mirror.head() == commit
+    assert mirror.resolve_head() == commit
     server.token = "next"
     with pytest.raises(Unauthorized):
-        mirror.head()
+        mirror.resolve_head()
     assert credentials.token_file is not None
-    before = mirror.access
+    before = mirror.credential_states
     credentials.token_file.write_text("next")
-    assert mirror.access != before
-    assert mirror.head() == commit
+    assert mirror.credential_states != before
+    assert mirror.resolve_head() == commit
 
 
 def test_a_server_that_repeats_the_token(
@@ -104,10 +104,12 @@ def test_without_a_token_nobody_is_asked(work: Work, cache: Path, server: GitSer
 def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: GitServer, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
-        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).head()
+        Mirror(
+            SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")
+        ).resolve_head()
     (tmp_path / "empty").touch()
     with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into it"):
-        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).head()
+        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).resolve_head()
     assert server.requests == []
 
 
@@ -131,7 +133,7 @@ def test_refusals(work: Work, cache: Path, server: GitServer, status: int, error
         mirror.fetch()
     assert type(caught.value) is error
     assert "\n" not in str(caught.value)
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
 
 
 @pytest.mark.parametrize(("status", "said", "heard"), [(429, "120", 120.0), (503, "7", 7.0), (429, "soon", None)])
@@ -156,7 +158,7 @@ def test_redirects_are_not_followed(work: Work, cache: Path, server: GitServer, 
     work.commit(a="1")
     server.redirect_to = f"http://127.0.0.1:{server.port}/elsewhere"
     with pytest.raises(RefusedUrl, match="write the final URL"):
-        Mirror(SourceTarget(server.url()), cache, credentials=credentials).head()
+        Mirror(SourceTarget(server.url()), cache, credentials=credentials).resolve_head()
     assert len(server.requests) == 1
     assert server.offered == set()
 
@@ -176,11 +178,11 @@ def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server:
     with pytest.raises(Unreachable):
         mirror.fetch()
     assert server.fetches == 2
-    assert mirror.snapshot(first).files["a.yaml"].data == b"1"
-    assert not list(cache.rglob("tmp_*")) or mirror.head() == second
+    assert mirror.read_snapshot(first).files["a.yaml"].data == b"1"
+    assert not list(cache.rglob("tmp_*")) or mirror.resolve_head() == second
     server.cut_at = 1.0
     assert mirror.fetch() == second
-    assert len(mirror.snapshot(second).files) == 31
+    assert len(mirror.read_snapshot(second).files) == 31
     assert not list(cache.rglob("tmp_*"))
 
 
@@ -191,7 +193,7 @@ def test_a_first_fetch_that_breaks_off_leaves_no_revision(work: Work, cache: Pat
     with pytest.raises(Unreachable):
         mirror.fetch()
     with pytest.raises(SourceError):
-        mirror.snapshot(commit)
+        mirror.read_snapshot(commit)
     server.cut_at = 1.0
     assert mirror.fetch() == commit
 
@@ -207,7 +209,7 @@ def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) 
     server.before_pack = hang
     try:
         with pytest.raises(Unreachable, match="no end after 1 s"):
-            Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout=1)).fetch()
+            Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout_seconds=1)).fetch()
         assert gave_up == []  # Git and its children were ended, not waited for
     finally:
         release.set()
@@ -218,7 +220,7 @@ def test_a_server_that_accepts_and_never_answers(cache: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         target = SourceTarget(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
         with pytest.raises(Unreachable, match="no end after 1 s"):
-            Mirror(target, cache, limits=ReadLimits(network_timeout=1)).head()
+            Mirror(target, cache, limits=ReadLimits(network_timeout_seconds=1)).resolve_head()
         asked, _ = listening.accept()
         with asked:
             asked.settimeout(10)
@@ -230,10 +232,10 @@ def test_a_server_that_sends_byte_by_byte(work: Work, cache: Path, server: GitSe
     """Fault table, "slow-loris server": the whole has to come in time, not only the next byte; then it is as if nothing had come."""
     commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
     server.drips = True
-    mirror = Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout=1))
+    mirror = Mirror(SourceTarget(server.url()), cache, limits=ReadLimits(network_timeout_seconds=1))
     with pytest.raises(Unreachable, match="no end after 1 s"):
         mirror.fetch()
-    assert not mirror.holds(commit)
+    assert not mirror.has_commit(commit)
     assert not list(cache.rglob("tmp_*"))
     server.drips = False
     assert Mirror(mirror.target, cache).fetch() == commit

@@ -18,7 +18,7 @@ from gitops import source_config
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget
 from gitops.source.git import Git
-from gitops.source.lock import locked
+from gitops.source.lock import hold_lock
 from tests.gitops.source.real_git import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
@@ -124,7 +124,7 @@ def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callab
     damage(cache)
     fresh = Mirror(mirror.target, cache)
     assert fresh.fetch() == commit
-    found = fresh.snapshot(commit)
+    found = fresh.read_snapshot(commit)
     assert {path: file.data.decode() for path, file in found.files.items()} == {
         f"{name}.yaml": text for name, text in FILES.items()
     }
@@ -158,7 +158,7 @@ def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Calla
     damage(cache)
     commit = work.commit(file7="new")
     assert mirror.fetch() == commit
-    found = mirror.snapshot(commit)
+    found = mirror.read_snapshot(commit)
     assert found.files["file7.yaml"].data == b"new"
     assert len(found.files) == len(FILES)
     assert not list(cache.rglob("*.lock"))
@@ -170,10 +170,10 @@ def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
     before = [file.read_bytes() for file in packs(cache)]
     work.path.rename(work.path.with_name("away"))
     with pytest.raises(DamagedCache, match="is damaged and could not be fetched anew"):
-        Mirror(mirror.target, cache).snapshot(commit)
+        Mirror(mirror.target, cache).read_snapshot(commit)
     assert [file.read_bytes() for file in packs(cache)] == before, "there is nothing better yet"
     work.path.with_name("away").rename(work.path)
-    assert len(Mirror(mirror.target, cache).snapshot(commit).files) == len(FILES)
+    assert len(Mirror(mirror.target, cache).read_snapshot(commit).files) == len(FILES)
 
 
 @pytest.fixture
@@ -195,11 +195,11 @@ def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
 
 def test_a_blob_that_is_gone(loose: tuple[Mirror, str, Path]) -> None:
     mirror, commit, file = loose
-    assert mirror.holds(commit)
+    assert mirror.has_commit(commit)
     file.unlink()
-    assert not mirror.holds(commit)
+    assert not mirror.has_commit(commit)
     assert mirror.fetch() == commit
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
 
 
 def test_a_blob_with_other_bytes(loose: tuple[Mirror, str, Path]) -> None:
@@ -207,7 +207,7 @@ def test_a_blob_with_other_bytes(loose: tuple[Mirror, str, Path]) -> None:
     mirror, commit, file = loose
     file.write_bytes(zlib.compress(b"blob 13\0apiVersion: 2"))
     assert mirror.fetch() == commit
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
 
 
 def test_the_cache_cannot_be_written(work: Work, tmp_path: Path) -> None:
@@ -219,14 +219,14 @@ def test_the_cache_cannot_be_written(work: Work, tmp_path: Path) -> None:
 
 def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> None:
     lock = next(cache.glob("*/lock"))
-    impatient = Mirror(mirror.target, cache, limits=ReadLimits(lock_timeout=0))
+    impatient = Mirror(mirror.target, cache, limits=ReadLimits(lock_timeout_seconds=0))
     commit = work.commit(file1="new")
-    with locked(lock, shared=True, timeout=0):
-        assert len(impatient.snapshot(work.git("rev-parse", "HEAD^")).files) == len(FILES)
+    with hold_lock(lock, shared=True, timeout=0):
+        assert len(impatient.read_snapshot(work.git("rev-parse", "HEAD^")).files) == len(FILES)
         with pytest.raises(CacheUnavailable, match="another process holds the cache"):
             impatient.fetch()
         with pytest.raises(Stopped):
-            source_config.mirrors([source_config.source_config(str(work.path))], cache, stopping=lambda: True)[
+            source_config.create_mirrors([source_config.parse_source(str(work.path))], cache, is_stopping=lambda: True)[
                 "work"
             ].fetch()
     assert impatient.fetch() == commit
@@ -254,7 +254,7 @@ def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
 
         Git._start = counted  # type: ignore[method-assign, assignment]
         mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
-        mirror.snapshot(mirror.fetch())
+        mirror.read_snapshot(mirror.fetch())
         os._exit(0)
     finally:
         os._exit(1)
@@ -272,11 +272,11 @@ def test_killed_at_each_command_of_git_nothing_half_done_becomes_current(
         if not killed_at(work, cache, points, after=after):
             break
         following = Mirror(mirror.target, cache)
-        assert following.holds(old)
-        assert len(following.snapshot(old).files) == len(FILES)
-        assert not following.holds(new) or len(following.snapshot(new).files) == len(FILES)
+        assert following.has_commit(old)
+        assert len(following.read_snapshot(old).files) == len(FILES)
+        assert not following.has_commit(new) or len(following.read_snapshot(new).files) == len(FILES)
         assert following.fetch() == new
-        assert following.snapshot(new).files["file7.yaml"].data == f"new: {points - 1}".encode()
+        assert following.read_snapshot(new).files["file7.yaml"].data == f"new: {points - 1}".encode()
         old = new
     assert points > 4
     assert not list(cache.rglob("*.lock"))

@@ -18,7 +18,7 @@ FILE, LINK, MODULE, DIRECTORY = "100644", "120000", "160000", "40000"
 
 def read(work: Work, cache: Path, path: str = "", *, limits: ReadLimits = ReadLimits()) -> SourceSnapshot:  # noqa: B008 - a value
     mirror = Mirror(SourceTarget(str(work.path), path=path), cache, limits=limits)
-    return mirror.snapshot(mirror.fetch())
+    return mirror.read_snapshot(mirror.fetch())
 
 
 def refused(snapshot: SourceSnapshot) -> dict[str, str]:
@@ -90,7 +90,7 @@ def test_sizes_are_judged_before_reading(work: Work, cache: Path) -> None:
     work.write("fits.yaml", "x" * 1000)
     work.write("large.bin", "x" * 100_000)
     work.commit()
-    snapshot = read(work, cache, limits=ReadLimits(file=1000, total=1000))
+    snapshot = read(work, cache, limits=ReadLimits(max_file_bytes=1000, max_total_bytes=1000))
     assert list(snapshot.files) == ["fits.yaml"]
     assert refused(snapshot) == {"large.yaml": "has 1001 bytes, more than 1000"}
 
@@ -173,7 +173,9 @@ names = st.binary(min_size=1, max_size=12).map(lambda name: name.replace(b"\0", 
     )
 )
 def test_every_entry_is_read_refused_or_hidden(entries: list[tuple[bytes, int, bytes]]) -> None:
-    listing = judge((TreeEntry(mode, "id", size, name) for mode, size, name in entries), ReadLimits(file=1000))
+    listing = judge(
+        (TreeEntry(mode, "id", size, name) for mode, size, name in entries), ReadLimits(max_file_bytes=1000)
+    )
     for path, (_, size) in listing.blobs.items():
         assert not name_problem(path.encode())
         assert size <= 1000

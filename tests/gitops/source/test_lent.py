@@ -19,7 +19,7 @@ SIZE = 100_000
 def mirror(work: Work, cache: Path) -> Mirror:
     """At `main`; its copy may have the room of six heads."""
     work.commit(a="1")
-    mirror = Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(repository=6 * SIZE))
+    mirror = Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(max_repository_bytes=6 * SIZE))
     mirror.fetch()
     return mirror
 
@@ -41,53 +41,53 @@ def taken(cache: Path) -> int:
 
 def test_a_head_that_is_pushed_over_again_and_again_fills_nothing(work: Work, mirror: Mirror, cache: Path) -> None:
     """Freed once the copy takes half of its room, and not only where there is none left."""
-    main, tips = mirror.head(), list[Tip]()
+    main, tips = mirror.resolve_head(), list[Tip]()
     for _ in range(8):
         tips.append(pushed(work, 1))
-        assert mirror.fetch(tips[-1], lent=True) == tips[-1].commit
-        assert len(mirror.snapshot(tips[-1].commit).files) == 1
-        assert sum(mirror.holds(tip.commit) for tip in tips) <= 3
+        assert mirror.fetch(tips[-1], temporary=True) == tips[-1].commit
+        assert len(mirror.read_snapshot(tips[-1].commit).files) == 1
+        assert sum(mirror.has_commit(tip.commit) for tip in tips) <= 3
         assert taken(cache) < 4 * SIZE
-    assert mirror.holds(main)
+    assert mirror.has_commit(main)
 
 
 def test_what_is_given_back_is_freed_once_the_copy_is_large(work: Work, mirror: Mirror, cache: Path) -> None:
     tips = [pushed(work, number) for number in range(1, 6)]
     for tip in tips:
-        mirror.fetch(tip, lent=True)
-    mirror.give_back([tip.name for tip in tips])
-    assert all(mirror.holds(tip.commit) for tip in tips)
-    mirror.give_back([tips[4].name])
-    assert [mirror.holds(tip.commit) for tip in tips] == [False] * 4 + [True]
+        mirror.fetch(tip, temporary=True)
+    mirror.release_temporary([tip.name for tip in tips])
+    assert all(mirror.has_commit(tip.commit) for tip in tips)
+    mirror.release_temporary([tips[4].name])
+    assert [mirror.has_commit(tip.commit) for tip in tips] == [False] * 4 + [True]
     assert taken(cache) < 3 * SIZE
-    mirror.give_back([])
-    assert mirror.holds(tips[4].commit)  # it is in nobody's way
-    assert mirror.fetch(tips[4], lent=True) == tips[4].commit
+    mirror.release_temporary([])
+    assert mirror.has_commit(tips[4].commit)  # it is in nobody's way
+    assert mirror.fetch(tips[4], temporary=True) == tips[4].commit
 
 
 def test_where_there_is_no_room_what_was_lent_makes_it(work: Work, mirror: Mirror) -> None:
     """Whatever is open: the next head, and the target itself, can be fetched all the same. One that alone is too large is refused, and takes nothing
     from the target.
     """
-    main = mirror.head()
+    main = mirror.resolve_head()
     first, second = (pushed(work, number, size=4 * SIZE, files=120) for number in (1, 2))
-    mirror.fetch(first, lent=True)
-    assert mirror.fetch(second, lent=True) == second.commit
-    assert not mirror.holds(first.commit)
+    mirror.fetch(first, temporary=True)
+    assert mirror.fetch(second, temporary=True) == second.commit
+    assert not mirror.has_commit(first.commit)
     with pytest.raises(RefusedContent, match="is larger than"):
-        mirror.fetch(pushed(work, 3, size=8 * SIZE, files=120), lent=True)
-    assert mirror.holds(main)
+        mirror.fetch(pushed(work, 3, size=8 * SIZE, files=120), temporary=True)
+    assert mirror.has_commit(main)
     assert mirror.fetch() == main
 
 
 def test_what_a_source_followed_is_kept(work: Work, mirror: Mirror) -> None:
     """Rewritten history can be compared still, whoever looks at heads beside it in the same copy."""
-    old = mirror.head()
+    old = mirror.resolve_head()
     new = work.git("commit-tree", work.git("write-tree"), "-m", "rewritten")
     work.git("update-ref", "refs/heads/main", new)
     assert mirror.fetch() == new
     for _ in range(8):
-        mirror.fetch(pushed(work, 1), lent=True)
-    mirror.give_back([])
-    assert mirror.holds(old)
+        mirror.fetch(pushed(work, 1), temporary=True)
+    mirror.release_temporary([])
+    assert mirror.has_commit(old)
     assert not mirror.is_ancestor(old, new)

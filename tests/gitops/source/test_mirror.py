@@ -27,7 +27,7 @@ from gitops.source import (
     Tip,
     VersionRange,
     VersionRef,
-    working_tree,
+    read_working_tree,
 )
 from gitops.source.git import Git
 from tests.gitops.source.real_git import GitServer, Work, asked_from_now_on, give_away
@@ -43,7 +43,7 @@ def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
     mirror = Mirror(SourceTarget(work.path.as_uri(), BranchRef("main"), "apps"), cache)
 
     assert mirror.fetch() == commit
-    snapshot = mirror.snapshot(commit)
+    snapshot = mirror.read_snapshot(commit)
 
     assert list(snapshot.files) == ["shop/web.yaml", "values.json"]
     assert snapshot.files["shop/web.yaml"].data == b"kind: Web"
@@ -62,7 +62,7 @@ def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServe
     assert [mirror.fetch(), mirror.fetch()] == [first, first]
     assert server.fetches == 1
     second = work.commit(a="2")
-    assert mirror.head() == second
+    assert mirror.resolve_head() == second
     assert server.fetches == 1
     assert mirror.fetch() == second
     assert server.fetches == 2
@@ -74,21 +74,21 @@ def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
     """Each costs more than what it does. Whether a fetched commit follows the one before is asked once, the daemon's question included."""
     before = work.commit(a="1")
     mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
-    mirror.snapshot(mirror.fetch())
+    mirror.read_snapshot(mirror.fetch())
     commands = list[str]()
-    told = Git.told
+    told = Git.run_with_stderr
 
     def counted(git: Git, *arguments: str, **more: Any) -> tuple[bytes, str]:
         commands.append(next(word for word in arguments if word[0] not in "-g" or word == "gc"))
         return told(git, *arguments, **more)
 
-    monkeypatch.setattr(Git, "told", counted)
-    assert mirror.tip().commit == before
+    monkeypatch.setattr(Git, "run_with_stderr", counted)
+    assert mirror.find_tip().commit == before
     assert commands == ["ls-remote"]
     after = work.commit(a="2")
-    mirror.fetch(mirror.tip())
+    mirror.fetch(mirror.find_tip())
     assert mirror.is_ancestor(before, after)
-    mirror.snapshot(after)
+    mirror.read_snapshot(after)
     fetched = ["rev-parse", "fetch", "rev-parse", "rev-list", "merge-base", "update-ref", "gc"]
     assert commands == ["ls-remote", "ls-remote", *fetched, "diff-tree", "cat-file"]
 
@@ -98,7 +98,7 @@ def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer)
     Mirror(SourceTarget(server.url()), cache).fetch()
     again = Mirror(SourceTarget(server.url()), cache)
     assert again.fetch() == commit
-    assert again.snapshot(commit).files["a.yaml"].data == b"1"
+    assert again.read_snapshot(commit).files["a.yaml"].data == b"1"
     assert server.fetches == 1
 
 
@@ -122,9 +122,9 @@ def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: P
         DefaultBranchRef(),
     )
     mirrors = [Mirror(SourceTarget(server.url(), ref), cache) for ref in refs]
-    asked = mirrors[0].refs(*(name for mirror in mirrors for name in mirror.wanted))
+    asked = mirrors[0].list_refs(*(name for mirror in mirrors for name in mirror.ref_names))
     requests = len(server.requests)
-    assert [mirror.tip(asked).commit for mirror in mirrors] == [other, main, main, main, other]
+    assert [mirror.find_tip(asked).commit for mirror in mirrors] == [other, main, main, main, other]
     assert len(server.requests) == requests
 
 
@@ -144,8 +144,8 @@ def test_a_range_of_versions_follows_the_highest_tag_in_it(work: Work, cache: Pa
         commits[tag] = work.commit(a=tag)
         work.git("tag", *kind, tag)
     mirror = Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse(">=1.0.0 <2.0.0"))), cache)
-    assert mirror.tip() == Tip("refs/tags/v1.10.0", commits["v1.10.0"])
-    assert mirror.snapshot(mirror.fetch()).files["a.yaml"].data == b"v1.10.0"
+    assert mirror.find_tip() == Tip("refs/tags/v1.10.0", commits["v1.10.0"])
+    assert mirror.read_snapshot(mirror.fetch()).files["a.yaml"].data == b"v1.10.0"
     work.git("tag", *kind, "v1.10.1")
     assert mirror.fetch() == commits["nightly"]
 
@@ -154,18 +154,18 @@ def test_a_range_that_no_tag_is_in(work: Work, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "v0.9.0")
     with pytest.raises(RevisionNotFound, match=r"no tag has a version in the range \^1"):
-        Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).head()
+        Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).resolve_head()
 
 
 def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = work.commit(a="1", b="2")
     mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
-    before = mirror.snapshot(first)
+    before = mirror.read_snapshot(first)
     work.commit(b="3")
     second = mirror.fetch()
     asked = asked_from_now_on(monkeypatch)
-    after = mirror.snapshot(second)
+    after = mirror.read_snapshot(second)
     assert after.files["a.yaml"] is before.files["a.yaml"]
     assert asked.given == [second, after.files["b.yaml"].blob]
 
@@ -207,20 +207,20 @@ def test_a_commit_read_after_another_is_what_it_is_alone(
     target = SourceTarget(str(work.path), path="d")
     mirror = Mirror(target, tmp_path / "one")
     assert mirror.fetch() == first
-    mirror.snapshot(first)
+    mirror.read_snapshot(first)
     change(work)
     second = work.commit()
     asked = asked_from_now_on(monkeypatch)
-    monkeypatch.setattr("gitops.source.repository._FEW_BYTES", 1_000)
-    found = mirror.snapshot(mirror.fetch())
+    monkeypatch.setattr("gitops.source.repository._MAX_DIFF_BYTES", 1_000)
+    found = mirror.read_snapshot(mirror.fetch())
     assert ("ls-tree" in asked.arguments) is is_listed
     fresh = Mirror(target, tmp_path / "other")
-    assert found == fresh.snapshot(fresh.fetch())
+    assert found == fresh.read_snapshot(fresh.fetch())
     assert list(found.files) == sorted(found.files)
     assert found.revision == second
     assert found.since == ("" if is_listed else first)
     before = {name: file for name, file in found.files.items() if name not in found.changed}
-    assert is_listed or before.items() <= mirror.snapshot(first).files.items()
+    assert is_listed or before.items() <= mirror.read_snapshot(first).files.items()
 
 
 @pytest.mark.parametrize("annotated", [True, False])
@@ -229,10 +229,10 @@ def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool
     work.git("tag", *(["-a", "-m", "release"] if annotated else []), "v1")
     work.commit(a="2")
     mirror = Mirror(SourceTarget(str(work.path), TagRef("v1")), cache)
-    assert mirror.head() == commit
+    assert mirror.resolve_head() == commit
     assert mirror.fetch() == commit
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
-    assert mirror.tip() == Tip("refs/tags/v1", commit)
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
+    assert mirror.find_tip() == Tip("refs/tags/v1", commit)
 
 
 def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_commit_from_a_server_that_gives_out_refs_only(work: Work, cache: Path
     server.oldest_protocol = True
     mirror = Mirror(SourceTarget(server.url(), CommitRef(commit)), cache)
     assert mirror.fetch() == commit
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
     with pytest.raises(RevisionNotFound, match="has no commit 222222222222 on any branch or tag"):
         Mirror(SourceTarget(server.url(), CommitRef("2" * 40)), cache).fetch()
 
@@ -298,7 +298,7 @@ def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: P
     found = work.commit(a="3")
     assert mirror.resolve(found[:9]) == found
     Work(next(cache.glob("*/repository.git"))).git("gc", "--quiet", "--prune=now")
-    assert mirror.commit(lost[:9]) == lost
+    assert mirror.find_commit(lost[:9]) == lost
     assert mirror.is_ancestor(first, lost)
 
 
@@ -312,7 +312,7 @@ def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
     assert mirror.fetch() == rewritten
     assert mirror.is_ancestor(base, rewritten)
     assert not mirror.is_ancestor(lost, rewritten)
-    assert mirror.snapshot(lost).files["a.yaml"].data == b"2"
+    assert mirror.read_snapshot(lost).files["a.yaml"].data == b"2"
 
 
 def test_a_force_push_is_seen_with_an_empty_cache(work: Work, cache: Path) -> None:
@@ -331,7 +331,7 @@ def test_commits_that_were_current_outlive_the_tidying(
     work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ("-c", "gc.autoPackLimit=1", "-c", "gc.auto=1", "-c", "gc.pruneExpire=now", "-c", "gc.autoDetach=false")
-    monkeypatch.setattr("gitops.source.local_copy._TIDY", (*settings, "gc", "--auto", "--quiet"))
+    monkeypatch.setattr("gitops.source.local_copy._GC_COMMAND", (*settings, "gc", "--auto", "--quiet"))
     work.commit(a="1")
     lost = work.commit(a="2")
     mirror = Mirror(SourceTarget(str(work.path)), cache)
@@ -342,7 +342,7 @@ def test_commits_that_were_current_outlive_the_tidying(
         mirror.fetch()
     fresh = Mirror(mirror.target, cache)
     work.path.rename(work.path.with_name("away"))
-    assert fresh.snapshot(lost).files["a.yaml"].data == b"2"
+    assert fresh.read_snapshot(lost).files["a.yaml"].data == b"2"
     assert len(list(cache.rglob("*.pack"))) == 1
 
 
@@ -367,7 +367,7 @@ def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: Work, cache: Pa
     work.git("branch", "--delete", "--force", "gone")
     with pytest.raises(RevisionNotFound):
         mirror.fetch()
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
 
 
 def test_a_tag_of_something_else_than_a_commit(work: Work, cache: Path) -> None:
@@ -397,7 +397,7 @@ def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
         first[:9]: first,
     }
     assert {rev: mirror.resolve(rev) for rev in expected} == expected
-    assert mirror.snapshot(mirror.resolve("fix/one")).files["a.yaml"].data == b"3"
+    assert mirror.read_snapshot(mirror.resolve("fix/one")).files["a.yaml"].data == b"3"
 
 
 @pytest.mark.parametrize("rev", ["nowhere", "deadbeef", "v1~3", "", "~1", "--all", "-n1", "HEAD^{tree}", "main:a.yaml"])
@@ -418,7 +418,7 @@ def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
     }
     for mirror in at.values():
         mirror.fetch()
-    found = {path: mirror.snapshot(commit) for path, mirror in at.items()}
+    found = {path: mirror.read_snapshot(commit) for path, mirror in at.items()}
     assert {path: (len(snapshot.files), snapshot.path_exists) for path, snapshot in found.items()} == {
         "clusters/prod": (1, True),
         "clusters/staging": (0, True),
@@ -428,7 +428,7 @@ def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
     work.git("rm", "-r", "--quiet", ".")
     empty = Mirror(SourceTarget(str(work.path)), cache)
     work.commit("empty")
-    snapshot = empty.snapshot(empty.fetch())
+    snapshot = empty.read_snapshot(empty.fetch())
     assert (snapshot.files, snapshot.path_exists, snapshot.subject) == ({}, True, "empty")
 
 
@@ -439,7 +439,7 @@ def test_commits_with_odd_headers(work: Work, cache: Path) -> None:
     commit = work.git("hash-object", "-w", "-t", "commit", "--stdin", stdin=text)
     work.git("update-ref", "refs/heads/main", commit)
     mirror = Mirror(SourceTarget(str(work.path)), cache)
-    snapshot = mirror.snapshot(mirror.fetch())
+    snapshot = mirror.read_snapshot(mirror.fetch())
     assert snapshot.subject.isprintable()
     assert "[2J" in snapshot.subject
     assert (snapshot.author, snapshot.time) == ("", datetime(2286, 11, 20, 17, 46, 39, tzinfo=UTC))
@@ -453,7 +453,7 @@ def test_five_thousand_files(work: Work, cache: Path) -> None:
     stream = f"commit refs/heads/main\ncommitter A <a@x> 0 +0000\ndata 1\nx\n{''.join(lines)}"
     work.git("fast-import", "--quiet", stdin=stream.encode())
     mirror = Mirror(SourceTarget(str(work.path)), cache)
-    snapshot = mirror.snapshot(mirror.fetch())
+    snapshot = mirror.read_snapshot(mirror.fetch())
     assert len(snapshot.files) == 5000
     assert list(snapshot.files) == sorted(snapshot.files)
 
@@ -464,8 +464,8 @@ def test_sha256_repositories(tmp_path: Path, cache: Path) -> None:
     mirror = Mirror(SourceTarget(str(work.path)), cache)
     assert mirror.fetch() == commit
     assert len(commit) == 64
-    assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
-    assert working_tree(work.path).files == mirror.snapshot(commit).files
+    assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
+    assert read_working_tree(work.path).files == mirror.read_snapshot(commit).files
 
 
 def test_a_short_id_in_a_sha256_repository_with_an_empty_cache(tmp_path: Path, cache: Path) -> None:
@@ -487,7 +487,7 @@ def test_a_repository_that_is_made_anew_with_another_object_format(
     shutil.rmtree(work.path)
     new = _made(work.path, "sha256").commit(a="2")
     assert mirror.fetch() == new
-    assert mirror.snapshot(new).files["a.yaml"].data == b"2"
+    assert mirror.read_snapshot(new).files["a.yaml"].data == b"2"
     assert not mirror.is_ancestor(old, new)
 
 
@@ -518,7 +518,7 @@ def test_two_processes_at_once(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     code = (
         "import sys, pathlib; from gitops.source import Mirror, SourceTarget;"
-        "m = Mirror(SourceTarget(sys.argv[1]), pathlib.Path(sys.argv[2])); r = m.fetch(); print(r, len(m.snapshot(r).files))"
+        "m = Mirror(SourceTarget(sys.argv[1]), pathlib.Path(sys.argv[2])); r = m.fetch(); print(r, len(m.read_snapshot(r).files))"
     )
     running = [
         subprocess.Popen(
@@ -539,12 +539,12 @@ def test_limits_of_the_whole_commit(work: Work, cache: Path) -> None:
         mirror = Mirror(SourceTarget(str(work.path)), cache, limits=limits)
         mirror.fetch()
         with pytest.raises(RefusedContent, match="more than") as caught:
-            mirror.snapshot(commit)
-        return caught.value.why
+            mirror.read_snapshot(commit)
+        return caught.value.message
 
-    assert refused(ReadLimits(total=100)) == "holds 120 bytes of manifests, more than 100"
-    assert refused(ReadLimits(files=1)) == "holds 2 manifests, more than 1"
-    assert refused(ReadLimits(listing=50)) == "lists more than 50 bytes of names"
+    assert refused(ReadLimits(max_total_bytes=100)) == "holds 120 bytes of manifests, more than 100"
+    assert refused(ReadLimits(max_files=1)) == "holds 2 manifests, more than 1"
+    assert refused(ReadLimits(max_listing_bytes=50)) == "lists more than 50 bytes of names"
 
 
 def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path) -> None:
@@ -553,7 +553,7 @@ def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path)
     work.commit()
     work.git("repack", "-adq")
     with pytest.raises(RefusedContent, match="is larger than 100 bytes"):
-        Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(repository=100)).fetch()
+        Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(max_repository_bytes=100)).fetch()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -40,7 +40,7 @@ class Story:
     def reverted(self, halted: str, *, path: str = "", file: str = "apps/web.yaml") -> str:
         """The commit, on a branch `back` of the repository."""
         mirror = self.mirror()
-        commit = mirror.reverted(self.reversal(halted, path=path, file=file))
+        commit = mirror.create_revert(self.reversal(halted, path=path, file=file))
         mirror.push(commit, "back", Credentials())
         assert self.work.git("rev-parse", "back") == commit
         return commit
@@ -110,7 +110,7 @@ def test_the_same_reversal_is_the_same_commit(story: Story) -> None:
     """So a process that was killed and one that takes over from it push the same."""
     halted = story.bad()
     mirror = story.mirror()
-    assert mirror.reverted(story.reversal(halted)) == mirror.reverted(story.reversal(halted))
+    assert mirror.create_revert(story.reversal(halted)) == mirror.create_revert(story.reversal(halted))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_cannot_be_taken_back(story: Story, later: dict[str, str], why: str
     halted = story.bad()
     story.work.commit("later", **later)
     with pytest.raises(RevertError, match=why):
-        story.mirror().reverted(story.reversal(halted))
+        story.mirror().create_revert(story.reversal(halted))
 
 
 def test_a_file_that_is_in_the_way(story: Story) -> None:
@@ -134,7 +134,7 @@ def test_a_file_that_is_in_the_way(story: Story) -> None:
     halted = story.bad()
     story.work.commit("later", **{"apps/old.yaml/x": "1\n"})
     with pytest.raises(RevertError, match="its place was taken since"):
-        story.mirror().reverted(story.reversal(halted))
+        story.mirror().create_revert(story.reversal(halted))
 
 
 def test_a_binary_file_that_was_changed_again(story: Story) -> None:
@@ -146,14 +146,14 @@ def test_a_binary_file_that_was_changed_again(story: Story) -> None:
     story.work.write("apps/logo.yaml", b"\0three")
     story.work.commit("later")
     with pytest.raises(RevertError, match=r"apps/logo\.yaml"):
-        story.mirror().reverted(story.reversal(halted))
+        story.mirror().create_revert(story.reversal(halted))
 
 
 def test_a_branch_that_is_there_is_left_as_it_is(story: Story) -> None:
     halted = story.bad()
     story.work.git("branch", "back", story.good)
     mirror = story.mirror()
-    commit = mirror.reverted(story.reversal(halted))
+    commit = mirror.create_revert(story.reversal(halted))
     with pytest.raises(SourceError):
         mirror.push(commit, "back", Credentials())
     assert story.work.git("rev-parse", "back") == story.good
@@ -164,7 +164,7 @@ def test_over_http_with_a_token_of_its_own(story: Story, server: GitServer, tmp_
     story.work.git("config", "http.receivepack", "true")
     halted = story.bad()
     mirror = story.mirror(SourceTarget(server.url(), BranchRef("main")))
-    commit = mirror.reverted(story.reversal(halted))
+    commit = mirror.create_revert(story.reversal(halted))
     token = tmp_path / "token"
     token.write_text("guessed-t0ken\n")
     server.token = "s3cret-t0ken"
@@ -178,5 +178,5 @@ def test_over_http_with_a_token_of_its_own(story: Story, server: GitServer, tmp_
 
 def test_the_ref_of_a_branch_is_asked_for_by_name(story: Story) -> None:
     halted = story.bad()
-    assert story.mirror().refs("refs/heads/main", "refs/heads/back") == {"refs/heads/main": halted}
+    assert story.mirror().list_refs("refs/heads/main", "refs/heads/back") == {"refs/heads/main": halted}
     assert story.mirror().fetch(Tip("refs/heads/main", halted)) == halted

@@ -14,11 +14,11 @@ import pytest
 
 from gitops import source_config
 from gitops.clock import SystemClock
-from gitops.config import ConfigErrors, read
+from gitops.config import ConfigErrors, read_config
 from gitops.daemon.follower import Follower
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Verification
-from gitops.source.signatures import first_unsigned
+from gitops.source.signatures import find_unsigned_commit
 from gitops.windows.window import LOCAL
 from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
 from tests.gitops.source.real_git import GIT_ENVIRONMENT
@@ -33,9 +33,9 @@ class Signed(World):
     verification: Verification | None = None
 
     def restart(self, *, path: str = "") -> None:
-        source = source_config.source_config(f"platform={self.work.path}", path=path)
+        source = source_config.parse_source(f"platform={self.work.path}", path=path)
         source = replace(source, verification=self.verification)
-        mirrors = source_config.mirrors([source], self.directory / "cache")
+        mirrors = source_config.create_mirrors([source], self.directory / "cache")
         reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
         self.follower = Follower(mirrors, reconciler, SystemClock(), notice=self._notice, configs={"platform": source})
 
@@ -106,9 +106,9 @@ def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(
 
     def counted(*given: Any, **named: Any) -> str:
         checked.append(named["commit"])
-        return first_unsigned(*given, **named)
+        return find_unsigned_commit(*given, **named)
 
-    monkeypatch.setattr("gitops.source.mirror.first_unsigned", counted)
+    monkeypatch.setattr("gitops.source.mirror.find_unsigned_commit", counted)
     commit = world.work.commit(two=TWO)
     assert "it is not signed" in held(world)
     count = len(world.notices)
@@ -210,7 +210,7 @@ def test_a_key_counts_at_the_time_of_the_commit(world: Signed, options: str) -> 
 def test_a_long_history_waits_for_a_person_instead_of_being_checked_for_hours(
     strict: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gitops.source.signatures.MOST", 1)
+    monkeypatch.setattr("gitops.source.signatures.MAX_COMMITS", 1)
     strict.sign("ada", two=TWO)
     strict.sign("ada")
     assert "more than 1 commits since" in held(strict)
@@ -328,10 +328,10 @@ def test_the_configuration_names_the_keys(tmp_path: Path) -> None:
         "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources:\n- name: a\n  url: https://git.example.com/a.git\n"
     )
     file.write_text(f"{head}  verify: {{mode: EveryCommit, allowedSignersFile: signers}}\n")
-    assert read(file).sources[0].verification == Verification(True, tmp_path / "signers")
+    assert read_config(file).sources[0].verification == Verification(True, tmp_path / "signers")
     file.write_text(f"{head}  verify: {{mode: Head}}\n")
     with pytest.raises(ConfigErrors, match="names no keys"):
-        read(file)
+        read_config(file)
     file.write_text(f"{head}  verify: {{mode: Head, keyringFile: nowhere}}\n")
     with pytest.raises(ConfigErrors, match="there is no file"):
-        read(file)
+        read_config(file)

@@ -22,7 +22,7 @@ from gitops.source import (
     parse_ref,
     redact,
 )
-from gitops.source.target import canonical, identity
+from gitops.source.target import canonical_name, identity
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -222,7 +222,7 @@ def test_redaction() -> None:
     ],
 )
 def test_a_repository_is_known_by_host_and_path(url: str, place: str) -> None:
-    assert canonical(url) == place
+    assert canonical_name(url) == place
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_certificate_of_the_named_authority_is_accepted(work: Work, tmp_path: 
         server.token = TOKEN
         mirror = Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=private(tmp_path, authority))
         assert mirror.fetch() == commit
-        assert mirror.snapshot(commit).files["a.yaml"].data == b"1"
+        assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_key_opens_a_repository_over_ssh(work: Work, cache: Path, ssh: Sshd) -
     assert mirror.fetch() == commit
     second = work.commit(a="2")
     assert mirror.fetch() == second
-    assert mirror.snapshot(second).files["a.yaml"].data == b"2"
+    assert mirror.read_snapshot(second).files["a.yaml"].data == b"2"
 
 
 def test_a_key_that_was_withdrawn(work: Work, cache: Path, ssh: Sshd, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_a_range_takes(text: str, wanted: str) -> None:
     ],
 )
 def test_the_highest_tag(text: str, tags: list[str], highest: str) -> None:
-    assert VersionRange.parse(text).highest(tags) == highest
+    assert VersionRange.parse(text).highest_tag(tags) == highest
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_any_text_is_a_range_or_refused(text: str) -> None:
         versions = VersionRange.parse(text)
     except ValueError:
         return
-    assert versions.highest(["v1.0.0", "2.0.0-rc.1"]) in {"", "v1.0.0", "2.0.0-rc.1"}
+    assert versions.highest_tag(["v1.0.0", "2.0.0-rc.1"]) in {"", "v1.0.0", "2.0.0-rc.1"}

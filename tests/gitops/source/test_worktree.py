@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
-from gitops.source import LocalRepository, ReadLimits, working_tree
+from gitops.source import LocalRepository, ReadLimits, read_working_tree
 from tests.gitops.source.real_git import Work, asked_from_now_on, give_away
 
 
@@ -24,7 +24,7 @@ def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:
     work.write(".github/workflows/z.yaml", "hidden")
     work.write(".pre-commit-config.yaml", "hidden")
     (work.path / "deleted.yaml").unlink()
-    snapshot = working_tree(work.path)
+    snapshot = read_working_tree(work.path)
     assert {name: file.data for name, file in snapshot.files.items()} == {
         "added.yml": b"3",
         "changed.yaml": b"2",
@@ -38,12 +38,12 @@ def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:
 
 
 def test_what_the_description_counts(work: Work) -> None:
-    assert working_tree(work.path).description == "working tree without a commit"
+    assert read_working_tree(work.path).description == "working tree without a commit"
     commit = work.commit(a="1", b="1")
-    assert working_tree(work.path).description == f"working tree of {commit[:7]}"
+    assert read_working_tree(work.path).description == f"working tree of {commit[:7]}"
     work.write("a.yaml", "2")
     work.write("notes.txt", "2")
-    assert working_tree(work.path).description == f"working tree of {commit[:7]}, 1 file differs"
+    assert read_working_tree(work.path).description == f"working tree of {commit[:7]}, 1 file differs"
 
 
 def test_a_directory_below_the_top(work: Work) -> None:
@@ -51,7 +51,7 @@ def test_a_directory_below_the_top(work: Work) -> None:
     work.write("other.yaml", "1")
     commit = work.commit()
     work.write("other.yaml", "2")
-    snapshot = working_tree(work.path / "clusters/prod")
+    snapshot = read_working_tree(work.path / "clusters/prod")
     assert list(snapshot.files) == ["a.yaml"]
     assert snapshot.description == f"working tree of {commit[:7]}"
 
@@ -60,7 +60,7 @@ def test_a_directory_in_no_repository(tmp_path: Path) -> None:
     for name in ("a.yaml", "sub/b.json", ".hidden/c.yaml", "d.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    snapshot = working_tree(tmp_path)
+    snapshot = read_working_tree(tmp_path)
     assert list(snapshot.files) == ["a.yaml", "sub/b.json"]
     assert snapshot.revision == ""
     assert snapshot.description == f"directory {tmp_path.name}, not in Git"
@@ -70,12 +70,12 @@ def test_an_ignored_directory_named_on_purpose(work: Work) -> None:
     work.write(".gitignore", "build/\n")
     work.commit()
     work.write("build/a.yaml", "1")
-    assert list(working_tree(work.path / "build").files) == ["a.yaml"]
+    assert list(read_working_tree(work.path / "build").files) == ["a.yaml"]
 
 
 def test_directories_without_manifests(work: Work, tmp_path: Path) -> None:
-    empty = working_tree(work.path)
-    absent = working_tree(tmp_path / "absent")
+    empty = read_working_tree(work.path)
+    absent = read_working_tree(tmp_path / "absent")
     assert (empty.files, empty.path_exists) == ({}, True)
     assert (absent.files, absent.path_exists) == ({}, False)
 
@@ -83,10 +83,10 @@ def test_directories_without_manifests(work: Work, tmp_path: Path) -> None:
 def test_what_cannot_be_read_as_a_directory(work: Work, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(SourceError, match="is not a directory"):
-        working_tree(work.path / "a.yaml")
+        read_working_tree(work.path / "a.yaml")
     work.git("clone", "--quiet", "--bare", ".", str(tmp_path / "bare.git"))
     with pytest.raises(SourceError, match=r"is a bare repository.*--revision"):
-        working_tree(tmp_path / "bare.git")
+        read_working_tree(tmp_path / "bare.git")
     with pytest.raises(SourceError, match="is not in a Git repository"):
         LocalRepository(tmp_path)
 
@@ -107,7 +107,7 @@ def test_links_and_special_files_are_not_followed(work: Work, tmp_path: Path, *,
     if tracked:
         work.git("add", "--all")
     os.mkfifo(work.path / "pipe.yaml")
-    snapshot = working_tree(work.path)
+    snapshot = read_working_tree(work.path)
     assert list(snapshot.files) == ["real/a.yaml"]
     reasons = {problem.path: problem.message.partition(";")[0] for problem in snapshot.problems}
     assert reasons["link.yaml"] == "is a symbolic link"
@@ -119,7 +119,7 @@ def test_repositories_inside(work: Work) -> None:
     inner.path.mkdir()
     inner.git("init", "--quiet")
     inner.commit(a="1")
-    snapshot = working_tree(work.path)
+    snapshot = read_working_tree(work.path)
     assert snapshot.files == {}
     assert [problem.path for problem in snapshot.problems] == ["inner"]
 
@@ -128,7 +128,7 @@ def test_sizes_and_pointers(work: Work) -> None:
     work.write("large.yaml", "x" * 101)
     work.write("pointer.yaml", "version https://git-lfs.github.com/spec/v1\n")
     work.write("fits.yaml", "x")
-    snapshot = working_tree(work.path, limits=ReadLimits(file=100))
+    snapshot = read_working_tree(work.path, limits=ReadLimits(max_file_bytes=100))
     assert list(snapshot.files) == ["fits.yaml"]
     assert [problem.path for problem in snapshot.problems] == ["large.yaml", "pointer.yaml"]
 
@@ -137,7 +137,7 @@ def test_sizes_and_pointers(work: Work) -> None:
 def test_a_repository_of_another_user(work: Work) -> None:
     work.commit(a="1")
     give_away(work.path)
-    assert list(working_tree(work.path).files) == ["a.yaml"]
+    assert list(read_working_tree(work.path).files) == ["a.yaml"]
 
 
 def test_nothing_is_run_and_nothing_is_written(work: Work, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_nothing_is_run_and_nothing_is_written(work: Work, tmp_path: Path) -> No
         work.git("config", name, f"touch {canary}; cat")
     work.write("a.yaml", "2")
     index = (work.path / ".git/index").read_bytes()
-    assert working_tree(work.path).files["a.yaml"].data == b"2"
+    assert read_working_tree(work.path).files["a.yaml"].data == b"2"
     assert not canary.exists()
     assert (work.path / ".git/index").read_bytes() == index
 
@@ -161,10 +161,10 @@ def test_commits_of_the_local_repository(work: Work) -> None:
     second = work.commit("two")
     work.git("update-ref", "refs/remotes/origin/main", first)
     local = LocalRepository(work.path / "apps")
-    assert local.head() == second
+    assert local.resolve_head() == second
     assert {local.resolve(rev) for rev in ("v1", "HEAD~1", "origin/main", first[:8])} == {first}
-    assert local.snapshot(first).files["a.yaml"].data == b"1"
-    assert local.snapshot(second).subject == "two"
+    assert local.read_snapshot(first).files["a.yaml"].data == b"1"
+    assert local.read_snapshot(second).subject == "two"
     assert local.is_ancestor(first, second)
     assert not local.is_ancestor(second, first)
     for rev in ("nowhere", "--help", "HEAD~9", "a\0b"):
@@ -179,29 +179,29 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
     commit = work.commit(same="1", changed="0")
     blob = work.git("rev-parse", "HEAD:same.yaml")
     work.write("changed.yaml", "2")
-    head = working_tree(work.path)
+    head = read_working_tree(work.path)
     (work.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     asked = asked_from_now_on(monkeypatch)
-    found = LocalRepository(work.path).snapshot(commit, at_hand=head.files.values())
+    found = LocalRepository(work.path).read_snapshot(commit, known_files=head.files.values())
     assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"0", "same.yaml": b"1"}
     words = {*asked.arguments, *asked.given}
     assert found.files["changed.yaml"].blob in words
     assert not {blob, "-l", "--long"} & words
     with pytest.raises(DamagedCache):
-        LocalRepository(work.path).snapshot(commit)
+        LocalRepository(work.path).read_snapshot(commit)
 
 
 def test_limits_of_the_whole_directory(work: Work) -> None:
     work.commit(a="1", b="2")
     with pytest.raises(RefusedContent, match="holds 2 manifests, more than 1"):
-        working_tree(work.path, limits=ReadLimits(files=1))
+        read_working_tree(work.path, limits=ReadLimits(max_files=1))
 
 
 def test_without_git(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit(a="1")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceError, match="git: cannot be started; install Git"):
-        working_tree(work.path)
+        read_working_tree(work.path)
 
 
 def test_importing_costs_no_library() -> None:
@@ -218,7 +218,7 @@ def test_git_is_run_without_the_rest_of_its_package(work: Work) -> None:
     commit = work.commit(a="1")
     code = (
         "import sys; from pathlib import Path; from gitops.source import LocalRepository; "
-        f"print(LocalRepository(Path({str(work.path)!r})).head(), *{{'git.repo', 'git.remote'}} & set(sys.modules)); "
+        f"print(LocalRepository(Path({str(work.path)!r})).resolve_head(), *{{'git.repo', 'git.remote'}} & set(sys.modules)); "
         f"import git; print(git.Repo({str(work.path)!r}).head.commit, git.cmd.Git is git.Git)"
     )
     done = subprocess.run(
@@ -241,6 +241,6 @@ def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: Wor
         LocalRepository(clone.path).resolve("origin/main")
     clone.git("fetch", "--quiet", "--depth=1", "origin", "main:main")
     with pytest.raises(RefusedContent, match=advice):
-        LocalRepository(clone.path).fork(main, topic)
+        LocalRepository(clone.path).find_fork_point(main, topic)
     clone.git("fetch", "--quiet", "--unshallow")
-    assert LocalRepository(clone.path).fork(main, topic) == work.git("rev-parse", "main~1")
+    assert LocalRepository(clone.path).find_fork_point(main, topic) == work.git("rev-parse", "main~1")

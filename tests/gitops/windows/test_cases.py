@@ -11,8 +11,8 @@ import pytest
 from applier.causes import Reason
 from applier.plan.model import Operation
 from gitops.windows import zones
-from gitops.windows.lint import meeting, warnings
-from gitops.windows.verdict import TrustedTime, WindowSet, in_window, judge
+from gitops.windows.lint import find_common_opening, find_warnings
+from gitops.windows.verdict import TrustedTime, WindowSet, is_in_window, judge
 from gitops.windows.window import Drain, Openness, Window
 from tests.gitops.windows.windows import PROD, active, between, following, manifest, read, utc, verdict, window
 
@@ -33,9 +33,9 @@ def test_w1_weekdays_in_winter() -> None:
 
 
 def test_w2_half_open_and_monday_after_the_change_of_the_clock() -> None:
-    assert verdict(business_hours(), at="2026-03-27 15:59:59").open
+    assert verdict(business_hours(), at="2026-03-27 15:59:59").is_open
     closed = verdict(business_hours(), at="2026-03-27 16:00:00")
-    assert (closed.open, closed.reason, closed.until) == (False, Reason.WINDOW_CLOSED, utc("2026-03-30 07:00"))
+    assert (closed.is_open, closed.reason, closed.until) == (False, Reason.WINDOW_CLOSED, utc("2026-03-30 07:00"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_daily_around_a_change_of_the_clock(
 def test_w4_a_duration_is_elapsed_time_and_not_a_shift_of_the_wall_clock() -> None:
     """Adding to a local time of Python moves the wall clock: one hour is missing on that night."""
     opening = datetime(2026, 3, 29, 1, 0, tzinfo=ZoneInfo("Europe/Berlin"))
-    assert (opening + timedelta(hours=3)).astimezone(zones.zone("UTC")) == utc("2026-03-29 02:00")
+    assert (opening + timedelta(hours=3)).astimezone(zones.load_zone("UTC")) == utc("2026-03-29 02:00")
     assert active(window(cron="0 1 * * *", duration="3h"), "2026-03-29 02:59:59")[1] == utc("2026-03-29 03:00")
 
 
@@ -104,10 +104,10 @@ def test_w15_the_31st_is_skipped_in_short_months() -> None:
 def test_w16_a_deny_beats_an_allow_and_the_next_opening_knows() -> None:
     assert active(year_end(), "2026-12-24 10:00") == between("2026-12-22 23:00", "2027-01-03 23:00")
     denied = verdict(business_hours(), year_end(), at="2026-12-24 10:00")
-    assert [closing.window.name for closing in denied.closings] == ["freeze"]
+    assert [closing.window.name for closing in denied.closed_windows] == ["freeze"]
     assert denied.until == utc("2027-01-04 08:00")
     after_hours = verdict(business_hours(), year_end(), at="2026-12-22 17:00")
-    assert [closing.window.name for closing in after_hours.closings] == ["business-hours"]
+    assert [closing.window.name for closing in after_hours.closed_windows] == ["business-hours"]
     assert after_hours.until == utc("2027-01-04 08:00")
 
 
@@ -115,17 +115,17 @@ def test_w17_no_seam_between_windows_that_touch() -> None:
     morning = window("morning", cron="0 9 * * *", until="12:00")
     afternoon = window("afternoon", cron="0 12 * * *", until="15:00")
     found = verdict(morning, afternoon, at="2026-03-16 11:00:00")
-    assert found.open
+    assert found.is_open
     assert verdict(morning, afternoon, at="2026-03-16 11:59:59").until == utc("2026-03-16 14:00")
     assert (found.until, found.drain) == (utc("2026-03-16 14:00"), None)
 
 
 def test_w18_in_the_cutoff_nothing_starts_and_what_was_started_goes_on() -> None:
     hours = business_hours(cutoff="30m")
-    assert verdict(hours, at="2026-03-16 15:29:59").open
+    assert verdict(hours, at="2026-03-16 15:29:59").is_open
     late = verdict(hours, at="2026-03-16 15:30:00")
-    assert (late.open, late.drain, late.until) == (False, None, utc("2026-03-17 08:00"))
-    assert not in_window(hours, utc("2026-03-16 15:30:00"))
+    assert (late.is_open, late.drain, late.until) == (False, None, utc("2026-03-17 08:00"))
+    assert not is_in_window(hours, utc("2026-03-16 15:30:00"))
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_w19_two_windows_at_once_overlap_differently_while_only_one_zone_has_cha
     day: str, opens: str, closes: str
 ) -> None:
     both = [window(zone=zone, cron="0 9 * * *", until="17:00") for zone in ("Europe/Berlin", NEW_YORK)]
-    assert meeting(both, utc(f"{day} 00:00")) == utc(opens)
-    assert all(in_window(one, utc(opens)) for one in both)
-    assert all(in_window(one, utc(closes) - timedelta(seconds=1)) for one in both)
-    assert not all(in_window(one, utc(closes)) for one in both)
+    assert find_common_opening(both, utc(f"{day} 00:00")) == utc(opens)
+    assert all(is_in_window(one, utc(opens)) for one in both)
+    assert all(is_in_window(one, utc(closes) - timedelta(seconds=1)) for one in both)
+    assert not all(is_in_window(one, utc(closes)) for one in both)
 
 
 def test_w22_once_over_the_end_of_the_year() -> None:
@@ -160,35 +160,35 @@ def test_w23_the_second_tuesday() -> None:
 def test_w24_without_a_window_that_governs_the_default_holds() -> None:
     elsewhere = business_hours(selector={"namespaces": ["staging"]})
     found = verdict(elsewhere, at="2026-03-16 03:00")
-    assert (found.open, found.closings, found.until) == (True, (), None)
+    assert (found.is_open, found.closed_windows, found.until) == (True, (), None)
     closed = judge(
         [WindowSet([elsewhere], no_window=Openness.CLOSED)],
         PROD,
         Operation.UPDATE,
         TrustedTime(utc("2026-03-16 03:00")),
     )
-    assert (closed.open, closed.closings, closed.reason) == (False, (), Reason.NEVER_OPENS)
+    assert (closed.is_open, closed.closed_windows, closed.reason) == (False, (), Reason.NEVER_OPENS)
 
 
 def test_w25_an_allow_that_has_ended_still_governs_and_never_opens() -> None:
     ended = business_hours(effective={"to": "2026-03-31"})
     found = verdict(ended, at="2026-04-01 10:00")
-    assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
-    assert [closing.reason for closing in found.closings] == [Reason.NEVER_OPENS]
+    assert (found.is_open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
+    assert [closing.reason for closing in found.closed_windows] == [Reason.NEVER_OPENS]
     by_policy = WindowSet([ended], expired_allow=Openness.OPEN)
-    assert judge([by_policy], PROD, Operation.UPDATE, TrustedTime(utc("2026-04-01 10:00"))).open
-    assert "does not open again after 2026-03-31 17:00" in str(warnings([ended], utc("2026-03-05 10:00"))[0])
-    assert "has ended; it still governs" in str(warnings([ended], utc("2026-04-01 10:00"))[0])
-    assert not warnings([ended], utc("2026-02-20 10:00"))
+    assert judge([by_policy], PROD, Operation.UPDATE, TrustedTime(utc("2026-04-01 10:00"))).is_open
+    assert "does not open again after 2026-03-31 17:00" in str(find_warnings([ended], utc("2026-03-05 10:00"))[0])
+    assert "has ended; it still governs" in str(find_warnings([ended], utc("2026-04-01 10:00"))[0])
+    assert not find_warnings([ended], utc("2026-02-20 10:00"))
 
 
 def test_w26_a_break_glass_opens_a_deny_until_its_end() -> None:
-    rules = WindowSet([year_end()], break_glass=utc("2026-12-24 10:00"))
+    rules = WindowSet([year_end()], break_glass_until=utc("2026-12-24 10:00"))
     inside = judge([rules], PROD, Operation.UPDATE, TrustedTime(utc("2026-12-24 09:59:59")))
-    assert (inside.open, inside.until) == (True, utc("2026-12-24 10:00"))
+    assert (inside.is_open, inside.until) == (True, utc("2026-12-24 10:00"))
     assert [closing.window.name for closing in inside.overridden] == ["freeze"]
     after = judge([rules], PROD, Operation.UPDATE, TrustedTime(utc("2026-12-24 10:00:00")))
-    assert (after.open, after.drain) == (False, Drain.UNIT)
+    assert (after.is_open, after.drain) == (False, Drain.UNIT)
 
 
 def test_w27_cron_with_both_day_fields_is_refused() -> None:
@@ -201,7 +201,7 @@ def test_w27_cron_with_both_day_fields_is_refused() -> None:
 def test_w28_at_closing_the_started_unit_is_followed_and_the_rest_starts_at_the_next_opening() -> None:
     """Of this case the calendar's part: nothing starts, a unit that was written may be finished, and it opens again."""
     closed = verdict(business_hours(drain="Unit"), at="2026-03-16 16:00")
-    assert (closed.open, closed.drain, closed.until) == (False, Drain.UNIT, utc("2026-03-17 08:00"))
+    assert (closed.is_open, closed.drain, closed.until) == (False, Drain.UNIT, utc("2026-03-17 08:00"))
 
 
 def test_w29_a_deny_with_drain_none_lets_nothing_be_finished() -> None:
@@ -209,10 +209,10 @@ def test_w29_a_deny_with_drain_none_lets_nothing_be_finished() -> None:
     deny = window("outage", kind="Deny", drain="None", schedule={"once": [{"start": "2026-03-16T12:00", "end": "2026-03-16T13:00"}]})  # fmt: skip
     mild = window("mild", kind="Deny", drain="Rollout", schedule={"once": [{"start": "2026-03-16T12:00", "end": "2026-03-16T14:00"}]})  # fmt: skip
     found = verdict(business_hours(drain="Level"), deny, mild, at="2026-03-16 11:00")
-    assert (found.open, found.drain, found.until) == (False, Drain.NONE, utc("2026-03-16 13:00"))
+    assert (found.is_open, found.drain, found.until) == (False, Drain.NONE, utc("2026-03-16 13:00"))
 
 
 def test_w30_a_change_during_a_deny_is_woken_when_it_ends() -> None:
     found = verdict(year_end(), at="2026-12-26 12:00")
     assert (found.until, found.next_edge) == (utc("2027-01-03 23:00"), utc("2027-01-03 23:00"))
-    assert verdict(year_end(), at="2027-01-03 23:00").open
+    assert verdict(year_end(), at="2027-01-03 23:00").is_open

@@ -53,7 +53,7 @@ minutes = st.sampled_from([0, 1, 15, 30, 45, 59]) | st.integers(0, 59)
 def specs(draw: st.DrawFn, zone: str, around: date, *, deny: bool | None = None) -> Spec:
     """A window as written, and the same in plain words."""
     deny = draw(st.booleans()) if deny is None else deny
-    naive = Naive(zones.zone(zone), deny, lambda day: True, lambda at: True)
+    naive = Naive(zones.load_zone(zone), deny, lambda day: True, lambda at: True)
     naive, written = draw(st.one_of(crons(naive), rules(naive, around)))
     if draw(st.booleans()):
         naive = replace(
@@ -139,7 +139,7 @@ def walk(zone: str, around: date) -> tuple[Walk, int, int]:
     """Long enough before for what is still open and after for what closes; and the part to be judged, as indices."""
     middle = datetime.combine(around, time(), tzinfo=UTC)
     length = (BEFORE + AFTER + AHEAD) // MINUTE
-    return Walk(middle - BEFORE, length, zones.zone(zone)), (BEFORE - AHEAD) // MINUTE, (BEFORE + AFTER) // MINUTE
+    return Walk(middle - BEFORE, length, zones.load_zone(zone)), (BEFORE - AHEAD) // MINUTE, (BEFORE + AFTER) // MINUTE
 
 
 def flips(states: list[bool]) -> list[int]:
@@ -216,7 +216,7 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
     edges = flips(states[:end])
     for index in data.draw(st.lists(st.integers(start, end - 1), min_size=5, max_size=5)):
         verdict = judge([WindowSet(windows)], PROD, Operation.UPDATE, TrustedTime(minutes.start + index * MINUTE))
-        assert verdict.open == states[index]
+        assert verdict.is_open == states[index]
         if until := min((edge for edge in edges if edge > index), default=None):
             assert verdict.until == minutes.start + until * MINUTE
         else:

@@ -180,9 +180,9 @@ def test_a_broken_window_leaves_the_others() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     found = window(cron="0 9 * * *", duration="1h")
-    assert found.verbs == {Operation.CREATE, Operation.UPDATE, Operation.PRUNE}
+    assert found.operations == {Operation.CREATE, Operation.UPDATE, Operation.PRUNE}
     assert (found.cutoff, found.drain, found.overrun_limit) == (timedelta(), Drain.UNIT, timedelta(hours=1))
-    assert (found.final, found.by_name, found.description, found.ticket) == (False, False, "", "")
+    assert (found.forbids_break_glass, found.by_name, found.description, found.ticket) == (False, False, "", "")
     assert found.selector.instances is None
 
 
@@ -195,12 +195,12 @@ def test_every_field_is_read() -> None:
             "instances": {"matchLabels": {"tier": "prod"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
         },
     )  # fmt: skip
-    assert (found.verbs, found.cutoff, found.drain) == (
+    assert (found.operations, found.cutoff, found.drain) == (
         frozenset({Operation.HEAL}),
         timedelta(minutes=10),
         Drain.ROLLOUT,
     )
-    assert (found.overrun_limit, found.final, found.by_name) == (timedelta(hours=2), True, True)
+    assert (found.overrun_limit, found.forbids_break_glass, found.by_name) == (timedelta(hours=2), True, True)
     assert (found.description, found.ticket) == ("why", "CHG-1")
     selector = found.selector
     assert (selector.clusters, selector.namespaces, selector.rgds) == (("eu-*",), ("prod",), ("webapp.kro.run",))

@@ -8,7 +8,7 @@ from itertools import takewhile
 import pytest
 from cronsim import CronSim
 
-from gitops.windows.recurrence import cron
+from gitops.windows.recurrence import parse_cron
 
 
 @pytest.mark.parametrize("year", [2026, 2028])
@@ -19,4 +19,4 @@ from gitops.windows.recurrence import cron
 def test_the_days_of_a_year(fields: str, year: int) -> None:
     moments = CronSim(f"0 0 {fields}", datetime(year, 1, 1) - timedelta(seconds=1))
     expected = [moment.date() for moment in takewhile(lambda moment: moment.year == year, moments)]
-    assert list(cron(f"0 9 {fields}")[0].in_year(year)) == expected
+    assert list(parse_cron(f"0 9 {fields}")[0].in_year(year)) == expected

@@ -11,7 +11,7 @@ import pytest
 from applier.causes import Reason
 from applier.plan.model import Operation
 from gitops.windows.occurrences import ActiveSpan, Interval, Repeating, WindowTimeline
-from gitops.windows.verdict import TrustedTime, WindowSet, in_window, judge, steady
+from gitops.windows.verdict import TrustedTime, WindowSet, is_in_window, judge, make_trusted_time
 from gitops.windows.window import Drain, Openness, Window, WindowTarget
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
@@ -64,16 +64,16 @@ def test_a_selector_is_and_between_fields_and_or_inside(selector: dict[str, Any]
 
 
 def test_healing_is_governed_only_where_it_is_listed() -> None:
-    assert verdict(deny(), at=NOON, verb=Operation.HEAL).open
-    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.HEAL).open
-    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.PRUNE).open
+    assert verdict(deny(), at=NOON, verb=Operation.HEAL).is_open
+    assert not verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.HEAL).is_open
+    assert verdict(deny(verbs=["heal"]), at=NOON, verb=Operation.PRUNE).is_open
 
 
 def test_a_window_by_name_governs_nothing_and_can_be_asked() -> None:
     named = deny(byName=True)
-    assert verdict(named, at=NOON).open
-    assert in_window(named, utc(NOON))
-    assert not in_window(named, utc("2026-03-17 00:00"))
+    assert verdict(named, at=NOON).is_open
+    assert is_in_window(named, utc(NOON))
+    assert not is_in_window(named, utc("2026-03-17 00:00"))
 
 
 def test_of_several_allows_one_is_enough() -> None:
@@ -83,8 +83,8 @@ def test_of_several_allows_one_is_enough() -> None:
     )
     assert verdict(early, late, at="2026-03-16 09:00").until == utc("2026-03-16 10:00")
     closed = verdict(early, late, at="2026-03-16 10:00")
-    assert (closed.open, closed.until, closed.since) == (False, utc("2026-03-16 12:00"), utc("2026-03-15 14:00"))
-    assert [(one.window.name, one.since, one.until) for one in closed.closings] == [
+    assert (closed.is_open, closed.until, closed.since) == (False, utc("2026-03-16 12:00"), utc("2026-03-15 14:00"))
+    assert [(one.window.name, one.since, one.until) for one in closed.closed_windows] == [
         ("a", utc("2026-03-16 10:00"), utc("2026-03-17 08:00")),
         ("b", utc("2026-03-15 14:00"), utc("2026-03-16 12:00")),
     ]
@@ -94,32 +94,32 @@ def test_sources_are_judged_apart_and_all_have_to_agree() -> None:
     morning = WindowSet([window("a", zone="UTC", cron="0 8 * * *", until="12:00")], source="platform")
     noon = WindowSet([window("b", zone="UTC", cron="0 10 * * *", until="14:00")], source="shop")
     found = judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 09:00")))
-    assert (found.open, found.until) == (False, utc("2026-03-16 10:00"))
-    assert [(one.source, one.window.name) for one in found.closings] == [("shop", "b")]
+    assert (found.is_open, found.until) == (False, utc("2026-03-16 10:00"))
+    assert [(one.source, one.window.name) for one in found.closed_windows] == [("shop", "b")]
     assert judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 10:00"))).until == utc(
         "2026-03-16 12:00"
     )
     late = judge([morning, noon], PROD, Operation.UPDATE, TrustedTime(utc("2026-03-16 12:00")))
-    assert (late.open, late.until) == (False, utc("2026-03-17 10:00"))
+    assert (late.is_open, late.until) == (False, utc("2026-03-17 10:00"))
 
 
 def test_a_break_glass_in_one_source_does_not_pass_the_deny_of_another() -> None:
     glass = utc("2026-03-16 13:00")
-    sources = [WindowSet([deny("mine")], break_glass=glass), WindowSet([deny("theirs")], source="other")]
+    sources = [WindowSet([deny("mine")], break_glass_until=glass), WindowSet([deny("theirs")], source="other")]
     found = judge(sources, PROD, Operation.UPDATE, TrustedTime(utc(NOON)))
-    assert (found.open, [one.window.name for one in found.closings]) == (False, ["theirs"])
+    assert (found.is_open, [one.window.name for one in found.closed_windows]) == (False, ["theirs"])
 
 
 def test_a_window_can_forbid_break_glass() -> None:
-    rules = WindowSet([deny(breakGlass="Forbidden")], break_glass=utc("2026-03-16 13:00"))
-    assert not judge([rules], PROD, Operation.UPDATE, TrustedTime(utc(NOON))).open
+    rules = WindowSet([deny(breakGlass="Forbidden")], break_glass_until=utc("2026-03-16 13:00"))
+    assert not judge([rules], PROD, Operation.UPDATE, TrustedTime(utc(NOON))).is_open
 
 
 def test_windows_that_exclude_one_another_never_open() -> None:
     night = window("night", zone="UTC", cron="0 1 * * *", until="03:00")
     always = window("always", kind="Deny", zone="UTC", cron="0 0 * * *", until="04:00")
     found = verdict(night, always, at=NOON)
-    assert (found.open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
+    assert (found.is_open, found.reason, found.until) == (False, Reason.NEVER_OPENS, None)
 
 
 def test_ten_years_of_edges_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_ten_years_of_edges_are_gone_through_once(monkeypatch: pytest.MonkeyPatc
 def test_before_it_is_in_effect_an_allow_does_not_govern() -> None:
     later = window(zone="UTC", cron="0 9 * * *", until="17:00", effective={"from": "2026-03-18"})
     assert verdict(later, at="2026-03-16 03:00").until == utc("2026-03-18 00:00")
-    assert not verdict(later, at="2026-03-18 00:00").open
+    assert not verdict(later, at="2026-03-18 00:00").is_open
 
 
 def test_what_ends_inside_an_occurrence_cuts_it() -> None:
@@ -190,23 +190,25 @@ def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be
 def test_time_does_not_go_back() -> None:
     """A small step is waited for; after one of more than five minutes no Allow is trusted."""
     last = utc(NOON)
-    assert steady(utc("2026-03-16 12:01"), last) == TrustedTime(utc("2026-03-16 12:01"))
-    assert steady(utc("2026-03-16 11:55"), last) == TrustedTime(last)
-    assert steady(utc("2026-03-16 11:54:59"), last) == TrustedTime(last, skewed=True)
-    assert steady(last, None) == TrustedTime(last)
+    assert make_trusted_time(utc("2026-03-16 12:01"), last) == TrustedTime(utc("2026-03-16 12:01"))
+    assert make_trusted_time(utc("2026-03-16 11:55"), last) == TrustedTime(last)
+    assert make_trusted_time(utc("2026-03-16 11:54:59"), last) == TrustedTime(last, is_skewed=True)
+    assert make_trusted_time(last, None) == TrustedTime(last)
 
 
 def test_a_clock_that_is_not_the_servers_is_not_trusted() -> None:
     """I5: who judges writes judges by the server's clock."""
     for seconds, skewed in [(30, False), (31, True), (-30, False), (-31, True)]:
-        assert steady(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == TrustedTime(utc(NOON), skewed=skewed)
+        assert make_trusted_time(utc(NOON), None, utc(NOON) + timedelta(seconds=seconds)) == TrustedTime(
+            utc(NOON), is_skewed=skewed
+        )
 
 
 def test_with_a_skewed_clock_allows_are_closed_and_the_rest_is_as_before() -> None:
     allow = window(zone="UTC", cron="0 9 * * *", until="17:00")
-    skewed = judge([WindowSet([allow])], PROD, Operation.UPDATE, TrustedTime(utc(NOON), skewed=True))
-    assert (skewed.open, skewed.reason, skewed.until) == (False, Reason.CLOCK_SKEW, None)
-    assert judge([WindowSet()], PROD, Operation.UPDATE, TrustedTime(utc(NOON), skewed=True)).open
+    skewed = judge([WindowSet([allow])], PROD, Operation.UPDATE, TrustedTime(utc(NOON), is_skewed=True))
+    assert (skewed.is_open, skewed.reason, skewed.until) == (False, Reason.CLOCK_SKEW, None)
+    assert judge([WindowSet()], PROD, Operation.UPDATE, TrustedTime(utc(NOON), is_skewed=True)).is_open
 
 
 def test_a_verdict_holds_until_the_next_edge() -> None:
@@ -230,7 +232,7 @@ def test_a_verdict_holds_until_the_next_edge() -> None:
         else:
             held, edges = found, edges + 1
     assert edges >= 3 * 3 + 2
-    skewed = TrustedTime(utc("2026-03-16 10:00"), skewed=True)
+    skewed = TrustedTime(utc("2026-03-16 10:00"), is_skewed=True)
     assert judge(rules, PROD, Operation.UPDATE, skewed).reason is Reason.CLOCK_SKEW
 
 
@@ -239,20 +241,20 @@ def test_a_window_without_end_is_open_for_good_and_found_quickly() -> None:
     always = window(zone="UTC", cron="* * * * *", duration="1m")
     assert always.timeline.span(utc(NOON)) == (True, None, None)
     found = verdict(always, at=NOON)
-    assert (found.open, found.until) == (True, None)
+    assert (found.is_open, found.until) == (True, None)
 
 
 def test_who_asks_again_looks_on_from_where_the_run_of_occurrences_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass costs a window that is always open no ten years of days; and the answer is the one from scratch."""
     always = window(cron="0 0 * * *", until="00:00")
     assert always.timeline.span(utc(NOON)) == (True, None, None)
-    days, looked_at = list[date](), Repeating._on
+    days, looked_at = list[date](), Repeating._occurrences_on
 
     def on(self: Repeating, day: date) -> tuple[Interval, ...]:
         days.append(day)
         return looked_at(self, day)
 
-    monkeypatch.setattr(Repeating, "_on", on)
+    monkeypatch.setattr(Repeating, "_occurrences_on", on)
     assert always.timeline.span(utc(NOON) + timedelta(minutes=5)) == (True, None, None)
     assert 0 < len(days) < 10
     later = utc(NOON) + timedelta(days=400)

@@ -433,12 +433,12 @@ def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: Fleet) -> No
     fleet.rules["plain.json"] = json.dumps(plain)
     fleet.start(hours=HOURS)
     first = record(fleet)
-    assert first.applied == first.own == first.target
+    assert first.applied == first.own_objects_commit == first.target
     fleet.clock.moment = SATURDAY
     fleet.push("two", hours={**HOURS, "selector": {"rgds": ["*"]}})
     fleet.step()
     waiting = record(fleet)
-    assert (waiting.applied, waiting.own) == (first.target, waiting.target)
+    assert (waiting.applied, waiting.own_objects_commit) == (first.target, waiting.target)
     fleet.push(hours=HOURS)
     fleet.step()
     fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/plain")
@@ -452,4 +452,6 @@ def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: Fleet) -> No
 
 
 def record(fleet: Fleet) -> SourceRecord:
-    return SourceRecord.read(fleet.request("GET", "/api/v1/namespaces/levelgate-system/configmaps/source-platform"))
+    return SourceRecord.from_object(
+        fleet.request("GET", "/api/v1/namespaces/levelgate-system/configmaps/source-platform")
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from applier.plan.model import Operation
-from gitops.windows.reader import ParsedWindows, windows_of
+from gitops.windows.reader import ParsedWindows, read_windows
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.catalog.catalog import load
@@ -26,7 +26,7 @@ def manifest(name: str = "w", **spec: Any) -> bytes:
 
 
 def read(files: Mapping[str, bytes]) -> ParsedWindows:
-    return windows_of(load(files))
+    return read_windows(load(files))
 
 
 def window(name: str = "w", *, kind: str = "Allow", zone: str = "Europe/Berlin", cron: str = "", **spec: Any) -> Window:

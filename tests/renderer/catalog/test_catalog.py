@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from renderer.catalog.catalog import Catalog, follow, load, written_versions
-from renderer.catalog.file_content import located
+from renderer.catalog.catalog import Catalog, load, with_changed_files, written_versions
+from renderer.catalog.file_content import declared_key
 from renderer.identity import GroupKind
 from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain, widgets
 
@@ -17,7 +17,7 @@ LINK = GroupKind(GROUP, "Link")
 
 def read(**files: str) -> Catalog:
     """Files by name without their ending."""
-    return load({f"{name}.yaml": text.encode() for name, text in files.items()}, source="platform", revision="r1")
+    return load({f"{name}.yaml": text.encode() for name, text in files.items()}, source="platform", commit="r1")
 
 
 def names(catalog: Catalog) -> set[str]:
@@ -37,7 +37,7 @@ def test_definitions_instances_objects_and_rules_are_told_apart() -> None:
     assert set(found.definitions) == {LINK}
     assert names(found) == {"x", "p"}
     assert [rule.group_kind.kind for rule in found.rules] == ["PropagationWindow"]
-    assert (found.unreadable, found.source, found.revision) == (frozenset(), "platform", "r1")
+    assert (found.unreadable_files, found.source, found.commit) == (frozenset(), "platform", "r1")
     assert {problem.file for problem in found.problems} <= {"d.yaml"}
 
 
@@ -59,15 +59,15 @@ def test_one_broken_file_costs_only_what_it_defines() -> None:
     found = read(a=plain("p"), b=UNREADABLE, c=definition("Link", [config_map("a")]), d=instance("Link", "x"))
     assert names(found) == {"p", "x"}
     assert set(found.definitions) == {LINK}
-    assert found.unreadable == {"b.yaml"}
+    assert found.unreadable_files == {"b.yaml"}
     assert set(found.contents) == {f"{name}.yaml" for name in "abcd"}
     assert [problem.file for problem in found.problems] == ["b.yaml"]
     assert found.problems[0].line > 0
 
 
 def test_a_file_that_git_refuses_is_unreadable_and_named() -> None:
-    found = load({"a.yaml": plain("p").encode()}, refused={"link.yaml": "is a symbolic link"})
-    assert found.unreadable == {"link.yaml"}
+    found = load({"a.yaml": plain("p").encode()}, refused_files={"link.yaml": "is a symbolic link"})
+    assert found.unreadable_files == {"link.yaml"}
     assert set(found.contents) == {"a.yaml", "link.yaml"}
     assert list(map(str, found.problems)) == ["link.yaml: is a symbolic link"]
 
@@ -112,7 +112,7 @@ def test_documents_that_are_no_objects_are_told_and_make_their_file_unreadable(t
     """What they were meant to be may be live: nothing of that file is removed."""
     found = read(a=text, b=plain("p"))
     assert names(found) == {"p"}
-    assert found.unreadable == {"a.yaml"}
+    assert found.unreadable_files == {"a.yaml"}
     assert [problem.path for problem in found.problems] == [path]
     assert told in found.problems[0].message
 
@@ -130,7 +130,7 @@ def test_a_definition_that_does_not_build_is_known_by_its_kind() -> None:
 
 def test_a_definition_whose_kind_cannot_be_read_makes_its_file_unreadable() -> None:
     found = read(a=definition("Link", [config_map("a")]).replace('"kind": "Link"', '"kind": 7'))
-    assert (found.definitions, found.broken, found.unreadable) == ({}, {}, frozenset({"a.yaml"}))
+    assert (found.definitions, found.broken, found.unreadable_files) == ({}, {}, frozenset({"a.yaml"}))
 
 
 def test_a_second_definition_of_a_kind_is_ignored_and_told() -> None:
@@ -144,9 +144,9 @@ def test_an_object_with_keys_that_git_must_not_carry_is_kept_as_refused(key: str
     """It is not "removed from Git"."""
     found = read(a=manifest(name="p", labels={key: "x"}))
     assert names(found) == {"p"}
-    assert f"metadata.labels[{key}]" in found.objects[0].refused
+    assert f"metadata.labels[{key}]" in found.objects[0].refused_reason
     assert [problem.path for problem in found.problems] == [f"metadata.labels[{key}]"]
-    assert found.unreadable == frozenset()
+    assert found.unreadable_files == frozenset()
 
 
 def test_what_only_the_server_writes_is_left_out() -> None:
@@ -187,7 +187,7 @@ def test_an_unknown_kind_of_our_own_group_is_told() -> None:
 def test_an_object_without_a_namespace_goes_to_default(namespace: Any, namespaced: bool, expected: str) -> None:
     """As kubectl does."""
     declared = read(a=manifest(name="p", namespace=namespace)).objects[0]
-    assert located(declared, namespaced=namespaced).namespace == expected
+    assert declared_key(declared, namespaced=namespaced).namespace == expected
 
 
 def test_the_order_of_files_changes_nothing() -> None:
@@ -226,9 +226,9 @@ def test_a_commit_read_after_another_is_what_it_is_alone(before: str, after: str
     """Whatever a file was and has become: what is not read again is as it would be read."""
     others = {"a.yaml": definition("Other", [config_map("a")]), "z.yaml": plain("z")}
     first, second = ({**others, "m.yaml": VERSIONS[name]} for name in (before, after))
-    previous = load({name: text.encode() for name, text in first.items()}, source="platform", revision="r1")
+    previous = load({name: text.encode() for name, text in first.items()}, source="platform", commit="r1")
     files = {name: text.encode() for name, text in second.items()}
-    found, alone = (load(files, source="platform", revision="r2", previous=known) for known in (previous, None))
+    found, alone = (load(files, source="platform", commit="r2", previous=known) for known in (previous, None))
     assert said(found) == said(alone)
     unchanged = {id(one) for name in others for one in previous.contents[name].objects}
     assert unchanged <= set(map(id, found.objects))
@@ -237,30 +237,30 @@ def test_a_commit_read_after_another_is_what_it_is_alone(before: str, after: str
 def test_a_commit_tells_what_it_changes_since_the_one_before() -> None:
     """Nobody looks at the other files to find that out; where it may be more than objects, all has to be compared."""
     files = {f"{name}.yaml": plain(name).encode() for name in "abc"}
-    first = load(files, source="platform", revision="r1")
-    second = follow(first, {"b.yaml": plain("b", text="other").encode()}, "r2")
+    first = load(files, source="platform", commit="r1")
+    second = with_changed_files(first, {"b.yaml": plain("b", text="other").encode()}, "r2")
     assert second
-    assert said(second) == said(load({**files, "b.yaml": plain("b", text="other").encode()}, revision="r2"))
-    assert second.objects_since(first) is not None
-    assert [(old, new) for old, new in second.objects_since(first) or ()] == [(first.objects[1], second.objects[1])]
-    third = follow(second, {"c.yaml": plain("c", text="other").encode()}, "r3")
+    assert said(second) == said(load({**files, "b.yaml": plain("b", text="other").encode()}, commit="r2"))
+    assert second.changed_objects(first) is not None
+    assert [(old, new) for old, new in second.changed_objects(first) or ()] == [(first.objects[1], second.objects[1])]
+    third = with_changed_files(second, {"c.yaml": plain("c", text="other").encode()}, "r3")
     assert third
-    assert [new.manifest for _, new in third.objects_since(second) or ()] == [third.objects[2].manifest]
-    assert third.objects_since(first) is None
+    assert [new.manifest for _, new in third.changed_objects(second) or ()] == [third.objects[2].manifest]
+    assert third.changed_objects(first) is None
     assert third.objects[:2] == second.objects[:2]
-    assert follow(third, {"a.yaml": definition("Other", [config_map("a")]).encode()}, "r4") is None
+    assert with_changed_files(third, {"a.yaml": definition("Other", [config_map("a")]).encode()}, "r4") is None
 
 
 def said(catalog: Catalog) -> dict[str, Any]:
     """All of a catalog that can be compared: functions that find lines cannot, and definitions hold some."""
     return {
-        "revision": catalog.revision,
-        "objects": [(one.manifest, one.origin, one.refused) for one in catalog.objects],
+        "revision": catalog.commit,
+        "objects": [(one.manifest, one.origin, one.refused_reason) for one in catalog.objects],
         "rules": [(one.manifest, one.origin) for one in catalog.rules],
         "definitions": {kind: one.digest for kind, one in catalog.definitions.items()},
         "broken": catalog.broken,
         "problems": catalog.problems,
-        "unreadable": catalog.unreadable,
+        "unreadable": catalog.unreadable_files,
         "files": list(catalog.contents),
         "kinds": set(catalog.types.described),
     }

@@ -36,7 +36,7 @@ def reference(node_id: str, kind: str) -> dict[str, Any]:
 
 def found(*texts: str) -> dict[str, list[str]]:
     definitions = [compiled(one) for one in texts]
-    problems = gate_cycles.circles({definition.group_kind: definition for definition in definitions})
+    problems = gate_cycles.find_gate_cycles({definition.group_kind: definition for definition in definitions})
     return {kind.kind: list(map(str, told)) for kind, told in problems.items()}
 
 

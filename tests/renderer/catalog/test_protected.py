@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from renderer.catalog.catalog import load
-from renderer.catalog.protected import why_protected
+from renderer.catalog.protected import find_protection_mistake
 from renderer.render.render import render
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 
@@ -44,7 +44,7 @@ def test_a_protected_object_is_refused_and_its_neighbours_are_not(target: tuple[
     found = {node.origin.file: node.error for node in bundle.sources["platform"].nodes}
     assert found["a.json"] == ""
     assert found["bad.json"]
-    assert why_protected(manifest(*target), *target[2:])
+    assert find_protection_mistake(manifest(*target), *target[2:])
     assert [problem.file for problem in bundle.problems] == ["bad.json"]
 
 

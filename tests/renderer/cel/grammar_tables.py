@@ -8,7 +8,7 @@ from renderer.cel import grammar
 
 
 def main() -> None:
-    Path(str(resources.files(cel).joinpath(grammar.TABLES))).write_bytes(grammar.tables())
+    Path(str(resources.files(cel).joinpath(grammar.TABLES_FILE))).write_bytes(grammar.serialize_tables())
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ def read(parser: Any, text: str) -> str:
 
 def test_the_stored_tables_are_those_of_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
     """`make grammar` was forgotten after a change of the grammar, of celpy's or of Lark, if this fails."""
-    monkeypatch.setattr(grammar, "built", lambda callbacks: pytest.fail("no tables of this grammar are stored"))
+    monkeypatch.setattr(grammar, "build_parser", lambda callbacks: pytest.fail("no tables of this grammar are stored"))
     assert isinstance(grammar.make_parser(_Builder()), Lark)
 
 
 def test_the_stored_tables_parse_as_the_grammar_does() -> None:
-    stored, fresh = grammar.make_parser(_Builder()), grammar.built(_Builder())
+    stored, fresh = grammar.make_parser(_Builder()), grammar.build_parser(_Builder())
     for text in [*(text for text, _ in VALUES), *WRONG]:
         assert read(stored, text) == read(fresh, text), text
 

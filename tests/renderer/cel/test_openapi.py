@@ -29,8 +29,8 @@ SCOPE: dict[str, Type] = {
     "schema": instance_type(SPEC, namespaced=True),
     "web": any_object(),
     "workers": StaticList(any_object()),
-    "deployment": KindSchemas().of(GroupKind("apps", "Deployment"), "v1") or any_object(),
-    "crd": KindSchemas().of(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "v1") or any_object(),
+    "deployment": KindSchemas().type_of(GroupKind("apps", "Deployment"), "v1") or any_object(),
+    "crd": KindSchemas().type_of(GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"), "v1") or any_object(),
 }
 ANY = {"x-kubernetes-preserve-unknown-fields": True}
 

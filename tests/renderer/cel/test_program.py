@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from renderer.cel import NONE, OMIT, Optional, UInt, compile_expression, to_json
-from renderer.cel.nanoseconds import span
+from renderer.cel.nanoseconds import duration_from_nanoseconds
 from renderer.errors import ExpressionError
 
 FACTS = [
@@ -79,9 +79,9 @@ JSON = [
     (timedelta(milliseconds=300), "300ms"),
     (timedelta(microseconds=1500), "1.5ms"),
     (-timedelta(microseconds=7), "-7µs"),
-    (span(1), "1ns"),
-    (span(-1_500), "-1.5µs"),
-    (span(3_600_000_000_001), "1h0m0.000000001s"),
+    (duration_from_nanoseconds(1), "1ns"),
+    (duration_from_nanoseconds(-1_500), "-1.5µs"),
+    (duration_from_nanoseconds(3_600_000_000_001), "1h0m0.000000001s"),
     ({"a": OMIT, "b": [1, OMIT]}, {"b": [1]}),
 ]
 

@@ -9,9 +9,9 @@ import pytest
 
 from renderer import documents
 from renderer.catalog.catalog import load
-from renderer.definition.compile import Definition, DefinitionErrors, build, group_kind_of
+from renderer.definition.compile import Definition, DefinitionErrors, compile_definition, group_kind_of
 from renderer.definition.kind_schemas import KindSchemas
-from renderer.definition.type_check import checked
+from renderer.definition.type_check import check_definition
 from renderer.documents import dump
 from renderer.identity import GroupKind
 
@@ -52,7 +52,7 @@ def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
 def compiled(text: str) -> Definition:
     found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
     assert problems == []
-    result = checked(build(found[0]), KindSchemas())
+    result = check_definition(compile_definition(found[0]), KindSchemas())
     assert result.problems == ()
     return result.definition
 
@@ -455,7 +455,7 @@ def test_types_that_are_known_are_checked(node: dict[str, Any], told: str) -> No
 def test_state_of_an_authors_status_is_dropped_as_kro_does() -> None:
     """Rgd 1.8: `state` is reserved, values given for it are dropped."""
     definition = compiled(source(resource("web"), status={"state": "${web.x}", "name": "${web.metadata.name}"}))
-    assert definition.status.known({"web": {"metadata": {"name": "w"}}}) == {"name": "w"}
+    assert definition.status.evaluate_known({"web": {"metadata": {"name": "w"}}}) == {"name": "w"}
 
 
 @pytest.mark.parametrize(
@@ -550,7 +550,7 @@ def test_the_kind_is_known_as_far_as_it_can_be_read(spec: str, kind: GroupKind |
     found, _ = documents.load("a.yaml", text.encode())
     assert group_kind_of(found[0]) == kind
     with pytest.raises(DefinitionErrors) as raised:
-        build(found[0])
+        compile_definition(found[0])
     assert raised.value.group_kind == kind
 
 

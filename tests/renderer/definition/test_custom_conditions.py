@@ -20,7 +20,7 @@ def entries(*texts: str) -> tuple[ConditionExpression, ...]:
 
 
 def made(*texts: str, before: list[dict[str, str]] | None = None, **values: Any) -> tuple[list[dict[str, str]], str]:
-    return CustomConditions(entries(*texts), {"schema": {"spec": {"on": True}}, **values}).conditions(
+    return CustomConditions(entries(*texts), {"schema": {"spec": {"on": True}}, **values}).evaluate(
         BUILT_IN, before or []
     )
 

@@ -211,7 +211,7 @@ def test_a_kind_whose_name_is_taken_is_called_each() -> None:
 )
 def test_s1_9_s1_17_s1_18_rates_and_their_defaults(expression: str, rate: str) -> None:
     gate = across(expression)
-    assert (str(gate.rate), gate.sets_pace) == (rate, True)
+    assert (str(gate.pace_call), gate.sets_pace) == (rate, True)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_which_gates_set_the_pace(expression: str, expected: bool) -> None:
 
 
 def test_only_a_rate_alone_is_a_shape() -> None:
-    assert across("linearlyReady(each, apps) && inWindow('dba')").rate is None
-    assert across("!linearlyReady(each, apps)").rate is None
+    assert across("linearlyReady(each, apps) && inWindow('dba')").pace_call is None
+    assert across("!linearlyReady(each, apps)").pace_call is None
 
 
 def test_what_a_gate_asks_for_is_known() -> None:
@@ -284,10 +284,10 @@ def test_s1_13_a_gate_that_reads_the_time_says_so() -> None:
 def test_s1_14_what_does_not_mention_the_item_is_found() -> None:
     """Once for each pass, not once for each item: as large a part as possible, and nothing that varies."""
     gate = across("app.spec.size > 1 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
-    assert [program.tree.at for program in gate.fixed.values()] == [gate.text.index("apps.filter")]
-    assert "apps" not in gate.reduced.names
-    assert len(across("apps.exists(x, x.spec.name == app.spec.name && apps.size() > 3)").fixed) == 1
-    assert across("apps.exists(x, x.spec.name == app.spec.name)").fixed == {}
+    assert [program.tree.at for program in gate.fixed_programs.values()] == [gate.text.index("apps.filter")]
+    assert "apps" not in gate.reduced_program.names
+    assert len(across("apps.exists(x, x.spec.name == app.spec.name && apps.size() > 3)").fixed_programs) == 1
+    assert across("apps.exists(x, x.spec.name == app.spec.name)").fixed_programs == {}
     assert across("inWindow('a') && apps.size() > 3").is_fixed
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from renderer import documents
 from renderer.catalog.catalog import Catalog, load
-from renderer.definition.compile import build
+from renderer.definition.compile import compile_definition
 from renderer.definition.kind_schemas import KindSchemas
-from renderer.definition.type_check import checked
+from renderer.definition.type_check import check_definition
 from renderer.export.lint import lint
 from renderer.identity import GroupKind
 from renderer.render.render import render
@@ -144,7 +144,7 @@ def test_gates_are_checked_but_for_their_own_functions() -> None:
     node = {**DEPLOYMENT, "propagateWhen": gates, "includeWhen": ["${a.data.x == 'y'}"]}
     text = definition("Link", [config_map("a"), node], spec=SPEC, types=TYPES)
     (document,), _ = documents.load("link.json", text.encode())
-    (problem,) = checked(build(document), KindSchemas()).problems
+    (problem,) = check_definition(compile_definition(document), KindSchemas()).problems
     assert problem.path == "spec.resources[1].propagateWhen[0]"
     assert "no field 'coun' in schema.spec; did you mean 'count'?" in problem.message
 

@@ -9,10 +9,10 @@ import pytest
 from renderer.graph.implied_edges import (
     DependsOnError,
     ImpliedEdgeIndex,
-    depends_on,
+    edge_inputs,
     edges,
-    outline,
-    serving,
+    parse_depends_on,
+    serving_workloads,
     soft_edges,
 )
 from renderer.identity import GroupKind, ObjectKey
@@ -154,21 +154,21 @@ def annotated(text: str) -> dict[str, Any]:
     ],
 )
 def test_depends_on_is_read_as_cli_utils_does(text: str, expected: list[str]) -> None:
-    assert list(map(str, depends_on(annotated(text)))) == expected
+    assert list(map(str, parse_depends_on(annotated(text)))) == expected
 
 
 @pytest.mark.parametrize("text", ["web", "a/b", "apps/namespaces/n/Deployment", "a/namespaces//K/x", "a/b/c/d", "//"])
 def test_a_depends_on_that_cannot_be_read_says_how_to_write_it(text: str) -> None:
     with pytest.raises(DependsOnError, match=r"write GROUP/namespaces/NAMESPACE/KIND/NAME or GROUP/KIND/NAME"):
-        depends_on(annotated(text))
+        parse_depends_on(annotated(text))
 
 
 def test_crds_of_a_set_provide_their_kinds() -> None:
     key = ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.g.test")
     crd = {"spec": {"group": "g.test", "names": {"kind": "Widget"}}}
     other = (ObjectKey("", "ConfigMap", "n", "x"), {"spec": crd["spec"]})
-    assert ImpliedEdgeIndex.of([(key, crd), other]).crds == {GroupKind("g.test", "Widget"): key}
-    assert ImpliedEdgeIndex.of([(key, {"spec": {"group": "g.test"}})]).crds == {}
+    assert ImpliedEdgeIndex.from_manifests([(key, crd), other]).crds == {GroupKind("g.test", "Widget"): key}
+    assert ImpliedEdgeIndex.from_manifests([(key, {"spec": {"group": "g.test"}})]).crds == {}
 
 
 WORKLOAD = ObjectKey("apps", "Deployment", "hooks", "server")
@@ -192,9 +192,11 @@ def test_what_the_server_calls_needs_the_healthy_pods_behind_the_service(
 ) -> None:
     """A webhook that nobody answers refuses every write, also those that would bring up what answers."""
     template = {"spec": {"template": {"metadata": {"labels": labels}, "spec": {}}}}
-    neighbours = ImpliedEdgeIndex.of([(workload, template), (SERVICE, {"spec": {"selector": selector}}), (HOOK, CALLS)])
+    neighbours = ImpliedEdgeIndex.from_manifests(
+        [(workload, template), (SERVICE, {"spec": {"selector": selector}}), (HOOK, CALLS)]
+    )
     assert list(soft_edges(CALLS, HOOK, neighbours)) == expected
-    assert list(serving(CALLS, HOOK, neighbours)) == expected
+    assert list(serving_workloads(CALLS, HOOK, neighbours)) == expected
     assert list(soft_edges({"spec": {"selector": selector}}, SERVICE, neighbours)) == []
 
 
@@ -203,12 +205,12 @@ def test_a_workload_needs_the_rights_of_its_service_account(account: str, subjec
     """Its rights are there before it starts, and until it is gone: a controller finishes its work with them."""
     binding = ObjectKey("rbac.authorization.k8s.io", "ClusterRoleBinding", "", "b")
     subjects = {"subjects": [{"kind": "ServiceAccount", "name": subject, "namespace": "hooks"}]}
-    neighbours = ImpliedEdgeIndex.of([(binding, subjects)])
+    neighbours = ImpliedEdgeIndex.from_manifests([(binding, subjects)])
     spec = {"serviceAccountName": account} if account else {}
     manifest = {"spec": {"template": {"spec": spec}}}
     assert list(soft_edges(manifest, WORKLOAD, neighbours)) == [binding]
     assert list(soft_edges(manifest, WORKLOAD._replace(namespace="other"), neighbours)) == []
-    assert list(serving(manifest, WORKLOAD, neighbours)) == []
+    assert list(serving_workloads(manifest, WORKLOAD, neighbours)) == []
 
 
 def pod_template(labels: dict[str, str], **spec: Any) -> dict[str, Any]:
@@ -239,6 +241,6 @@ def test_an_outline_is_what_edges_are_made_of(key: str, before: dict[str, Any], 
     """Of the object itself and of others: who is selected, who answers for whom, who has which rights."""
     group, _, kind = key.partition("/")
     place = ObjectKey(group, kind, "n", "x")
-    assert outline(before, place) != outline(after, place)
+    assert edge_inputs(before, place) != edge_inputs(after, place)
     content = {"metadata": {"labels": {"some": "label"}}, "data": {"text": "two"}}
-    assert outline({"metadata": {}, **before}, place) == outline({**content, **before}, place)
+    assert edge_inputs({"metadata": {}, **before}, place) == edge_inputs({**content, **before}, place)

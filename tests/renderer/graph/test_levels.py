@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from renderer.graph.levels import CycleError, ancestors, levels
+from renderer.graph.levels import CycleError, ancestors, compute_levels
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -43,7 +43,7 @@ def any_graph(draw: st.DrawFn) -> Graph:
 @given(acyclic())
 def test_every_node_stands_one_level_above_its_highest_parent(graph: Graph) -> None:
     """S0-2: level(v) = 1 + max(level(parents)); so level(u) < level(v) for every edge u -> v."""
-    level_of = {name: level for level, names in enumerate(levels(graph)) for name in names}
+    level_of = {name: level for level, names in enumerate(compute_levels(graph)) for name in names}
     assert level_of == {
         name: 1 + max((level_of[parent] for parent in parents), default=-1) for name, parents in graph.items()
     }
@@ -53,12 +53,12 @@ def test_every_node_stands_one_level_above_its_highest_parent(graph: Graph) -> N
 @given(acyclic())
 def test_levels_are_a_permutation_in_stable_order(graph: Graph) -> None:
     """S0-2: inside a level as given."""
-    found = levels(graph)
+    found = compute_levels(graph)
     assert sorted(name for level in found for name in level) == sorted(graph)
     order = list(graph)
     assert all(level == sorted(level, key=order.index) for level in found)
     assert all(found)
-    assert found == levels({name: list(reversed(parents)) for name, parents in graph.items()})
+    assert found == compute_levels({name: list(reversed(parents)) for name, parents in graph.items()})
 
 
 @EXAMPLES
@@ -74,9 +74,9 @@ def test_a_circle_is_named_by_its_shortest_path_and_only_where_there_is_one(grap
 
 def circle_of(graph: Graph) -> list[str]:
     try:
-        levels(graph)
+        compute_levels(graph)
     except CycleError as error:
-        return error.path
+        return error.find_path
     return []
 
 
@@ -102,7 +102,7 @@ def distance(graph: Graph, start: str) -> int:
 )
 def test_a_circle_is_told(graph: Graph, path: str) -> None:
     with pytest.raises(CycleError, match=path):
-        levels(graph)
+        compute_levels(graph)
 
 
 class LinesRun:
@@ -130,18 +130,18 @@ def test_wide_and_deep_graphs_finish_at_once() -> None:
     """S0-21: 10^4 nodes side by side, 10^3 in a row, and a circle at the end of them."""
     wide: Graph = {"root": [], **{f"n{index}": ["root"] for index in range(10_000)}}
     with lines_run() as run:
-        assert [len(level) for level in levels(wide)] == [1, 10_000]
+        assert [len(level) for level in compute_levels(wide)] == [1, 10_000]
     assert run.count < 40 * len(wide)
     deep: Graph = {"n0": [], **{f"n{index}": [f"n{index - 1}"] for index in range(1, 1_000)}}
     with lines_run() as run:
-        assert len(levels(deep)) == 1_000
+        assert len(compute_levels(deep)) == 1_000
     assert run.count < 40 * len(deep)
     ring = {**deep, "n0": ["n999"]}
     with pytest.raises(CycleError):
-        levels(ring)
+        compute_levels(ring)
     small: Graph = {f"n{index}": [f"n{(index + 1) % 100}"] for index in range(100)}
     with lines_run() as run, pytest.raises(CycleError):
-        levels(small)
+        compute_levels(small)
     assert run.count < 20 * len(small) ** 2  # one search from each node: the shortest circle is named
 
 

@@ -353,7 +353,7 @@ def test_a_selector_may_wait_for_data() -> None:
 def test_the_text_form_of_selectors(selector: dict[str, Any], labels: str) -> None:
     """Kubernetes documentation, "Labels and Selectors"."""
     reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}}
-    assert Selection.of(reference).labels == labels
+    assert Selection.from_reference(reference).labels == labels
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_the_text_form_of_selectors(selector: dict[str, Any], labels: str) -> No
 )
 def test_selectors_that_the_server_would_refuse(selector: dict[str, Any], told: str) -> None:
     with pytest.raises(SelectorError, match=r"label|selector") as raised:
-        Selection.of({"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}})
+        Selection.from_reference({"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}})
     assert told in str(raised.value)
 
 

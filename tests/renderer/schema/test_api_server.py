@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from renderer.catalog.catalog import load
 from renderer.definition.crd import custom_resource_definition
-from renderer.export.example import example
+from renderer.export.example import build_example
 from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
 from tests.controlplane.kubectl import Kubectl
 from tests.controlplane.server import Answer, ControlPlane
@@ -348,11 +348,11 @@ def test_the_server_accepts_the_definition_its_status_and_an_example(control_pla
     (found,) = load({"a.json": text.encode()}).definitions.values()
     name = created(control_plane, found.crd)
     place = f"/apis/{GROUP}/v1/namespaces/default/{name.partition('.')[0]}"
-    answer = control_plane.request("POST", f"{place}?fieldValidation=Strict", example(found, every=every))
+    answer = control_plane.request("POST", f"{place}?fieldValidation=Strict", build_example(found, all_fields=every))
     assert answer.code == 201, answer.body["message"]
     a = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"x": [1]}}
     values = {"a": a, "schema": {"spec": {"size": 1, "on": True, "names": ["n"]}}}
-    body = {**answer.body, "status": found.status.known(values)}
+    body = {**answer.body, "status": found.status.evaluate_known(values)}
     path = f"{place}/{answer.body['metadata']['name']}/status?fieldValidation=Strict"
     stored = control_plane.request("PUT", path, body)
     assert stored.code == 200, stored.body

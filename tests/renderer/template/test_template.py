@@ -102,7 +102,7 @@ def test_evaluate(template: Any, value: object) -> None:
     result = compiled.evaluate(VARIABLES)
     assert result == value
     assert type(result) is type(value)
-    assert compiled.partial(VARIABLES, lambda _: True) == (value, [])
+    assert compiled.evaluate_partially(VARIABLES, lambda _: True) == (value, [])
     if isinstance(value, dict) and isinstance(result, dict):
         assert list(result) == list(value)
 
@@ -199,7 +199,7 @@ def test_partial_leaves_what_is_pending_as_written() -> None:
         }
     )
     variables = {"schema": VARIABLES["schema"], "service": {}}
-    value, waiting = template.partial(variables, waits_for_service)
+    value, waiting = template.evaluate_partially(variables, waits_for_service)
     assert value == {
         "a": "${service.status.ip}",
         "b": "http://${service.status.ip}/${schema.spec.name}",
@@ -214,7 +214,7 @@ def test_partial_leaves_what_is_pending_as_written() -> None:
 def test_partial_raises_what_cannot_come_right() -> None:
     template = compile_template({"a": "${service.status.ip}", "b": "${schema.spec.sze}"})
     with pytest.raises(TemplateError, match="b: ") as caught:
-        template.partial({"schema": VARIABLES["schema"]}, waits_for_service)
+        template.evaluate_partially({"schema": VARIABLES["schema"]}, waits_for_service)
     assert len(caught.value.errors) == 1
 
 

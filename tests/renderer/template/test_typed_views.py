@@ -61,7 +61,7 @@ def made(expression: Any, **template: Any) -> Any:
     node["template"] |= template
     catalog = loaded(GIVEN, REFERENCE, node)
     assert catalog.problems == ()
-    live = {ObjectKey.of(one): one for one in (SECRET, WIDGET)}
+    live = {ObjectKey.from_manifest(one): one for one in (SECRET, WIDGET)}
     (found,) = (one for one in render([catalog], ClusterView(live=live)).instances[X].nodes if one.id == "r")
     assert (found.error, found.waiting) == ("", ())
     return found.manifest
@@ -103,7 +103,7 @@ def test_whole_objects_go_on_as_they_are() -> None:
     free = widget("r")
     free["template"]["data"] = {"meta": "${given.metadata}", "until": "${w.status.until}", "share": "${w.status.share}"}
     catalog = loaded(GIVEN, REFERENCE, free, crd=False)
-    live = {ObjectKey.of(one): one for one in (SECRET, WIDGET)}
+    live = {ObjectKey.from_manifest(one): one for one in (SECRET, WIDGET)}
     (found,) = (one for one in render([catalog], ClusterView(live=live)).instances[X].nodes if one.id == "r")
     assert found.manifest["data"] == {
         "meta": SECRET["metadata"],
@@ -149,7 +149,9 @@ def test_items_and_selected_objects_are_seen_alike() -> None:
     assert catalog.problems == ()
     (first,) = (one for one in render([catalog]).instances[X].nodes if one.selection)
     assert first.selection
-    world = ClusterView(live={ObjectKey.of(SECRET): SECRET}, selected={first.selection: (ObjectKey.of(SECRET),)})
+    world = ClusterView(
+        live={ObjectKey.from_manifest(SECRET): SECRET}, selected={first.selection: (ObjectKey.from_manifest(SECRET),)}
+    )
     found = {one.id: one for one in render([catalog], world).instances[X].nodes}
     assert found["all/0"].ready.verdict is True
     assert found["r"].manifest["data"] == {"value": "me"}

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from applier.sandbox.controllers.workloads import Behaviour, Outcome, Rule, Script
+from applier.sandbox.controllers.workloads import Behaviour, Outcome, Rule, WorkloadScript
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
 from applier.status import KStatus, health
@@ -21,7 +21,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 class World:
     """A sandbox whose time stands still until the test moves it."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: WorkloadScript) -> None:
         self.time = 1_800_000_000.0
         self.sandbox = Sandbox(clock=lambda: self.time, script=script)
 
@@ -34,7 +34,7 @@ class World:
 
     def after(self, seconds: float, path: str) -> Json:
         self.time += seconds
-        self.sandbox.settle()
+        self.sandbox.tick_until_stable()
         return self.request("GET", path)
 
 
@@ -56,7 +56,7 @@ def is_healthy(world: World, obj: Json) -> bool:
 
 
 def test_a_deployment_becomes_available_step_by_step() -> None:
-    world = World(Script(otherwise=Behaviour(seconds=4)))
+    world = World(WorkloadScript(default=Behaviour(seconds=4)))
     world.request("POST", DEPLOYMENTS, deployment())
     begun = world.after(0, f"{DEPLOYMENTS}/web")
     assert (begun["status"]["replicas"], begun["status"]["unavailableReplicas"]) == (4, 4)
@@ -78,7 +78,7 @@ def test_a_deployment_becomes_available_step_by_step() -> None:
 
 
 def test_an_update_keeps_what_is_available() -> None:
-    world = World(Script(otherwise=Behaviour(seconds=4)))
+    world = World(WorkloadScript(default=Behaviour(seconds=4)))
     world.request("POST", DEPLOYMENTS, deployment())
     world.after(0, f"{DEPLOYMENTS}/web")
     world.after(4, f"{DEPLOYMENTS}/web")
@@ -93,7 +93,7 @@ def test_an_update_keeps_what_is_available() -> None:
 
 def test_what_is_made_anew_gets_a_status_of_its_own() -> None:
     """Deleted and created between two looks: the new one has the generation of the old one."""
-    world = World(Script())
+    world = World(WorkloadScript())
     world.request("POST", DEPLOYMENTS, deployment())
     world.after(0, f"{DEPLOYMENTS}/web")
     world.request("DELETE", f"{DEPLOYMENTS}/web")
@@ -102,7 +102,7 @@ def test_what_is_made_anew_gets_a_status_of_its_own() -> None:
 
 
 def test_the_status_belongs_to_the_controllers() -> None:
-    world = World(Script())
+    world = World(WorkloadScript())
     world.request("POST", DEPLOYMENTS, deployment())
     entries = world.after(0, f"{DEPLOYMENTS}/web")["metadata"]["managedFields"]
     assert [one["manager"] for one in entries if one.get("subresource") == "status"] == ["kube-controller-manager"]
@@ -118,7 +118,7 @@ def test_the_status_belongs_to_the_controllers() -> None:
     ],
 )
 def test_a_deployment_that_does_not_go_well(outcome: Outcome, reasons: list[str]) -> None:
-    script = Script((Rule(Behaviour(outcome, 5), resource="deployments.apps", name="w*"),))
+    script = WorkloadScript((Rule(Behaviour(outcome, 5), resource="deployments.apps", name="w*"),))
     world = World(script)
     world.request("POST", DEPLOYMENTS, deployment())
     world.request("POST", DEPLOYMENTS, deployment("other"))
@@ -148,14 +148,14 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
     ],
 )
 def test_every_workload_gets_healthy_in_time(collection: str, body: Json) -> None:
-    world = World(Script(otherwise=Behaviour(seconds=2)))
+    world = World(WorkloadScript(default=Behaviour(seconds=2)))
     world.request("POST", collection, body)
     assert not is_healthy(world, world.after(0, f"{collection}/x"))
     assert is_healthy(world, world.after(2, f"{collection}/x"))
 
 
 def test_a_failed_job_says_so() -> None:
-    world = World(Script(otherwise=Behaviour("fail")))
+    world = World(WorkloadScript(default=Behaviour("fail")))
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     world.request("POST", jobs, made("Job", JOB))
     failed = world.after(0, f"{jobs}/x")
@@ -163,7 +163,7 @@ def test_a_failed_job_says_so() -> None:
 
 
 def test_a_load_balancer_gets_an_address_that_leads_nowhere() -> None:
-    world = World(Script(otherwise=Behaviour(seconds=2)))
+    world = World(WorkloadScript(default=Behaviour(seconds=2)))
     services = "/api/v1/namespaces/default/services"
     world.request("POST", services, made("Service", {"ports": [{"port": 80}]}))
     assert world.after(5, f"{services}/x")["status"] == {"loadBalancer": {}}
@@ -174,7 +174,7 @@ def test_a_load_balancer_gets_an_address_that_leads_nowhere() -> None:
 
 
 def test_a_volume_claim_is_bound() -> None:
-    world = World(Script())
+    world = World(WorkloadScript())
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     world.request("POST", claims, made("PersistentVolumeClaim", CLAIM))
     bound = world.after(0, f"{claims}/x")

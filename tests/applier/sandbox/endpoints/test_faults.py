@@ -12,14 +12,14 @@ from applier.cluster import Object
 from applier.errors import Denied, NotFound, Unavailable, UnknownOutcome
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.faults import (
-    CutWatch,
-    Delay,
+    ConnectionReset,
+    DelayedRequest,
+    EndedWatch,
     FaultInjector,
     InjectedFault,
-    Refuse,
-    Reset,
-    SilenceWatch,
-    Stale,
+    RefusedRequest,
+    SilentWatch,
+    StaleRead,
     StuckFinalizer,
 )
 from applier.sandbox.endpoints.transport import cluster_of
@@ -70,15 +70,15 @@ async def test_without_faults_it_is_a_cluster() -> None:
 
 
 async def test_too_many_requests_are_waited_for() -> None:
-    world = World(InjectedFault(Refuse(429, retry_after=7), verb="patch", times=2))
+    world = World(InjectedFault(RefusedRequest(429, retry_after=7), verb="patch", times=2))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [7.0, 7.0]
-    assert len(world.faulty.met) == 2
+    assert len(world.faulty.injected) == 2
 
 
 @pytest.mark.parametrize(("code", "error"), [(500, UnknownOutcome), (503, Unavailable), (403, Denied)])
 async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
-    world = World(InjectedFault(Refuse(code), verb="patch"))
+    world = World(InjectedFault(RefusedRequest(code), verb="patch"))
     with pytest.raises(error):
         await world.cluster.apply(config(), manager="m")
     assert not world.stored
@@ -86,26 +86,26 @@ async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
 
 @pytest.mark.parametrize("carried_out", [False, True])
 async def test_a_reset_leaves_it_open_whether_a_write_was_made(carried_out: bool) -> None:
-    world = World(InjectedFault(Reset(carried_out), verb="patch"))
+    world = World(InjectedFault(ConnectionReset(carried_out), verb="patch"))
     with pytest.raises(UnknownOutcome):
         await world.cluster.apply(config(), manager="m")
     assert world.stored is carried_out
 
 
 async def test_a_reset_of_a_read_is_tried_again() -> None:
-    world = World(InjectedFault(Reset(False), verb="get", times=1))
+    world = World(InjectedFault(ConnectionReset(False), verb="get", times=1))
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.get(KEY) is not None
 
 
 async def test_latency() -> None:
-    world = World(InjectedFault(Delay(3.0), verb="patch"))
+    world = World(InjectedFault(DelayedRequest(3.0), verb="patch"))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [3.0]
 
 
 async def test_a_stale_list() -> None:
-    world = World(InjectedFault(Stale(), verb="list", plural="configmaps", after=1))
+    world = World(InjectedFault(StaleRead(), verb="list", plural="configmaps", skip=1))
     assert await world.cluster.list(CONFIG_MAP, "default") == []
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.list(CONFIG_MAP, "default") == []
@@ -120,7 +120,7 @@ async def test_a_finalizer_that_nobody_takes_away() -> None:
     assert again["metadata"]["finalizers"] == ["example.com/stuck"]
     metadata = again["metadata"]
     await world.cluster.delete(KEY, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-    world.sandbox.settle()
+    world.sandbox.tick_until_stable()
     held = await world.cluster.get(KEY)
     assert held is not None
     assert held["metadata"]["deletionTimestamp"]
@@ -130,17 +130,17 @@ async def test_a_finalizer_that_nobody_takes_away() -> None:
 
 
 async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
-    world = World(InjectedFault(StuckFinalizer(), verb="patch", after=1))
+    world = World(InjectedFault(StuckFinalizer(), verb="patch", skip=1))
     await world.cluster.apply(config(), manager="m")
     await world.cluster.apply(config("2"), manager="m", dry_run=True)
-    assert len(world.faulty.met) == 1
+    assert len(world.faulty.injected) == 1
     stored = await world.cluster.get(KEY)
     assert stored is not None
     assert "finalizers" not in stored["metadata"]
 
 
 async def test_a_fault_is_for_some_objects_only() -> None:
-    world = World(InjectedFault(Refuse(403), plural="configmaps", namespace="default", name="b*"))
+    world = World(InjectedFault(RefusedRequest(403), plural="configmaps", namespace="default", name="b*"))
     await world.cluster.apply(config(), manager="m")
     other = config() | {"metadata": {"name": "bad", "namespace": "default"}}
     with pytest.raises(Denied):
@@ -149,7 +149,7 @@ async def test_a_fault_is_for_some_objects_only() -> None:
 
 async def test_not_found_is_the_objects_absence() -> None:
     """An answer by script has no details of an object, and must not look like a proof of absence."""
-    world = World(InjectedFault(Refuse(404), verb="get"))
+    world = World(InjectedFault(RefusedRequest(404), verb="get"))
     with pytest.raises(Exception, match="by script") as caught:
         await world.cluster.get(KEY)
     assert not isinstance(caught.value, NotFound)
@@ -173,13 +173,13 @@ async def told(world: World, count: int) -> Sequence[str]:
 
 
 async def test_a_watch_that_is_cut() -> None:
-    world = World(InjectedFault(CutWatch(2), verb="watch"))
+    world = World(InjectedFault(EndedWatch(2), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     assert await told(world, 9) == ["ADDED", "MODIFIED"]
 
 
 async def test_a_watch_that_falls_silent() -> None:
-    world = World(InjectedFault(SilenceWatch(1), verb="watch"))
+    world = World(InjectedFault(SilentWatch(1), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

@@ -9,7 +9,7 @@ import pytest
 from applier.sandbox.merge import (
     ApplyConflicts,
     FieldManager,
-    NotTyped,
+    TypeMismatchError,
     apply,
     keep_times,
     track_update,
@@ -111,7 +111,7 @@ def test_an_update_takes_what_it_changes_and_leaves_the_rest() -> None:
 
 
 def test_an_unknown_field_is_refused_in_the_words_of_the_server() -> None:
-    with pytest.raises(NotTyped) as caught:
+    with pytest.raises(TypeMismatchError) as caught:
         apply(None, {**config_map(), "spec": {"zz": 1}}, writer("m1"))
     assert str(caught.value) == (
         "failed to create typed patch object (/x; /v1, Kind=ConfigMap): .spec: field not declared in schema"

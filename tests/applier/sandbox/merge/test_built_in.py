@@ -7,7 +7,7 @@ import pytest
 from applier.cluster import Object
 from applier.sandbox.kinds.builtin import built_in_kinds
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.merge import FieldManager, reset_by, track_update
+from applier.sandbox.merge import FieldManager, reset_fields_of, track_update
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}
 
@@ -52,4 +52,4 @@ def test_a_create_owns_what_is_in_a_structure_and_not_itself() -> None:
 def test_nobody_comes_to_own_what_a_write_cannot_change(
     resource: str, subresource: str, reset: set[tuple[str, ...]]
 ) -> None:
-    assert reset_by(resource, subresource, has_status=resource != "configmaps") == reset
+    assert reset_fields_of(resource, subresource, has_status=resource != "configmaps") == reset

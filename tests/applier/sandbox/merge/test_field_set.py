@@ -9,14 +9,14 @@ from applier.sandbox.merge.field_set import (
     decode,
     difference,
     encode,
+    exclude_subtrees,
+    format_path,
+    from_paths,
     intersection,
-    of_paths,
-    outside,
-    paths,
-    text_of,
+    iterate_paths,
     union,
 )
-from applier.sandbox.merge.path_elements import InvalidFields, canonical, element_text, item_key, value_key
+from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize, format_element, item_key, value_key
 
 
 def test_what_is_read_is_written_again() -> None:
@@ -34,7 +34,7 @@ def test_having_a_field_is_not_having_its_parts() -> None:
 
 def test_outside_leaves_out_the_parts_as_well() -> None:
     fields = decode({"f:spec": {"f:a": {}}, "f:status": {"f:phase": {}}})
-    assert outside(fields, of_paths(frozenset({("status",)}))) == {"f:spec": {"f:a": LEAF}}
+    assert exclude_subtrees(fields, from_paths(frozenset({("status",)}))) == {"f:spec": {"f:a": LEAF}}
 
 
 def test_fields_are_written_in_the_order_of_the_server() -> None:
@@ -51,7 +51,7 @@ def test_fields_are_written_in_the_order_of_the_server() -> None:
 
 def test_paths_come_level_by_level() -> None:
     fields = decode({"f:a": {"f:x": {}}, "f:b": {}, "f:c": {".": {}, "f:y": {}}})
-    assert [text_of(path) for path in paths(fields)] == [".b", ".c", ".a.x", ".c.y"]
+    assert [format_path(path) for path in iterate_paths(fields)] == [".b", ".c", ".a.x", ".c.y"]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_paths_come_level_by_level() -> None:
     ],
 )
 def test_keys_are_read_however_they_are_written(sent: str, written: str) -> None:
-    assert canonical(sent) == written
+    assert canonicalize(sent) == written
 
 
 @pytest.mark.parametrize("key", ["", "f", "name", "k:[]", "k:{", "i:x", "v:nothing"])
 def test_other_keys_are_refused(key: str) -> None:
-    with pytest.raises(InvalidFields):
-        canonical(key)
+    with pytest.raises(InvalidFieldsError):
+        canonicalize(key)
 
 
 def test_true_is_not_one() -> None:
@@ -81,4 +81,4 @@ def test_true_is_not_one() -> None:
 
 def test_elements_in_messages() -> None:
     keys = ("f:spec", 'k:{"name":"a","port":80}', 'v:"x"', "i:3")
-    assert [element_text(key) for key in keys] == [".spec", '[name="a",port=80]', '[="x"]', "[3]"]
+    assert [format_element(key) for key in keys] == [".spec", '[name="a",port=80]', '[="x"]', "[3]"]

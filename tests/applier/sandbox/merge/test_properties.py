@@ -10,13 +10,21 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from applier.sandbox.merge import DEDUCED, ApplyConflicts, FieldManager, NotTyped, apply, track_update, type_of_schema
+from applier.sandbox.merge import (
+    DEDUCED,
+    ApplyConflicts,
+    FieldManager,
+    TypeMismatchError,
+    apply,
+    track_update,
+    type_of_schema,
+)
 from renderer import builtin_kinds
 from tests.conformance.merge import things
 
 Json = dict[str, Any]
 
-THING = type_of_schema(things.SCHEMA, crd=True, definitions=builtin_kinds.bundle().definitions)
+THING = type_of_schema(things.SCHEMA, crd=True, definitions=builtin_kinds.load_builtin_schemas().definitions)
 VERSION = f"{things.GROUP}/v1"
 objects = st.builds(
     lambda metadata, spec: {
@@ -89,5 +97,5 @@ def test_no_intent_and_no_ownership_that_a_client_sends_does_harm(live: Json, sp
     sent = {**stored, "spec": spec, "metadata": {**stored["metadata"], "managedFields": entries}}
     orjson.dumps(track_update(stored, sent, writer))
     for type_ in (THING, DEDUCED):
-        with suppress(ApplyConflicts, NotTyped):
+        with suppress(ApplyConflicts, TypeMismatchError):
             apply(stored, {**live, "spec": spec}, FieldManager("m2", type_, VERSION, "2030-01-01T00:00:00Z"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from applier.sandbox.jsonpath import find
-from applier.sandbox.printing.durations import human
+from applier.sandbox.jsonpath import find_values
+from applier.sandbox.printing.durations import format_duration
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -38,7 +38,7 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 )
 def test_ages(seconds: float, text: str) -> None:
     """apimachinery `pkg/util/duration`, its own table."""
-    assert human(seconds) == text
+    assert format_duration(seconds) == text
 
 
 DOCUMENT = {
@@ -66,4 +66,4 @@ DOCUMENT = {
     ],
 )
 def test_paths(path: str, found: list[Any]) -> None:
-    assert find(path, DOCUMENT) == found
+    assert find_values(path, DOCUMENT) == found

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from applier.errors import ConfigurationError
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage import persistence
-from applier.sandbox.storage.persistence import DamagedError, Directory
+from applier.sandbox.storage.persistence import CorruptDataError, DataDirectory
 from applier.sandbox.storage.store import Store, StoredKey
 from applier.sandbox.wire import Request
 
@@ -37,11 +37,11 @@ def contents(store: Store) -> dict[StoredKey, bytes]:
     return {
         stored.key: stored.content
         for resource in store.resources()
-        for stored in store.shelf(resource).objects.values()
+        for stored in store.resource_store(resource).objects.values()
     }
 
 
-def kill(directory: Directory) -> None:
+def kill(directory: DataDirectory) -> None:
     """The process is gone: its files are as they are, its lock is free."""
     directory._lock.close()
     if directory._log:
@@ -52,8 +52,8 @@ def logs(path: Path) -> list[Path]:
     return sorted(path.glob("log-*"))
 
 
-def filled(path: Path) -> tuple[Directory, Sandbox]:
-    directory = Directory.open(path)
+def filled(path: Path) -> tuple[DataDirectory, Sandbox]:
+    directory = DataDirectory.open(path)
     sandbox = Sandbox(store=directory.store)
     for name in ("a", "b", "c"):
         ask(sandbox, "POST", CONFIGS, {"metadata": {"name": name}, "data": {"text": "ünï\n"}})
@@ -61,12 +61,12 @@ def filled(path: Path) -> tuple[Directory, Sandbox]:
     return directory, sandbox
 
 
-@pytest.mark.parametrize("end", [Directory.close, kill])
+@pytest.mark.parametrize("end", [DataDirectory.close, kill])
 def test_everything_is_there_after_a_restart(path: Path, end: Any) -> None:
     directory, sandbox = filled(path)
     before, version = contents(directory.store), directory.store.version
     end(directory)
-    again = Directory.open(path)
+    again = DataDirectory.open(path)
     assert (contents(again.store), again.store.version) == (before, version)
     sandbox = Sandbox(store=again.store)
     assert contents(again.store) == before
@@ -79,14 +79,14 @@ def test_a_watch_cannot_go_back_behind_a_restart(path: Path) -> None:
     directory, _ = filled(path)
     version = directory.store.version
     directory.close()
-    again = Directory.open(path)
-    assert again.store.shelf("configmaps").forgotten == version
-    assert again.store.shelf("secrets").forgotten == version
+    again = DataDirectory.open(path)
+    assert again.store.resource_store("configmaps").compacted_version == version
+    assert again.store.resource_store("secrets").compacted_version == version
     again.close()
 
 
 def test_custom_kinds_are_served_again(path: Path) -> None:
-    directory = Directory.open(path)
+    directory = DataDirectory.open(path)
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "widgets", "kind": "Widget"}
@@ -101,29 +101,29 @@ def test_custom_kinds_are_served_again(path: Path) -> None:
         {"apiVersion": "a.test/v1", "kind": "Widget", "metadata": {"name": "w"}},
     )
     kill(directory)
-    again = Directory.open(path)
+    again = DataDirectory.open(path)
     assert ask(Sandbox(store=again.store), "GET", "/apis/a.test/v1/widgets")["items"][0]["metadata"]["name"] == "w"
     again.close()
 
 
 def test_what_was_being_deleted_goes_on(path: Path) -> None:
-    directory = Directory.open(path)
+    directory = DataDirectory.open(path)
     sandbox = Sandbox(store=directory.store)
     ask(sandbox, "POST", "/api/v1/namespaces", {"metadata": {"name": "gone"}})
     ask(sandbox, "POST", "/api/v1/namespaces/gone/configmaps", {"metadata": {"name": "a"}})
     ask(sandbox, "DELETE", "/api/v1/namespaces/gone")
     kill(directory)
-    again = Directory.open(path)
-    Sandbox(store=again.store).settle()
+    again = DataDirectory.open(path)
+    Sandbox(store=again.store).tick_until_stable()
     assert not [key for key in contents(again.store) if "gone" in key]
     again.close()
 
 
 def test_a_crash_at_every_byte_of_the_log(path: Path, tmp_path: Path) -> None:
     """Of a log that was cut short, every whole record counts, and nothing else."""
-    Sandbox(store=(begun := Directory.open(path)).store)
+    Sandbox(store=(begun := DataDirectory.open(path)).store)
     begun.close()
-    directory = Directory.open(path)
+    directory = DataDirectory.open(path)
     sandbox = Sandbox(store=directory.store)
     ask(sandbox, "POST", CONFIGS, {"metadata": {"name": "a"}})
     ask(sandbox, "DELETE", f"{CONFIGS}/a")
@@ -139,7 +139,7 @@ def test_a_crash_at_every_byte_of_the_log(path: Path, tmp_path: Path) -> None:
     (copy / f"snapshot-{number}").write_bytes(snapshot)
     for size in range(len(whole) + 1):
         (copy / log.name).write_bytes(whole[:size])
-        kept = persistence.read(copy, int(number))
+        kept = persistence.read_state(copy, int(number))
         assert kept.version == start - records + max(0, whole[:size].count(b"\n") - 1)
 
 
@@ -152,7 +152,7 @@ def test_a_crash_while_a_snapshot_is_made(path: Path) -> None:
     number = int(log.name.removeprefix("log-"))
     (path / "new").write_bytes(b"levelgate sandb")
     (path / f"log-{number + 1}").write_bytes(persistence.HEADER)
-    again = Directory.open(path)
+    again = DataDirectory.open(path)
     assert contents(again.store) == before
     again.close()
 
@@ -168,8 +168,8 @@ def test_any_changed_byte_is_noticed(data: st.DataObject, tmp_path_factory: pyte
     place = data.draw(st.integers(0, len(content) - 2))
     content[place] ^= data.draw(st.integers(1, 255))
     file.write_bytes(bytes(content))
-    with pytest.raises(DamagedError, match=r"damaged .* remove it to begin"):
-        Directory.open(path)
+    with pytest.raises(CorruptDataError, match=r"damaged .* remove it to begin"):
+        DataDirectory.open(path)
     assert file.read_bytes() == bytes(content)
 
 
@@ -179,25 +179,25 @@ def test_a_missing_file(path: Path, missing: str) -> None:
     kill(directory)
     for file in path.glob(missing):
         file.unlink()
-    with pytest.raises(DamagedError):
-        Directory.open(path)
+    with pytest.raises(CorruptDataError):
+        DataDirectory.open(path)
 
 
 def test_two_processes_do_not_share_a_directory(path: Path) -> None:
-    directory = Directory.open(path)
+    directory = DataDirectory.open(path)
     with pytest.raises(ConfigurationError, match="another sandbox is using it"):
-        Directory.open(path)
+        DataDirectory.open(path)
     directory.close()
 
 
 def test_a_directory_that_cannot_be_made(path: Path) -> None:
     path.write_text("a file")
     with pytest.raises(ConfigurationError, match="cannot be used for the sandbox"):
-        Directory.open(path)
+        DataDirectory.open(path)
 
 
 def test_a_long_log_becomes_a_snapshot(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(persistence, "COMPACT_AFTER", 2000)
+    monkeypatch.setattr(persistence, "COMPACT_AFTER_BYTES", 2000)
     directory, sandbox = filled(path)
     for number in range(50):
         ask(sandbox, "POST", CONFIGS, {"metadata": {"name": f"n{number}"}})
@@ -205,7 +205,7 @@ def test_a_long_log_becomes_a_snapshot(path: Path, monkeypatch: pytest.MonkeyPat
         assert log.stat().st_size < 4000
     before = contents(directory.store)
     kill(directory)
-    again = Directory.open(path)
+    again = DataDirectory.open(path)
     assert contents(again.store) == before
     again.close()
 
@@ -228,6 +228,6 @@ def test_a_full_disk_refuses_writes_and_keeps_the_rest(path: Path) -> None:
     assert (contents(directory.store), directory.store.version) == (before, version)
     ask(sandbox, "POST", CONFIGS, {"metadata": {"name": "later"}})
     kill(directory)
-    again = Directory.open(path)
+    again = DataDirectory.open(path)
     assert StoredKey("configmaps", "default", "later") in contents(again.store)
     again.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from applier.sandbox.api import watch_verb
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage import store as module
-from applier.sandbox.storage.store import Shelf, Store, StoredKey
+from applier.sandbox.storage.store import ResourceStore, Store, StoredKey
 from applier.sandbox.wire import Request
 
 Json = dict[str, Any]
@@ -103,7 +103,7 @@ async def test_a_watch_from_a_version_goes_on_where_a_list_ended(
 
 
 async def test_a_watcher_that_is_too_slow_is_told_to_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EVENTS", 3)
+    monkeypatch.setattr(module, "MAX_EVENTS", 3)
     sandbox = Sandbox()
     act(sandbox, ("put", "a", "web"))
     stream: Any = sandbox.handle(Request("GET", f"{CONFIGS}?watch=1")).stream
@@ -117,7 +117,7 @@ async def test_a_watcher_that_is_too_slow_is_told_to_list_again(monkeypatch: pyt
 
 
 async def test_a_watch_from_a_version_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EVENTS", 3)
+    monkeypatch.setattr(module, "MAX_EVENTS", 3)
     sandbox = Sandbox()
     for number in range(5):
         act(sandbox, ("put" if number == 0 else "label", "a", f"t{number}"))
@@ -127,20 +127,20 @@ async def test_a_watch_from_a_version_that_is_forgotten(monkeypatch: pytest.Monk
 
 
 def test_the_history_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EVENT_BYTES", 5000)
+    monkeypatch.setattr(module, "MAX_EVENT_BYTES", 5000)
     sandbox = Sandbox()
     body = {"metadata": {"name": "a"}, "data": {"text": "x" * 2000}}
     ask(sandbox, "POST", "/api/v1/namespaces/default/configmaps", body)
     for number in range(5):
         act(sandbox, ("label", "a", f"t{number}"))
-    shelf = sandbox.state.store.shelf("configmaps")
+    shelf = sandbox.state.store.resource_store("configmaps")
     assert shelf.event_bytes <= 5000
     assert shelf.event_bytes == sum(len(event.after.content) for event in shelf.events)
 
 
 async def test_a_quiet_watch_is_told_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bookmarks carry the version on, so that what happened to other kinds does not make a watch too old."""
-    monkeypatch.setattr(watch_verb, "BOOKMARK_EVERY", 0.0)
+    monkeypatch.setattr(watch_verb, "BOOKMARK_INTERVAL_SECONDS", 0.0)
     sandbox = Sandbox()
     stream: Any = sandbox.handle(Request("GET", f"{CONFIGS}?watch=1&allowWatchBookmarks=true")).stream
     assert await anext(stream) == b""
@@ -155,9 +155,9 @@ async def test_a_watch_that_ends_leaves_no_listener() -> None:
     sandbox = Sandbox()
     stream: Any = sandbox.handle(Request("GET", f"{CONFIGS}?watch=1&timeoutSeconds=1")).stream
     await anext(stream)
-    assert len(sandbox.state.store.shelf("configmaps").listeners) == 1
+    assert len(sandbox.state.store.resource_store("configmaps").listeners) == 1
     await stream.aclose()
-    assert not sandbox.state.store.shelf("configmaps").listeners
+    assert not sandbox.state.store.resource_store("configmaps").listeners
 
 
 def stored(store: Store, name: str, namespace: str = "", **metadata: Any) -> StoredKey:
@@ -170,7 +170,7 @@ def test_keys_are_in_order_and_by_namespace() -> None:
     store = Store()
     for namespace, name in (("b", "x"), ("a", "y"), ("a", "x"), ("aa", "x"), ("a-b", "x")):
         stored(store, name, namespace)
-    shelf: Shelf = store.shelf("things")
+    shelf: ResourceStore = store.resource_store("things")
     assert shelf.keys(None) == [("a", "x"), ("a", "y"), ("a-b", "x"), ("aa", "x"), ("b", "x")]
     assert shelf.keys("a") == [("a", "x"), ("a", "y")]
     assert shelf.keys("absent") == []
@@ -185,4 +185,4 @@ def test_owners_find_their_dependents() -> None:
     stored(store, "child", ownerReferences=[{"uid": "two"}])
     assert (store.dependents("one"), store.dependents("two"), store.owner_uids()) == ([], [key], ["two"])
     store.remove(key)
-    assert (store.owner_uids(), store.find("/child")) == ([], None)
+    assert (store.owner_uids(), store.find_by_uid("/child")) == ([], None)

@@ -161,7 +161,7 @@ def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: Fleet) -
     )
     found = part(fleet, "a")
     assert not isinstance(found, WidenScope)
-    reasons = [one.blocked.reason for plan in found.plan.sets for one in plan.orphans if one.blocked]
+    reasons = [one.blocked.reason for plan in found.plan.sets for one in plan.prune_candidates if one.blocked]
     assert reasons == ["DeletionBlocked"]
     assert fleet.request("GET", f"{CONFIG_MAPS}/stray")
 
@@ -289,7 +289,7 @@ def test_drift_of_a_plain_object_is_healed_by_a_pass_over_it(plain: Fleet) -> No
 def test_an_object_that_only_moved_in_its_file_is_not_due(plain: Fleet) -> None:
     text = json.dumps(plain.plain["x"])
     files = {"x.json": f"\n\n{text}".encode(), **_others(plain)}
-    plain.catalog = load(files, source="platform", revision="f" * 40, previous=plain.catalog)
+    plain.catalog = load(files, source="platform", commit="f" * 40, previous=plain.catalog)
     assert plain.reconciler.accept([plain.state]) == frozenset()
 
 
@@ -299,7 +299,7 @@ def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: Fleet) -> 
         objects = [config_map(f"c{number:02d}", data={"text": "same" if number else text}) for number in range(20)]
         file = head + "\n---\n".join(map(json.dumps, objects))
         files = {**_others(plain), "all.yaml": file.encode()}
-        plain.catalog = load(files, source="platform", revision=text.ljust(40, "f"), previous=plain.catalog)
+        plain.catalog = load(files, source="platform", commit=text.ljust(40, "f"), previous=plain.catalog)
         if text == "one":
             plain.settle()
     assert plain.reconciler.accept([plain.state]) == frozenset({at("c00")})
