@@ -106,7 +106,7 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
 
 
 async def request_fact(external: ExternalFactSource) -> bool:
-    """Whether it is so, by one GET; redirects are not followed. Raises NoAnswer."""
+    """Whether it is so, by one GET; redirects are not followed. Raises FactUnavailable."""
     import aiohttp
 
     try:

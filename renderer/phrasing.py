@@ -1,8 +1,13 @@
-"""Names and numbers in a sentence, and what was probably meant by a name."""
+"""Names and numbers in a sentence, and what was probably meant by a name.
+
+Text that JSON's escapes can write and UTF-8 cannot hold.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any, Final
 
 
 def join_names(names: Iterable[object], *, limit: int = 5, separator: str = ", ") -> str:
@@ -23,3 +28,18 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(word, sorted(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+def mend_surrogates(value: Any) -> Any:
+    """A JSON value; halves of surrogate pairs in it are what Go's encoding/json makes of them: their character where they are a pair, else U+FFFD."""
+    match value:
+        case str() if _HALF.search(value):
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {mend_surrogates(name): mend_surrogates(item) for name, item in value.items()}
+        case list():
+            return [mend_surrogates(item) for item in value]
+    return value

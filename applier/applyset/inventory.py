@@ -73,7 +73,7 @@ def is_intact(parent: Object) -> bool:
 
 
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
-    """The scope written on a parent; empty where there is none yet. Sets of `heirs_of`, other tools, are read as ours.
+    """The scope written on a parent; empty where there is none yet. Sets of `inherited_tools`, other tools, are read as ours.
 
     Raises ForeignSet when the parent is not ours or its keys do not verify.
     """

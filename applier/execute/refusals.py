@@ -16,8 +16,7 @@ from typing import Any, Final
 from applier.backoff import is_waiting
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
 from applier.execute.results import Result
-from applier.plan.model import Plan
-from applier.plan.refused import RefusedWrite, RefusedWriteKey, refusal_relevant_state
+from applier.plan.model import Plan, RefusedWrite, RefusedWriteKey, refusal_relevant_state
 from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -45,7 +44,8 @@ class _Refusal:
 
 @dataclass
 class Refusals:
-    """What one process was refused in one cluster, by the set for which it wrote and the object. `first_wait` is how long the next try waits, if
+    """What one process was refused in one cluster, by the set for which it wrote and the object. `first_retry_wait`
+    is how long the next try waits, if
     nothing changes; nothing: each pass tries everything.
     """
 

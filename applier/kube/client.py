@@ -43,7 +43,7 @@ _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed"
 class ApiRequest:
     """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
 
-    `budget`: seconds of waiting in all, as in `BUDGET`. `begins_watch`: a watch begins with this list, and nobody else waits for it.
+    `budget`: seconds of waiting in all, as in `RETRY_BUDGET_SECONDS`. `begins_watch`: a watch begins with this list, and nobody else waits for it.
     """
 
     verb: str

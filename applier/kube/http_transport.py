@@ -2,7 +2,7 @@
 
 The layer's own `request` serialises bodies again and asks the environment for a proxy on each request; its session,
 with that switched off, is several times faster. What failed is said by two exceptions: `NotSentError` (the server has
-certainly not seen the request) and `BrokenError` (it may have): see `exchange`.
+certainly not seen the request) and `BrokenError` (it may have): see `replace_repository`.
 """
 
 from __future__ import annotations

@@ -4,21 +4,50 @@ Files and plugins are read when `load` is called, and again on every call, so th
 seen. Errors name files, contexts and users, and never repeat what stands in a user's entry. No private key that stands in
 a kubeconfig, or that a plugin gave, is left in a file: OpenSSL and the package pass them on by files, which go before
 `load` returns.
+
+Of the package `kubernetes` its configuration and its REST layer, without all else that it imports with itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from applier.errors import ConfigurationError
-from applier.kube import package
 from applier.proxy import proxy_of
 from renderer.frozen import dataclass
+
+_CLIENT = "kubernetes.aio.client"
+
+
+def allow_partial_import() -> None:
+    """Let parts of `kubernetes.aio` be imported by themselves.
+
+    The package's own first lines import its second client, for threads, with all that this needs (requests, oauthlib, websocket), and then some:
+    a third of what it costs to start a command that speaks to a cluster. Its configuration names the client of models, which needs pydantic, and
+    uses it only to make one: that is a fifth of the rest. Parts that somebody else imports are found as ever.
+    """
+    for name in ("kubernetes", "kubernetes.aio"):
+        if name not in sys.modules and (spec := find_spec(name)):
+            sys.modules[name] = module_from_spec(spec)
+    if "kubernetes.aio.config" not in sys.modules:
+        client = import_module(_CLIENT)
+        client.ApiClient = _api_client  # type: ignore[attr-defined]
+        import_module("kubernetes.aio.config")
+        del client.ApiClient
+
+
+def _api_client(**options: Any) -> Any:
+    """What is called by that name, imported when it is called."""
+    return import_module(_CLIENT).ApiClient(**options)
+
 
 IN_CLUSTER = "in-cluster"
 
@@ -79,7 +108,7 @@ class InCluster:
     """The service account of the pod that this runs in."""
 
     async def load(self) -> Endpoint:
-        package.allow_partial_import()
+        allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
 
@@ -113,7 +142,7 @@ class Kubeconfig:
             raise ConfigurationError(f"{self._files} cannot be used: {_redact_error(error)}") from None
 
     async def _load(self) -> Endpoint:
-        package.allow_partial_import()
+        allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger, _cleanup_temp_files
 

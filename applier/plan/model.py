@@ -1,4 +1,7 @@
-"""What a plan says: for every node what it takes and whether that may happen now, for every set what is due for its parent."""
+"""What a plan says: for every node what it takes and whether that may happen now, for every set what is due for its parent.
+
+A write that the server has refused, and whether it would be the same one again.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.cluster import Object
+from applier.errors import ClusterError
 from applier.plan.prune import PruneCandidate, PruneOutcome
-from applier.plan.refused import RefusedWrite, RefusedWriteKey
 from applier.state.managed_fields import LostField
 from applier.state.observed import label
 from renderer import well_known
@@ -21,6 +24,37 @@ from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
+
+RefusedWriteKey = tuple[ObjectKey, ObjectKey]
+"""The parent of the set for which something is written, and the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWrite:
+    """What was answered (`error`) to which `intent`, when the object was as `live` says (None: absent). See `essence`."""
+
+    error: ClusterError
+    intent: Any
+    live: Mapping[str, Any] | None
+
+    def is_same(self, intent: Any, live: Object | None) -> bool:
+        """Would this be the same write on the same object?"""
+        return bool(self.intent == intent) and self.live == refusal_relevant_state(live)
+
+
+def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
+    """All of an object that a write may be refused because of: not its status, nor who wrote that, nor when."""
+    if live is None:
+        return None
+    metadata = {
+        name: value for name, value in live["metadata"].items() if name not in {"resourceVersion", "managedFields"}
+    }
+    entries = [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in live["metadata"].get("managedFields") or ()
+        if entry.get("subresource") != "status"
+    ]
+    return {**live, "status": None, "metadata": {**metadata, "managedFields": entries}}
 
 
 class NodeAction(StrEnum):
@@ -136,7 +170,7 @@ class NodePlan(NamedTuple):
 
     `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
     taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
-    what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `rests_on` another
+    what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `health_reference` another
     object as well. `is_gone`: a Job that has completed and that its TTL took away; `live` is None then.
     """
 
@@ -368,7 +402,8 @@ DEFAULT_BRAKE = DeletionBrake()
 class PlanConstraints:
     """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
     sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
-    what it may adopt and when the brake holds its deletions. Sources that are `keeping` have nothing of theirs deleted. `epoch` is the term
+    what it may adopt and when the brake holds its deletions. Sources that are `non_pruning_sources` have nothing of
+    theirs deleted. `epoch` is the term
     of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
     narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are sources that are not planned
     here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does, `left`

@@ -142,7 +142,7 @@ def prune_candidates(
     keeping_source: str = "",
 ) -> tuple[PruneCandidate, ...]:
     """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
-    of any set; `keeper` is its source where that deletes nothing.
+    of any set; `keeping_source` is its source where that deletes nothing.
     """
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     unwanted_members = [

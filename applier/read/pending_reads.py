@@ -76,7 +76,7 @@ class PendingReads:
         return await self.cluster.discover(refresh=refresh)
 
     def set_versions(self, versions: Mapping[GroupKind, str]) -> None:
-        """From now on read objects of these kinds in these versions: see `Cluster.showing`."""
+        """From now on read objects of these kinds in these versions: see `Cluster.with_versions`."""
         self.cluster = self.cluster.with_versions(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:

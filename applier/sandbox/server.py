@@ -60,7 +60,7 @@ _MAX_TICKS = 1000
 class Sandbox:
     """`clock` answers seconds since 1970, `new_uid` texts that differ; `evaluate` judges the CEL rules of custom kinds,
     which without it are not checked; `store` may hold what an earlier sandbox left; with a `script` workloads get on. A
-    new definition is served at once, unless `prompt` is false: then in the next `tick`.
+    new definition is served at once, unless `serve_immediately` is false: then in the next `tick`.
 
     All methods belong to one thread; watches to the event loop in which they are read.
     """

@@ -10,7 +10,7 @@ from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import Observed, annotation, label
 from applier.status import HealthResult
-from applier.status.kinds import CLAIM_KIND
+from applier.status.rules import CLAIM_KIND
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, group_kind
 

@@ -1,7 +1,7 @@
 """Health of a live object, by the rules of kstatus (sigs.k8s.io/cli-utils), with our answers to its known traps.
 
 Pure functions of the object as read, and of `now` where a rule knows an age. Two questions, two answers: `health`
-says whether an object works, `exists_ready` whether what depends on it may start when it has no `readyWhen`. Neither
+says whether an object works, `is_ready_by_existence` whether what depends on it may start when it has no `readyWhen`. Neither
 means anything before `is_fresh`.
 
 Where we differ from kstatus: a running Job is InProgress until it completes; a failed Pod without a controller is
@@ -14,7 +14,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from applier.cluster import Object
-from applier.status.kinds import CLAIM_KIND, HEALTH_RULES, OBSERVING_KINDS
 from applier.status.model import (
     HealthResult,
     HealthView,
@@ -24,7 +23,7 @@ from applier.status.model import (
     failed_result,
     progress_result,
 )
-from applier.status.runs import ENDED_PHASES
+from applier.status.rules import CLAIM_KIND, ENDED_PHASES, HEALTH_RULES, OBSERVING_KINDS
 from renderer.identity import group_kind
 from renderer.kinds import CRD, NAMESPACE
 
@@ -49,7 +48,7 @@ def health(
     """The health of an object; None is an object that is absent. A read that failed is `Unknown`, which only the
     caller can say.
 
-    `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE` from
+    `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE_PERIOD` from
     `since` (when it was written; else its creation). `awaits_consumer`: a PersistentVolumeClaim that binds on first
     use and has no Pod yet. `is_instance`: an instance of our definitions. Ages are judged only with `now`, an aware
     datetime. `applier.state.health` finds out what of this is so.

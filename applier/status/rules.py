@@ -1,10 +1,19 @@
-"""What the controllers of workloads must have got done: Deployments, ReplicaSets, StatefulSets, DaemonSets."""
+"""What the controllers of workloads must have got done: Deployments, ReplicaSets, StatefulSets, DaemonSets.
+
+The rule of each kind that has one.
+
+What runs to an end: Pods and Jobs.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from applier.status.model import (
     HealthResult,
     HealthView,
+    KStatus,
     check_minimum,
     check_surplus,
     current_result,
@@ -13,6 +22,80 @@ from applier.status.model import (
     first_result,
     progress_result,
 )
+from renderer.identity import GroupKind
+from renderer.kinds import CRD
+
+UNSCHEDULABLE_AFTER = timedelta(seconds=15)
+"""How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
+
+
+ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+"""Phases of a Pod that runs no more."""
+
+
+def pod(view: HealthView) -> HealthResult:
+    match view.value_at("status", "phase"):
+        case "Succeeded":
+            return current_result("completed")
+        case "Failed":
+            return _ended_pod(view)
+        case "Running":
+            return _running_pod(view)
+        case "Pending":
+            return _pending_pod(view)
+        case None | "":
+            return progress_result("no phase yet")
+        case phase:
+            return HealthResult(KStatus.UNKNOWN, f"phase {phase}")
+
+
+def _ended_pod(view: HealthView) -> HealthResult:
+    """A controller replaces or counts its failed Pods itself; nobody does that for a Pod of its own."""
+    text = f"failed: {view.value_at('status', 'reason') or view.value_at('status', 'message') or 'a container ended with an error'}"
+    owners = view.value_at("metadata", "ownerReferences") or []
+    return current_result(text) if any(owner.get("controller") for owner in owners) else failed_result(text)
+
+
+def _running_pod(view: HealthView) -> HealthResult:
+    if view.is_condition_true("Ready"):
+        return current_result("running and ready")
+    crashing = [
+        container.get("name")
+        for group in ("containerStatuses", "initContainerStatuses")
+        for container in view.value_at("status", group) or []
+        if ((container.get("state") or {}).get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    ]
+    return (
+        failed_result(f"containers crash: {', '.join(map(str, crashing))}")
+        if crashing
+        else progress_result("not ready yet")
+    )
+
+
+def _pending_pod(view: HealthView) -> HealthResult:
+    scheduled = view.condition("PodScheduled")
+    is_unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    if not is_unschedulable:
+        return progress_result("pending")
+    message = describe_condition(scheduled)
+    since = scheduled.get("lastTransitionTime")
+    return view.result_by_age(UNSCHEDULABLE_AFTER, since, young=progress_result(message), old=failed_result(message))
+
+
+def job(view: HealthView) -> HealthResult:
+    for condition in view.conditions:
+        match condition.get("type"), condition.get("status"):
+            case "Failed", "True":
+                return failed_result(describe_condition(condition))
+            case "Complete", "True":
+                return current_result("completed")
+            case "Suspended", "True" if view.value_at("spec", "suspend"):
+                return current_result("suspended")
+    if not view.value_at("status", "startTime"):
+        return progress_result("not started yet")
+    counts = ", ".join(f"{view.status_number(name)} {name}" for name in ("active", "succeeded", "failed"))
+    return progress_result(f"running: {counts}")
+
 
 _NO_DEADLINE = 2**31 - 1
 
@@ -93,3 +176,64 @@ def daemon_set(view: HealthView) -> HealthResult:
         check_minimum("available", view.status_number("numberAvailable"), desired),
         check_minimum("ready", view.status_number("numberReady"), desired),
     ) or current_result(f"{desired} ready")
+
+
+CLAIM_KIND = GroupKind("", "PersistentVolumeClaim")
+
+
+def _always_current(view: HealthView) -> HealthResult:
+    return current_result("exists")
+
+
+def _claim_health(view: HealthView) -> HealthResult:
+    phase = view.value_at("status", "phase")
+    return current_result("bound") if phase == "Bound" else progress_result(f"phase {phase or 'not set'}, wants Bound")
+
+
+def _service_health(view: HealthView) -> HealthResult:
+    if view.value_at("spec", "type") == "LoadBalancer" and not view.value_at("spec", "clusterIP"):
+        return progress_result("no cluster address yet")
+    return current_result("exists")
+
+
+def _crd_health(view: HealthView) -> HealthResult:
+    names, established = view.condition("NamesAccepted"), view.condition("Established")
+    if names.get("status") == "False":
+        return failed_result(describe_condition(names))
+    if established.get("status") == "True":
+        return current_result("established")
+    if established.get("status") == "False" and established.get("reason") != "Installing":
+        return failed_result(describe_condition(established))
+    return progress_result("not established yet")
+
+
+HEALTH_RULES: Mapping[GroupKind, Callable[[HealthView], HealthResult]] = {
+    GroupKind("apps", "Deployment"): deployment,
+    GroupKind("extensions", "Deployment"): deployment,
+    GroupKind("apps", "ReplicaSet"): replica_set,
+    GroupKind("extensions", "ReplicaSet"): replica_set,
+    GroupKind("apps", "StatefulSet"): stateful_set,
+    GroupKind("apps", "DaemonSet"): daemon_set,
+    GroupKind("extensions", "DaemonSet"): daemon_set,
+    GroupKind("", "Pod"): pod,
+    GroupKind("batch", "Job"): job,
+    GroupKind("batch", "CronJob"): _always_current,
+    GroupKind("", "ConfigMap"): _always_current,
+    GroupKind("", "Secret"): _always_current,
+    GroupKind("policy", "PodDisruptionBudget"): _always_current,
+    CLAIM_KIND: _claim_health,
+    GroupKind("", "Service"): _service_health,
+    CRD: _crd_health,
+}
+
+OBSERVING_KINDS = frozenset(
+    {
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+        GroupKind("apps", "DaemonSet"),
+        GroupKind("apps", "ReplicaSet"),
+        GroupKind("", "ReplicationController"),
+        GroupKind("policy", "PodDisruptionBudget"),
+    }
+)
+"""Kinds whose controllers always publish `status.observedGeneration`, so that its absence means: not looked at yet."""

@@ -7,15 +7,13 @@ import asyncio
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.journal import JournalLine, lines_about, read_transitions
 from gitops.records.cause_rows import timestamp
 from gitops.records.references import SOURCE, Ref, find_key, get_object
-from gitops.text import align_table, title
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, align_table, title
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 

@@ -13,9 +13,8 @@ import click
 
 from applier.causes import CauseRef, Reason
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
@@ -25,8 +24,7 @@ from gitops.records.cause_rows import CauseRow, timestamp
 from gitops.records.instance_state import RevisionAtCommit, describe_suspension
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
-from gitops.text import align_table, title
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, align_table, title
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
 from renderer.identity import ObjectKey

@@ -13,9 +13,8 @@ import click
 
 from applier.cluster import Cluster
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, utc_option
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.records import pass_history
@@ -24,8 +23,7 @@ from gitops.records.pass_history import PassRecord, RecordedAction
 from gitops.records.references import SOURCE, Ref, find_key, get_object
 from gitops.records.source_record import read_records
 from gitops.rollouts.state import OVERRIDDEN
-from gitops.text import align_table, title
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, align_table, title
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

@@ -17,7 +17,7 @@ from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read_config
 from gitops.source import locations
 from gitops.source.target import identity
-from gitops.times import format_length
+from gitops.text import format_length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.export.lint import LintFinding, Severity, lint
@@ -101,12 +101,11 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
-    from gitops.rollouts.policy_lint import lint_policies
+    from gitops.rollouts.lint import lint_policies
     from gitops.rollouts.policy_reader import read_policies
     from gitops.windows.lint import find_warnings
     from gitops.windows.reader import read_windows
-    from gitops.windows.targets import list_targets
-    from gitops.windows.window import LOCAL
+    from gitops.windows.window import LOCAL, list_targets
 
     calendar, rules = read_windows(catalog), read_policies(catalog)
     instances = lint_policies(rules.policies, bundle)

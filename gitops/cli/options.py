@@ -1,11 +1,14 @@
-"""Options that several commands take, with one text and one meaning."""
+"""Options that several commands take, with one text and one meaning.
+
+What a person types to name something, or a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -18,12 +21,13 @@ from applier.applyset.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
 from gitops.durations import parse_duration
+from gitops.records.references import Ref, RefError
+from gitops.text import TimeFormat
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
     from gitops.explain.permitted_cluster import PermittedCluster
-
 
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 """A file that is there."""
@@ -198,3 +202,19 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
     ):
         chosen = option(chosen)
     return chosen
+
+
+def parse_ref(words: Sequence[str]) -> Ref:
+    """REF as it was typed. Raises UsageError with what would be right."""
+    try:
+        return Ref.parse(words)
+    except RefError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def typed_time(times: TimeFormat, text: str, option: str) -> datetime:
+    """Return the moment that was given for this option. Raises BadParameter."""
+    try:
+        return times.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None

@@ -13,16 +13,14 @@ import click
 from applier.cluster import CLI_MANAGER, Object
 from applier.kube.cluster import KubeCluster
 from applier.state.observed import annotation
-from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
 from gitops.cli.terminal import echo
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION, configured_sources
 from gitops.records.references import SOURCE, Ref, find_key, suggest_name
 from gitops.records.requests import PersonRequest, RequestError, RequestSubject
 from gitops.records.source_record import read_source_names
-from gitops.text import format_local_time
-from gitops.times import to_utc
+from gitops.text import format_local_time, to_utc
 from renderer import well_known
 from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass

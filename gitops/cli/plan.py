@@ -121,8 +121,8 @@ def command(
             executor.submit(kube.preload)
         from gitops.cli.plan_inputs import PlanInputs
         from gitops.cli.plan_text import text
-        from gitops.plan.narrowing import filter_report
-        from gitops.times import TimeFormat
+        from gitops.plan.report import filter_report
+        from gitops.text import TimeFormat
 
         inputs = PlanInputs(place, base, head or revision, against, source, adopt, config)
         report, title = asyncio.run(inputs.make_report(choice, commits))
@@ -168,7 +168,7 @@ def _color_setting(color: str) -> bool | None:
 def _parse_refs(words: tuple[str, ...]) -> list[Ref]:
     if not words:
         return []
-    from gitops.cli.typed import parse_ref
+    from gitops.cli.options import parse_ref
 
     return [parse_ref([word]) for word in words]
 

@@ -12,8 +12,7 @@ from gitops.plan.field_diff import diff_lines, shorten
 from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, group_changes
 from gitops.plan.report import PlannedAction, PlannedChange, Report, RevisionMove
 from gitops.plan.start_times import qualified_name
-from gitops.text import one_line
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, one_line
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 

@@ -16,7 +16,7 @@ from gitops.cli import program_version
 from gitops.cli.options import EXISTING_FILE, Duration
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock, wait_for_any
-from gitops.config.address import ListenAddress, parse_address
+from gitops.config.fields import ListenAddress, parse_address
 from gitops.source import Credentials, Mirror, default_cache, stop_tick_on_exit
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def command(
                 return await reviewer.review_all()
             if listen_address is None or secret_file is None:
                 return await _review_until_stopped(reviewer, interval)
-            from gitops.server.waking import serve_wake_hooks
+            from gitops.server.http import serve_wake_hooks
 
             async with serve_wake_hooks(
                 reviewer.triggered, config, forge_location.kind, secret_file, listen_address

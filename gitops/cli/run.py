@@ -25,7 +25,7 @@ from gitops.cli.progress import ProgressPrinter
 from gitops.cli.run_process import Process
 from gitops.clock import SystemClock
 from gitops.config import Config, read_config
-from gitops.config.address import DEFAULT_ADDRESS, parse_address
+from gitops.config.fields import DEFAULT_ADDRESS, parse_address
 from gitops.config.schema import LOG_FORMATS
 from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult

@@ -22,7 +22,7 @@ from gitops.cli.progress import ProgressPrinter
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.config import Config
-from gitops.config.address import DEFAULT_ADDRESS, ListenAddress, parse_address
+from gitops.config.fields import DEFAULT_ADDRESS, ListenAddress, parse_address
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.source_hints import SyncHintForwarder
@@ -195,7 +195,7 @@ class Process:
         return self.make_exit_code(reconcile_result, follower)
 
     def _plan_hash_check(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:
-        from gitops.daemon.agreement import require_plan_hash
+        from gitops.daemon.commit_acceptance import require_plan_hash
 
         reconciler = follower.reconciler
         return lambda state: require_plan_hash(

@@ -11,20 +11,17 @@ from typing import Any
 import click
 
 from gitops.cli import EXIT_INTERRUPTED, program_version
-from gitops.cli.options import EXISTING_FILE
+from gitops.cli.options import EXISTING_FILE, typed_time
 from gitops.cli.terminal import echo_lines, print_document
-from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.backtest import BacktestResult, compare, held_time
 from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
 from gitops.simulate.engine import Simulation
 from gitops.simulate.recorder import format_duration
 from gitops.simulate.svg import render_svg
-from gitops.simulate.timeline import Timeline, TimelineEvent
+from gitops.simulate.timeline import BacktestResult, Timeline, TimelineEvent, compare, held_time
 from gitops.simulate.timeline_json import as_json, backtest_as_json
-from gitops.text import align_table
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, align_table
 from renderer.phrasing import format_count, join_names
 
 DEFAULT_DURATION = timedelta(days=14)

@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview, RolloutOverview
 from gitops.explain.permitted_cluster import PermittedCluster
@@ -25,8 +24,7 @@ from gitops.records.rollout_records import rollout_key
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import parse_time
 from gitops.rollouts.state import WaveProgress
-from gitops.text import align_table, format_age
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, align_table, format_age
 from renderer.identity import ObjectKey
 
 

@@ -13,12 +13,12 @@ from gitops.cli import EXIT_WAITING
 from gitops.cli.options import Duration, refuse_without
 from gitops.cli.person_requests import INSTANCE, RequestCommand, request_options
 from gitops.cli.terminal import echo, unreachable_reporter
-from gitops.explain.waiting import wait_until
+from gitops.explain.wait import wait_until
 from gitops.records import requests
 from gitops.records.references import SOURCE
 from gitops.records.requests import PersonRequest
 from gitops.records.source_record import SourceRecord
-from gitops.records.sync import last_answered_request
+from gitops.records.source_requests import last_answered_request
 from renderer import well_known
 
 

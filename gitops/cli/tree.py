@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable
+from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.phrasing import reference
 from gitops.explain.tree import TreeNode, read_tree, walk

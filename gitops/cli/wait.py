@@ -12,14 +12,12 @@ import click
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
 from gitops.cli import EXIT_WAITING
-from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
 from gitops.cli.terminal import echo, unreachable_reporter
-from gitops.cli.typed import parse_ref
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview
 from gitops.explain.permitted_cluster import PermittedCluster
-from gitops.explain.wait import WaitGoal, WaitResult, WaitTarget
-from gitops.explain.waiting import wait_until
+from gitops.explain.wait import WaitGoal, WaitResult, WaitTarget, wait_until
 from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState
 from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, find_key

@@ -10,9 +10,8 @@ import click
 
 from applier.cluster import Cluster
 from gitops import source_config
-from gitops.cli.options import ClusterChoice, cluster_options, revision_option
+from gitops.cli.options import ClusterChoice, cluster_options, revision_option, typed_time
 from gitops.cli.terminal import echo, print_document
-from gitops.cli.typed import typed_time
 from gitops.clock import SystemClock
 from gitops.explain.window_table import WindowCalendar, as_json, format_tables
 from gitops.gates.lint import gates_by_target
@@ -23,11 +22,10 @@ from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import read_records
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.source import locations
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from gitops.windows import zones
 from gitops.windows.lint import find_clock_changes, find_warnings
-from gitops.windows.targets import list_targets
-from gitops.windows.window import LOCAL
+from gitops.windows.window import LOCAL, list_targets
 from renderer.render.render import render
 
 

@@ -11,8 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from gitops.config.address import parse_address
-from gitops.config.fields import parse_age, parse_interval, parse_web_url
+from gitops.config.fields import parse_address, parse_age, parse_interval, parse_web_url
 from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors
 from gitops.config.schema import CONFIG_SCHEMA
 from gitops.config.source_reader import SourceReader

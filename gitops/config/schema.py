@@ -11,7 +11,7 @@ from applier.causes import EventReason, Reason
 from gitops.forge.connect import ForgeKind
 from renderer.identity import OWN_NAMESPACE
 from renderer.kinds import OWN_API_VERSION
-from renderer.schema.form import enum_form, object_form
+from renderer.schema.validation import enum_form, object_form
 
 LOG_FORMATS: Final = ("text", "json")
 _TEXT: Final = {"type": "string", "minLength": 1}

@@ -1,20 +1,64 @@
-"""Whether a source takes the commit that its ref has come to, or stands where it is until a person agrees."""
+"""Whether a source takes the commit that its ref has come to, or stands where it is until a person agrees.
+
+Only what was agreed to: a commit is carried out if its plan is the one that somebody has read.
+
+The plan is made anew, against the cluster as it is, and its hash compared. Somebody names the hash on the command line, or in the commit itself:
+its trailer `Levelgate-Plan`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from applier.causes import Reason
 from applier.cluster import Cluster, Object
 from gitops.clock import Clock
-from gitops.daemon.doors import GitServerLimits
-from gitops.errors import SourceError
+from gitops.daemon.git_servers import GitServerLimits
+from gitops.errors import GitopsError, SourceError
 from gitops.reconcile.source_acceptance import AcceptedCommit, HeldCommit, objection, unsigned
 from gitops.reconcile.sources import SourceState, state_of, unavailable_state
 from gitops.records.source_record import SourceRecord, is_approved
 from gitops.source import Mirror
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
+
+PLAN_TRAILER = "Levelgate-Plan"
+
+
+class PlanHashMismatch(GitopsError):
+    """The plan is not the one that was agreed to; nothing was written."""
+
+
+async def require_plan_hash(
+    cluster: Cluster, state: SourceState, required_hash: str, *, clock: Clock, cluster_name: str
+) -> None:
+    """Raises PlanHashMismatch where the plan of this source is another one, ClusterError where the cluster cannot be read."""
+    from gitops.plan import planner  # a plan is made for a few commits only, and costs start-up
+    from gitops.plan.report import is_same
+
+    plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
+    if not is_same(required_hash, plan.hash):
+        source = plan.source
+        raise PlanHashMismatch(
+            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has moved, and nothing was written; "
+            f"read it with `levelgate plan` and --source {source}, and require that one"
+        )
+
+
+async def plan_mismatch(
+    cluster: Cluster, state: SourceState, trailer_hash: str, *, clock: Clock, cluster_name: str
+) -> HeldCommit | None:
+    """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
+    from gitops.plan import planner  # a plan is made for a few commits only, and costs start-up
+    from gitops.plan.report import is_same
+
+    plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
+    if is_same(trailer_hash, plan.hash):
+        return None
+    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"says no plan in a trailer {PLAN_TRAILER}"
+    commit = state.catalog.commit
+    return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +126,13 @@ class CommitAcceptance:
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
         """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
-        from gitops.daemon import agreement
-
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None
         snapshot = await self.server_limits.run(self.mirror, self.mirror.read_snapshot, commit)
         state = state_of(self.name, target, snapshot, self.last_state.catalog if self.last_state else None)
         state = state.configured(config, self.governors)
-        return await agreement.plan_mismatch(
-            self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name
-        )
+        return await plan_mismatch(self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name)
 
     def _advice(self, held_commit: HeldCommit) -> str:
         return f"to go there: levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"

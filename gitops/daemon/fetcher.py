@@ -16,8 +16,7 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.daemon.commit_acceptance import CommitAcceptance
-from gitops.daemon.doors import GitServerLimits
-from gitops.daemon.git_servers import GitServerBackoff
+from gitops.daemon.git_servers import GitServerBackoff, GitServerLimits
 from gitops.daemon.source_records import SourceRecords, is_same_message
 from gitops.errors import RevisionNotFound, SourceError, Stopped
 from gitops.instrumentation import Stage, no_stage
@@ -25,8 +24,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.source_acceptance import AcceptedCommit, accepted
 from gitops.reconcile.sources import SourceState, state_of
 from gitops.records.source_record import SourceRecord
-from gitops.records.source_requests import Pin
-from gitops.records.sync import SyncRequests, find_sync_requests
+from gitops.records.source_requests import Pin, SyncRequests, find_sync_requests
 from gitops.source import Mirror, Tip, VersionRef
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass

@@ -121,7 +121,7 @@ class Follower:
         """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once;
         what is refused is sent once, as long as nothing of it changes.
 
-        `insist` raises where a source may not be worked on as it is now.
+        `check_state` raises where a source may not be worked on as it is now.
         """
         self.reconciler.disable_retries()
         self.poll(*self.mirrors)

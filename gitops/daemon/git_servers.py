@@ -1,11 +1,16 @@
-"""Servers that fail again and again are left alone, each by itself, ever longer."""
+"""Servers that fail again and again are left alone, each by itself, ever longer.
+
+Threads that ask Git: few at once for each server, so that one that hangs does not take all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Hashable
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from applier.backoff import is_waiting
 from gitops.errors import SourceError, Throttled, Unreachable
@@ -21,7 +26,8 @@ MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _ServerFailure:
-    """A server that has failed so many times in a row, and when it is asked again; `by_wish`: that is what it wants itself. `access` is that of the
+    """A server that has failed so many times in a row, and when it is asked again; `is_requested_by_server`: that is
+    what it wants itself. `access` is that of the
     mirror that asked.
     """
 
@@ -88,3 +94,22 @@ def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None
     if retry_after is not None:
         return max(backoff, min(retry_after, MAX_RETRY_AFTER_SECONDS))
     return max(backoff, min(THROTTLED_BACKOFF_SECONDS * failures, MAX_BACKOFF_SECONDS)) if throttled else backoff
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MAX_THREADS_PER_SERVER: Final = 4
+"""Questions at once."""
+
+
+class GitServerLimits:
+    """One to each server."""
+
+    def __init__(self) -> None:
+        self._semaphores = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(MAX_THREADS_PER_SERVER))
+
+    async def run(self, mirror: Mirror, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What `act` answers, in a thread, once it is its turn at the server of this mirror."""
+        async with self._semaphores[mirror.server]:
+            return await asyncio.to_thread(function, *arguments, **named)

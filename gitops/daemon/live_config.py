@@ -28,7 +28,7 @@ _REREAD_INTERVAL: Final = timedelta(minutes=1)
 
 @dataclass
 class LiveConfig:
-    """`config` was read from `file`; None: it came from flags and does not change. `on_change` hears that another one is in force. `refused`: why the
+    """`config` was read from `file`; None: it came from flags and does not change. `taken` hears that another one is in force. `refused`: why the
     file as it is now is not taken, empty where it is.
     """
 

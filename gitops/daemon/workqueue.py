@@ -3,7 +3,7 @@
 A key is queued (`dirty` and not being worked on), being worked on, both (it runs once more after `done`), or neither. After every operation: what is
 queued is dirty, nothing is queued that is being worked on, nothing is queued twice, and dirty is what is queued or asked for again meanwhile.
 
-Whoever takes keys sleeps until `next_due`, or until `changed` is called. Times are seconds of one clock that never goes back.
+Whoever takes keys sleeps until `next_due_at`, or until `changed` is called. Times are seconds of one clock that never goes back.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         return entry.key
 
     def done(self, key: K) -> None:
-        """It has been worked on; what was asked for meanwhile goes to the end of its class. Raises NotHeld, and then nothing has changed."""
+        """It has been worked on; what was asked for meanwhile goes to the end of its class. Raises KeyNotProcessing, and then nothing has changed."""
         if key not in self._processing:
             raise KeyNotProcessing(f"{key} is not being worked on")
         self._processing.remove(key)

@@ -112,7 +112,7 @@ def is_fixpoint(decided: Decision, here: DecisionInputs, answers: Iterable[Permi
 
 
 def explain(permission: ChangeJudge, moves: RolloutDecisions, decided: Decision) -> Decision:
-    """With why each instance stays where it is; see `Propagation`."""
+    """With why each instance stays where it is; see `Decision`."""
     here = moves.situation
     found = explain_instances(moves.rollouts, here.plans, here.now)
     blocked = {**moves.unruled, **found.blocked}

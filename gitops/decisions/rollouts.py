@@ -36,7 +36,7 @@ Labels = Mapping[str, str]
 class RolloutDecisions:
     """What the rollouts of a pass come to. `targets` were let move, `holds` which are held by a person; the `frozen` have no pair of their own to
     be healed from. `unruled`: no rollout can be told, and why. `wake_ups` are times at which something may change, `edges` those at which gates and
-    windows do. The rest as in `Propagation`.
+    windows do. The rest as in `Decision`.
     """
 
     situation: DecisionInputs

@@ -15,8 +15,7 @@ from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import format_window_name
 from gitops.rollouts.directives import parse_time
 from gitops.rollouts.queue_position import QueuePosition
-from gitops.text import qualified_name, title
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, qualified_name, title
 from gitops.windows.window import WindowKind
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names

@@ -1,15 +1,21 @@
 """Is it there yet? Whether a source, a rollout or an instance is applied, or has settled, by what the cluster's records say. Pure.
 
 Applied: everything was written as Git says. Settled: besides, it is healthy and nothing is left to do.
+
+Wait for something to come about in a cluster: watches say when to look again, and where they say nothing it is looked at from time to time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from applier.cluster import Object
+from applier.cluster import Cluster, Object, WatchTarget
+from applier.errors import Unavailable
+from applier.read.watches import Watches
 from gitops.records.instance_state import DisplayState, InstanceState
 from gitops.records.source_record import SourceRecord
 from renderer.frozen import dataclass
@@ -103,3 +109,47 @@ def _has_stale_status(instance: Object) -> bool:
     generation = instance["metadata"].get("generation", 0)
     conditions = (instance.get("status") or {}).get("conditions") or [{}]
     return any(condition.get("observedGeneration", 0) < generation for condition in conditions)
+
+
+POLL_INTERVAL_SECONDS: Final = 10.0
+"""Seconds between two looks where no watch tells of anything."""
+
+MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
+"""Seconds between two looks however much is told."""
+
+
+async def wait_until(
+    cluster: Cluster,
+    watch_targets: Collection[WatchTarget],
+    check: Callable[[], Awaitable[bool]],
+    *,
+    timeout_seconds: float | None,
+    on_unavailable: Callable[[Unavailable], None],
+) -> bool:
+    """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. A server that goes away after the
+    first look is looked at again, once `missed` is told. Raises what else `look` raises.
+    """
+    changed = asyncio.Event()
+    async with Watches(
+        cluster,
+        on_change=lambda _: changed.set(),
+        on_begin=lambda _: changed.set(),
+        on_failure=lambda _subject, _error: None,
+    ) as watches:
+        if await check():
+            return True
+        await watches.set_targets(watch_targets)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(POLL_INTERVAL_SECONDS):
+                            await changed.wait()
+                    changed.clear()
+                    try:
+                        if await check():
+                            return True
+                    except Unavailable as error:
+                        on_unavailable(error)
+                    await asyncio.sleep(MIN_CHECK_INTERVAL_SECONDS)
+        return False

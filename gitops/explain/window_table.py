@@ -11,8 +11,7 @@ from typing import Any
 from applier.plan.model import Operation
 from gitops.records.cause_rows import timestamp
 from gitops.rollouts.source_rules import SourceRules
-from gitops.text import align_table
-from gitops.times import TimeFormat, format_length
+from gitops.text import TimeFormat, align_table, format_length
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge, start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector, WindowTarget
 from renderer.definition.gates import Gate

@@ -16,7 +16,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
-    """`project` is `owner/name`; `known_as` is our login, for tokens that may not ask who they are."""
+    """`project` is `owner/name`; `configured_login` is our login, for tokens that may not ask who they are."""
 
     rest: Rest
     project: str

@@ -21,7 +21,7 @@ _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """`project` is the full path of the project, groups included; `known_as` is our user name, for tokens that may not ask who they are."""
+    """`project` is the full path of the project, groups included; `configured_login` is our user name, for tokens that may not ask who they are."""
 
     rest: Rest
     project: str

@@ -86,7 +86,7 @@ class Forge(Protocol):
         """What nobody can tell of a text who does not have our token."""
 
     async def list_open_pulls(self) -> Sequence[PullRequest]:
-        """Raises TooMany."""
+        """Raises TooManyItems."""
 
     async def get_pull(self, number: int) -> PullRequest: ...
 

@@ -26,7 +26,7 @@ _LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
 
 @dataclass
 class RateLimits:
-    """`resumes` is when the next request may be sent; None where nothing is known against it."""
+    """`resumes_at` is when the next request may be sent; None where nothing is known against it."""
 
     resumes_at: datetime | None = None
     _early_attempts: int = 0

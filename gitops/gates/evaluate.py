@@ -1,7 +1,7 @@
 """Is the `propagateWhen` of one item open now, and if not, why?
 
 A function of values. All gates of a list are judged and all closed ones told (S1-4); one that cannot be judged is closed (S1-5). What an
-expression says of all items alike is worked out once for all of them (S1-14): one `Judge` is for one list of gates, one target and one pass.
+expression says of all items alike is worked out once for all of them (S1-14): one `GateEvaluator` is for one list of gates, one target and one pass.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.causes import CauseRef, Reason
 from gitops.rollouts import closed_windows as calendar
 from gitops.rollouts.advance import Pace
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.shapes import Exponential, Linear, Shape, frontier
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, frontier
 from gitops.windows.verdict import ClosedWindow
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
@@ -281,7 +280,7 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     """The policy with what a definition says about the pace: nothing (None, or conditions only), no pace at all (an empty list), or a rate.
 
-    A list that sets another pace leaves the policy as it is; `Judge.pace` takes its place.
+    A list that sets another pace leaves the policy as it is; `GateEvaluator.pace` takes its place.
     """
     if gates is None:
         return policy

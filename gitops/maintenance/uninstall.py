@@ -14,8 +14,7 @@ from datetime import timedelta
 from applier.cluster import CLI_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Object
 from applier.errors import ClusterError, StaleWrite
 from applier.read.contents import contents_of
-from applier.read.leftovers import LeftoverSurvey, is_ours, our_sets, survey
-from applier.read.release import strip_metadata
+from applier.read.leftovers import LeftoverSurvey, is_ours, our_sets, strip_metadata, survey
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import Observed, is_terminating, label
 from gitops.clock import Clock

@@ -1,6 +1,7 @@
 """Bring notifications to their receivers, apart from passes: each receiver has a bounded queue and a worker of its own.
 
-No pass waits for a receiver. One that cannot be reached is asked again, in order, until a message is older than `LASTS`; one message that it does not
+No pass waits for a receiver. One that cannot be reached is asked again, in order, until a message is older than
+`MAX_MESSAGE_AGE`; one message that it does not
 take while it takes others is given up, and so is one at which this program fails. What is lost is counted, and told. A transition is told by the
 process that wrote the record, so none is told twice.
 """

@@ -12,7 +12,7 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_NAMED_INSTANCES: Final = 3
-"""Instances that a text names; a webhook gets up to `LARGEST` of them."""
+"""Instances that a text names; a webhook gets up to `MAX_INSTANCES_PER_MESSAGE` of them."""
 
 MAX_INSTANCES_PER_MESSAGE: Final = 200
 """Instances of one message; more are a further one."""

@@ -3,18 +3,23 @@
 A dry run is judged by an embedded API server that knows the kinds of the record and is given the object as it is. Of a commit the answer is the
 intent itself: what a server fills in is the same before and after, and nobody knows it. Of a cluster it is the object with the intent applied to it,
 by the fields that the record says are ours. Nothing can be written.
+
+Objects that are new, or whose kind changes with them: judged by the schemas of the same commit, as no server knows these yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-from applier.cluster import CONTENT_MANAGER, Cluster, Discovery, Object, Resource
+from applier.cluster import CONTENT_MANAGER, Cluster, ClusterName, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
+from applier.execute.member_writer import redefined_kinds
+from applier.plan.model import NodeAction, NodePlan, Plan
 from applier.recorded_cluster import RecordedCluster
+from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
@@ -117,3 +122,37 @@ def _without_server_fields(obj: Object) -> Object:
     """As somebody applies it for the first time."""
     metadata = {name: value for name, value in obj["metadata"].items() if name in _CLIENT_METADATA}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}
+
+
+async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
+    """What would be refused of custom objects that the commit describes, by object."""
+    described_kinds = head.types.described
+    changed_kinds = set(redefined_kinds(plan))
+    errors: dict[ObjectKey, ClusterError] = {}
+    for node_plan in _writable_nodes(plan):
+        kind, key = node_plan.node.group_kind, node_plan.node.key
+        is_new = node_plan.verb is NodeAction.CREATE and kind in described_kinds
+        if key is None or not (
+            is_new or (kind in changed_kinds and node_plan.verb in {NodeAction.UPDATE, NodeAction.HEAL})
+        ):
+            continue
+        try:
+            await schema_cluster.apply_dry_run(node_plan.node.manifest, node_plan.live)
+        except ClusterError as error:
+            errors[key] = error
+    return errors
+
+
+def _writable_nodes(plan: Plan) -> Iterator[NodePlan]:
+    return (
+        node_plan
+        for set_plan in plan.sets
+        for node_plan in set_plan.nodes
+        if node_plan.node.writable and node_plan.node.manifest
+    )
+
+
+def create_schema_cluster(head: Catalog) -> DryRunCluster:
+    """A server that holds nothing and knows the kinds of the commit."""
+    crds = {kind: described_kind.crd for kind, described_kind in head.types.described.items()}
+    return DryRunCluster(ClusterName(CONTENT_MANAGER), {}, crds=crds)

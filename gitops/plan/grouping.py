@@ -104,7 +104,7 @@ def _without_name(subject: ObjectKey, text: str) -> str:
 
 
 def format_action_counts(changes: Iterable[PlannedChange]) -> str:
-    """`2 update, 1 create`, in the order of `Action`."""
+    """`2 update, 1 create`, in the order of `PlannedAction`."""
     counts = dict.fromkeys(PlannedAction, 0)
     for change in changes:
         counts[change.action] += 1

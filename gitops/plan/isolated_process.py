@@ -96,7 +96,7 @@ async def compute_plan_isolated(
     seconds: float = TIMEOUT_SECONDS,
     memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
-    """The answer, worked out by another process. Raises Unplannable, also where that takes too much."""
+    """The answer, worked out by another process. Raises PlanError, also where that takes too much."""
     sendable = replace(request, base=_make_picklable(request.base), head=_make_picklable(request.head))
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)

@@ -10,16 +10,14 @@ from typing import Any
 from applier.cluster import Cluster, ClusterName, Object
 from gitops.clock import Clock
 from gitops.gates.evaluate import ExternalFact
-from gitops.plan import hashing, start_times
+from gitops.plan import start_times
 from gitops.plan.affected import restrict_to_affected
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
-from gitops.plan.changes import BaseManifests, ChangeCollector
-from gitops.plan.dry_run import DryRunCluster
+from gitops.plan.changes import BaseManifests, ChangeCollector, ForeignSources
+from gitops.plan.dry_run import DryRunCluster, create_schema_cluster, find_refusals
 from gitops.plan.interim_changes import InterimChanges, add_repairs
-from gitops.plan.judging import create_schema_cluster, find_refusals
 from gitops.plan.masking import SecretMasks
-from gitops.plan.neighbours import ForeignSources
-from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind
+from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind, plan_hash
 from gitops.plan.snapshot import ClusterSnapshot
 from gitops.plan.warnings import collect_warnings
 from gitops.reconcile.context import EventualPlan, Preview
@@ -206,7 +204,7 @@ async def plan_against_cluster(
         head=head.catalog.commit,
         at=clock.now(),
         against=f"cluster {cluster.name}",
-        hash=hashing.plan_hash(head.catalog, changes, moves, problems),
+        hash=plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
         warnings=tuple(
             sorted((*collect_warnings(cluster_preview, changes, masks), *neighbours.handover_warnings(changes)))

@@ -1,22 +1,36 @@
 """What a plan tells its reviewers. Everything in a report may be shown in public: values of Secrets were masked before they came here.
 
 Invariant: two plans of the same content against the same state are equal but for times, and have the same `hash`.
+
+The hash of a plan: equal for plans that do the same, wherever and whenever they are made.
+
+It covers what changes and how, the order, and the rules that say when. It leaves out times, what people say and how far a rollout is: these change
+while a plan waits to be carried out. Values of Secrets are masked before they come here; where one is part of a change, the content of its file
+stands for it, which whoever may read the repository knows already.
+
+A report of only what somebody names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from applier.causes import Reason
-from gitops.times import format_length
+from gitops.records.references import Ref
+from gitops.text import format_length
+from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, digest
+from renderer.kinds import SECRET
 from renderer.phrasing import format_count
+from renderer.render.model import id_in_definition
+from renderer.schema.plurals import plural
 
 
 class PlannedAction(StrEnum):
@@ -72,7 +86,7 @@ class Obstacle:
 @dataclass(frozen=True, slots=True)
 class InterimChange:
     """What becomes of an object at a `revision` that its instance has, before what the commit wants of it: what differs then, what holds even that,
-    and `why` as of a change. It is so until the instance has its turn to move; where it `heals`, until nothing holds the change any more.
+    and `why` as of a change. It is so until the instance has its turn to move; where it `is_heal`, until nothing holds the change any more.
     """
 
     revision: int
@@ -267,3 +281,56 @@ class Report:
     @property
     def has_changes(self) -> bool:
         return any(change.is_change for change in self.changes)
+
+
+HASH_DIGITS = 16
+
+
+def plan_hash(
+    head: Catalog, changes: Sequence[PlannedChange], moves: Iterable[RevisionMove], problems: Iterable[Problem]
+) -> str:
+    """DIGITS hexadecimal digits."""
+    change_rows = [_change_row(change) for change in changes if not change.is_undone]
+    files = sorted(set(_secret_file_digests(head, changes)))
+    rules = sorted(digest(rule.manifest) for rule in head.rules)
+    move_rows = [[move.name, move.old, move.new] for move in moves]
+    problem_rows = [[problem.path, problem.message] for problem in problems]
+    return digest([head.source, change_rows, files, rules, move_rows, problem_rows])[:HASH_DIGITS]
+
+
+def is_same(expected: str, actual: str) -> bool:
+    """Is the plan that somebody agreed to this one? Fewer digits than all would be easy to meet by chance, or on purpose."""
+    return expected.strip().lower() == actual
+
+
+def _change_row(change: PlannedChange) -> list[Any]:
+    diff = [[field_diff.path, field_diff.old, field_diff.new] for field_diff in change.diff]
+    return [change.action, change.ref, str(change.instance or ""), change.node, change.level, diff, change.immutable]
+
+
+def _secret_file_digests(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
+    """What stands in them, as a digest; not where they lie."""
+    for change in changes:
+        if change.kind == str(SECRET) and (content := head.contents.get(change.file)):
+            yield hashlib.sha256(content.data).hexdigest()
+
+
+def filter_report(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
+    """The changes of these instances, their nodes or these objects; the hash stays that of the whole plan. All of it without `refs`."""
+    if not refs:
+        return report
+    selected = tuple(change for change in report.changes if any(_is_selected(change, ref, namespace) for ref in refs))
+    return replace(report, changes=selected, steps=(), warnings=(), moves=(), unchanged=0)
+
+
+def _is_selected(change: PlannedChange, ref: Ref, namespace: str) -> bool:
+    if _matches_ref(change.instance, ref, namespace):
+        return ref.node in {"", change.node, id_in_definition(change.node)}
+    return not ref.node and _matches_ref(change.key, ref, namespace)
+
+
+def _matches_ref(key: ObjectKey | None, ref: Ref, namespace: str) -> bool:
+    if key is None or key.name != ref.name or (namespace and key.namespace and key.namespace != namespace):
+        return False
+    kind, type_name = key.kind.lower(), ref.type.lower()
+    return type_name in {name for kind_name in (kind, plural(kind)) for name in (kind_name, f"{kind_name}.{key.group}")}

@@ -1,24 +1,231 @@
-"""What a reviewer is warned of before anything runs."""
+"""What a reviewer is warned of before anything runs.
+
+Operators that a plan takes away: workloads whose service account may change objects of a custom group.
+
+Objects of that group may need their operator to be cleaned up, so it has to go after them; and those that stay have nobody to look after them.
+
+Privileges that grow: rules of roles that allow more than before, roles that gather those of more others, and bindings that are new.
+
+Windows and policies that a commit changes: nothing in the cluster is another by that, but when and how everything may become so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from applier.causes import Reason
 from applier.plan.model import NodeAction
-from gitops.plan import rules
+from gitops.plan.field_diff import diff_objects, format_value
 from gitops.plan.masking import SecretMasks
-from gitops.plan.operators import find_deleted_operators
-from gitops.plan.privileges import describe_growth
-from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
+from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.plan.start_times import qualified_name
 from gitops.reconcile.context import Preview
+from gitops.rollouts.source_rules import StoredRules
 from renderer import well_known
-from renderer.identity import ObjectKey
+from renderer.identity import GroupKind, ObjectKey, group_kind
 from renderer.kinds import NAMESPACE
 from renderer.phrasing import format_count, join_names
 from renderer.render.model import RenderedNode
+
+_MAX_LISTED_FIELDS = 5
+
+
+def find_rule_changes(base_rules: StoredRules, head_rules: StoredRules) -> Iterator[PlanWarning]:
+    """One for each rule in force that was another before; both are accepted rules as they are stored."""
+    old, new = _rules_by_name(base_rules), _rules_by_name(head_rules)
+    for name in sorted(old.keys() | new.keys()):
+        old_value, new_value = old.get(name), new.get(name)
+        location = new_value or old_value or {}
+        if change_text := _describe_change(old_value, new_value):
+            yield PlanWarning(
+                WarningKind.RULES, f"{' '.join(name)} {change_text}", name[1], location["file"], location["line"]
+            )
+    old_value, new_value = (stored.get("calendars") or {} for stored in (base_rules, head_rules))
+    for file in sorted(old_value.keys() | new_value.keys()):
+        if old_value.get(file) != new_value.get(file):
+            yield PlanWarning(WarningKind.RULES, f"calendar {file} changes", file, file, 1)
+
+
+def _rules_by_name(stored: StoredRules) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {
+        (rule["manifest"]["kind"], rule["manifest"]["metadata"]["name"]): rule for rule in stored.get("rules") or ()
+    }
+
+
+def _describe_change(old_rule: Mapping[str, Any] | None, new_rule: Mapping[str, Any] | None) -> str:
+    if old_rule is None or new_rule is None:
+        return "is new" if old_rule is None else "goes"
+    diffs = diff_objects(old_rule["manifest"], new_rule["manifest"])
+    return (
+        f"changes: {join_names(map(_describe_field, diffs), limit=_MAX_LISTED_FIELDS, separator='; ')}" if diffs else ""
+    )
+
+
+def _describe_field(field_diff: FieldDiff) -> str:
+    """YAML 1.1 reads the name `n` as false."""
+    old, new = ("none" if value is None else format_value(value) for value in (field_diff.old, field_diff.new))
+    return f"{field_diff.path} {old} -> {new}".replace("linear.false", "linear.n").replace(
+        '"linear":{"false"', '"linear":{"n"'
+    )
+
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = frozenset({GroupKind(RBAC, "Role"), GroupKind(RBAC, "ClusterRole")})
+BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterRoleBinding")})
+
+_AGGREGATES: Final = f"{RBAC}/aggregate-to-"
+"""By a label that begins so the roles `admin`, `edit` and `view` of Kubernetes gather the rules of others."""
+
+Rule = tuple[str, str, str, str]
+"""API group, resource (or URL), name or `*` for all, verb."""
+
+
+def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
+    """What `new` allows and `old`, the same object before, did not, in words."""
+    kind = group_kind(new)
+    if kind in ROLES:
+        old_rules = set(_rules(old)) if old else set()
+        added: dict[tuple[str, str, str], list[str]] = {}
+        for rule in sorted(set(_rules(new))):
+            if not any(_covers(old_rule, rule) for old_rule in old_rules):
+                added.setdefault(rule[:3], []).append(rule[3])
+        yield from (_describe_rule(target, verbs) for target, verbs in added.items())
+        old_selectors = _aggregated_selectors(old)
+        yield from (
+            f"all that roles with {_describe_selector(selector)} allow"
+            for selector in _aggregated_selectors(new)
+            if selector not in old_selectors
+        )
+        yield from (
+            f"its rules become part of {name}" for name in sorted(_aggregation_targets(new) - _aggregation_targets(old))
+        )
+    elif kind in BINDINGS:
+        role = new.get("roleRef") or {}
+        old_subjects = _subjects(old) if old and old.get("roleRef") == role else frozenset()
+        for subject in sorted(_subjects(new) - old_subjects):
+            yield f"{subject} gets {role.get('kind')} {role.get('name')}"
+
+
+def _rules(role: Mapping[str, Any]) -> Iterator[Rule]:
+    for rule in _dicts(role.get("rules")):
+        names = _texts(rule.get("resourceNames")) or ["*"]
+        for verb in _texts(rule.get("verbs")):
+            for url in _texts(rule.get("nonResourceURLs")):
+                yield "", url, "*", verb
+            for group in _texts(rule.get("apiGroups")):
+                for resource in _texts(rule.get("resources")):
+                    yield from ((group, resource, name, verb) for name in names)
+
+
+def _aggregated_selectors(role: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The selectors of other roles whose rules it gets."""
+    rule = (role or {}).get("aggregationRule")
+    return _dicts(rule.get("clusterRoleSelectors")) if isinstance(rule, dict) else []
+
+
+def _describe_selector(selector: Mapping[str, Any]) -> str:
+    """`team=shop`; the requirements of a selector that has others as they are written."""
+    equal = selector.get("matchLabels")
+    pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
+    return (
+        " and ".join([*pairs, *(format_value(requirement) for requirement in _dicts(selector.get("matchExpressions")))])
+        or "any labels"
+    )
+
+
+def _aggregation_targets(role: Mapping[str, Any] | None) -> set[str]:
+    labels = ((role or {}).get("metadata") or {}).get("labels")
+    label_items = labels.items() if isinstance(labels, dict) else ()
+    return {
+        name.removeprefix(_AGGREGATES)
+        for name, value in label_items
+        if name.startswith(_AGGREGATES) and value == "true"
+    }
+
+
+def _covers(granted: Rule, requested: Rule) -> bool:
+    return all(
+        granted_part in {"*", requested_part} for granted_part, requested_part in zip(granted, requested, strict=True)
+    )
+
+
+def _describe_rule(target: tuple[str, str, str], verbs: Sequence[str]) -> str:
+    group, resource, name = target
+    resource_name = f"{resource}.{group}" if group else resource
+    return f"{', '.join(verbs)} {resource_name}{'' if name == '*' else f' named {name}'}"
+
+
+def _subjects(binding: Mapping[str, Any] | None) -> frozenset[str]:
+    return frozenset(
+        f"{subject.get('kind')} {'/'.join(filter(None, (str(subject.get('namespace') or ''), str(subject.get('name')))))}"
+        for subject in _dicts((binding or {}).get("subjects"))
+    )
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+_WORKLOADS = frozenset(GroupKind("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet"))
+_MAX_LISTED = 3
+
+LiveObjects = Mapping[ObjectKey, Mapping[str, Any]]
+
+
+def find_deleted_operators(changes: Sequence[PlannedChange], live: LiveObjects) -> Iterator[PlanWarning]:
+    """One for each workload that goes, as far as it is known what is live."""
+    deleted = {change.key: change for change in changes if change.key and change.action is PlannedAction.DELETE}
+    for key, change in deleted.items():
+        groups = set(_operated_groups(key, live)) if key.group_kind in _WORKLOADS else ()
+        served = sorted(other for other in live if other.group in groups and _is_custom(other.group))
+        unordered = [other for other in served if other in deleted and key not in _recorded_uses(deleted, other)]
+        remaining = [other for other in served if other not in deleted]
+        if unordered:
+            dependency_annotation = (
+                f"config.kubernetes.io/depends-on: apps/namespaces/{key.namespace}/{key.kind}/{key.name}"
+            )
+            message = (
+                f"{key} looks after {join_names(unordered, limit=_MAX_LISTED)}, "
+                f"and may be gone before they are cleaned up; give them {dependency_annotation}"
+            )
+            yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
+        if remaining:
+            message = f"{key} looks after {join_names(remaining, limit=_MAX_LISTED)}, which stay"
+            yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
+
+
+def _recorded_uses(deleted: Mapping[ObjectKey, PlannedChange], key: ObjectKey) -> set[ObjectKey]:
+    """What an object records that it uses, and what therefore goes after it."""
+    return {other for other, change in deleted.items() if str(key) in change.users}
+
+
+def _operated_groups(workload: ObjectKey, live: LiveObjects) -> Iterator[str]:
+    spec: Any = (live.get(workload) or {}).get("spec") or {}
+    account = ((spec.get("template") or {}).get("spec") or {}).get("serviceAccountName")
+    if not account:
+        return
+    for key, binding in live.items():
+        if key.group_kind in BINDINGS and _has_subject(binding, workload.namespace, account):
+            role = binding.get("roleRef") or {}
+            for other, rules in live.items():
+                if other.group_kind in ROLES and (other.kind, other.name) == (role.get("kind"), role.get("name")):
+                    yield from (group for rule in rules.get("rules") or () for group in rule.get("apiGroups") or ())
+
+
+def _has_subject(binding: Mapping[str, Any], namespace: str, account: str) -> bool:
+    expected = ("ServiceAccount", namespace, account)
+    subjects = binding.get("subjects") or ()
+    return any((subject.get("kind"), subject.get("namespace"), subject.get("name")) == expected for subject in subjects)
+
+
+def _is_custom(group: str) -> bool:
+    return "." in group and not group.endswith(".k8s.io")
 
 
 def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
@@ -125,7 +332,7 @@ def _privileges(preview: Preview, changes: Sequence[PlannedChange], masks: Secre
 
 def _changed_rules(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
     for source, base_rules in preview.accepted.items():
-        for warning in rules.find_rule_changes(base_rules, preview.due.situation.conditions.rules[source].accepted):
+        for warning in find_rule_changes(base_rules, preview.due.situation.conditions.rules[source].accepted):
             yield replace(warning, message=masks.mask_text(warning.message))
 
 

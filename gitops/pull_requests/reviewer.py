@@ -221,7 +221,7 @@ class Reviewer:
 
 
 async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
-    """What writing the longest of these gives that the forge takes. Raises TooLong where it takes none."""
+    """What writing the longest of these gives that the forge takes. Raises CommentTooLong where it takes none."""
     *longer, last = bodies
     for body in longer:
         with suppress(CommentTooLong):

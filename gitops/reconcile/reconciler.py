@@ -407,7 +407,7 @@ class Reconciler:
         return self.records.underway.is_open(key)
 
     def expects(self, obj: Object) -> bool:
-        """Would a pass over this instance find nothing new, though it is not as the last one saw it? See `Whole.foresaw`."""
+        """Would a pass over this instance find nothing new, though it is not as the last one saw it? See `ClusterState.expects`."""
         return self.whole is not None and self.whole.expects(obj)
 
     async def _observe(self, sources: Sequence[SourceState]) -> tuple[list[Catalog], Context]:

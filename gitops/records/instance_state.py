@@ -163,7 +163,7 @@ class InstanceState:
 async def list_instances(
     cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS
 ) -> list[InstanceState]:
-    """All instances of this kind that are ours, in order; `rollouts` as in `Standing.of`. Raises ClusterError."""
+    """All instances of this kind that are ours, in order; `rollouts` as in `InstanceState.of`. Raises ClusterError."""
     try:
         objects = await cluster.list(kind, selector=well_known.PARENT_ID)
     except KindNotServed:

@@ -1,6 +1,6 @@
 """What one set is, in the words of its instance's status: kro's state and conditions, one row for each cause of waiting.
 
-`Ready` and `Healthy` speak of what is live, `Propagated` of the target: a change that merely waits turns neither of the first two false.
+`ReadyVerdict` and `Healthy` speak of what is live, `Propagated` of the target: a change that merely waits turns neither of the first two false.
 """
 
 from __future__ import annotations

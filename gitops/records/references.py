@@ -75,7 +75,7 @@ class Ref:
     def resolve_key(self, discovery: Discovery, namespace: str) -> ObjectKey:
         """The object that is meant, for a node its instance; `namespace` for kinds that have one.
 
-        Raises RefError, also for what is no single object: a window, and a definition, which `locate` finds.
+        Raises RefError, also for what is no single object: a window, and a definition, which `find_key` finds.
         """
         match self.own_type:
             case "source":

@@ -68,7 +68,7 @@ class RequestSubject:
 class PersonRequest:
     """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
     nothing has to). In `signed` it says who gave it; empty: nowhere. In Git the annotations stand on the object itself, those of `definition` on the
-    definition of a rollout; what no annotation says there is done by `instead`.
+    definition of a rollout; what no annotation says there is done by `git_alternative`.
     """
 
     subject: RequestSubject
@@ -97,7 +97,7 @@ class PersonRequest:
         )
 
     def format_git_change(self) -> str:
-        """What to commit instead, with the file where that is known. Raises OrderError for what is not in Git."""
+        """What to commit instead, with the file where that is known. Raises RequestError for what is not in Git."""
         ref, annotations, title = self.subject.ref, self.annotations, str(self.subject)
         if ref is None or ref.own_type:
             if self.definition_annotations is None:
@@ -119,7 +119,7 @@ def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonReq
 
 
 def release(subject: RequestSubject) -> PersonRequest:
-    """Raises OrderError where nobody but Git holds it."""
+    """Raises RequestError where nobody but Git holds it."""
     return _withdraw_request(subject, (well_known.HOLD, well_known.HOLD_UNTIL), "held", "hold")
 
 
@@ -130,7 +130,7 @@ def suspend(subject: RequestSubject, why: str, until: datetime | None) -> Person
 
 
 def resume(subject: RequestSubject, why: str) -> PersonRequest:
-    """Of a rollout what it halts, of anything else the suspension. Raises OrderError, RefusedOrder where there is nothing to resume."""
+    """Of a rollout what it halts, of anything else the suspension. Raises RequestError, RefusedOrder where there is nothing to resume."""
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
     requests.resume(_rollout_state(subject), {}, by=subject.by, why=why, now=subject.now)
@@ -145,7 +145,7 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def halt(subject: RequestSubject, why: str) -> PersonRequest:
-    """Raises RefusedOrder where nothing is under way."""
+    """Raises RequestRefused where nothing is under way."""
     requests.halt(_rollout_state(subject), by=subject.by, why=why, now=subject.now)
     outcome = f"No further instance moves in {subject}. What has moved is followed to its end."
     undo = f"{subject.format_command('resume')} --reason ..."
@@ -153,7 +153,7 @@ def halt(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
-    """That a rollout goes on after a wave or a number. Raises OrderError where that has been approved, RefusedOrder where nobody asks for it; of a
+    """That a rollout goes on after a wave or a number. Raises RequestError where that has been approved, RefusedOrder where nobody asks for it; of a
     rollout of which nothing is told yet that is not known.
     """
     state = _rollout_state(subject)
@@ -168,7 +168,7 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
 
 
 def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
-    """That a source does all its commit says. Raises OrderError unless it is at that commit, given by at least seven characters of its id. Where
+    """That a source does all its commit says. Raises RequestError unless it is at that commit, given by at least seven characters of its id. Where
     none was ever taken no record says which one is offered, and any may be named.
     """
     record = SourceRecord.from_object(subject.live)
@@ -190,7 +190,7 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
 
 
 def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonRequest:
-    """Raises OrderError for longer than is allowed."""
+    """Raises RequestError for longer than is allowed."""
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
         raise RequestError(f"a break-glass lasts at most {MAX_BREAK_GLASS_DURATION.total_seconds() / 3600:.0f} hours")
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: _format_time(until)}
@@ -205,7 +205,7 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
 
 
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
-    """That a source stays at a commit, given by at least seven characters of its id. Raises OrderError for anything else."""
+    """That a source stays at a commit, given by at least seven characters of its id. Raises RequestError for anything else."""
     if not COMMIT_PATTERN.fullmatch(commit):
         raise RequestError(f"{commit!r} is no commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
     annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: _format_time(until)}
@@ -222,7 +222,7 @@ def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) 
 
 
 def unpin(subject: RequestSubject) -> PersonRequest:
-    """Raises OrderError where it is not pinned."""
+    """Raises RequestError where it is not pinned."""
     return _withdraw_request(
         subject,
         (well_known.PIN, well_known.PIN_REASON, well_known.PIN_UNTIL, well_known.PIN_BY),

@@ -107,8 +107,10 @@ class SourceRecord:
     the tag that `target` was taken by, where a range of versions is followed.
 
     `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
-    set has, `leaves` what Git no longer wants of them and is still there, each at most `MOST_CLAIMS`; `passes` is the text of `passes.py`, `synced`
-    the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to another. It `keeps` everything
+    set has, `leaves` what Git no longer wants of them and is still there, each at most `MAX_LISTED_OBJECTS`;
+    `passes` is the text of `passes.py`, `synced`
+    the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to
+    another. It `is_prune_disabled` everything
     where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
     """
 

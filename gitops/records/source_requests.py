@@ -2,21 +2,31 @@
 
 The word is its own approval of that commit, whatever history says; the brake on deletions counts. When the pin ends, the source goes on from the
 commit at which it was before, or from the pinned one. Pure.
+
+Requests to look now: an annotation on the record of a source, or on an instance, with any new value.
+
+A request opens no gate. It is answered once the server has been asked where the source stands and a pass has gone over it: the record, or the status
+of the instance, then echoes the value. Pure.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
 from applier.causes import Cause, Reason
 from applier.cluster import Object
+from applier.plan.model import ApplySetPlan
 from applier.state.observed import annotation
 from gitops.records.cause_rows import timestamp
+from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import parse_time, requester_of
 from renderer import well_known
 from renderer.frozen import dataclass
+from renderer.identity import SOURCE_PREFIX, ObjectKey
+from renderer.levelgate_status import LevelgateStatus
 
 COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{7,64}")
 """What one can be pinned to: the id of a commit, or so much of it that no other can be meant."""
@@ -51,3 +61,23 @@ def pin_of(record: Object | None, now: datetime) -> Pin | None:
         return None
     by = requester_of(record, well_known.PIN, well_known.PIN_BY)
     return Pin(commit, until, annotation(record, well_known.PIN_REASON), by)
+
+
+SyncRequests = dict[str, dict[ObjectKey, str]]
+"""By source, what is asked on which object."""
+
+
+def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
+    """Those that are not answered yet."""
+    pending: SyncRequests = {}
+    for set_plan in sets:
+        value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
+        if set_plan.parent and value and value != last_answered_request(set_plan.parent):
+            pending.setdefault(set_plan.rendered.source, {})[set_plan.rendered.parent] = value
+    return pending
+
+
+def last_answered_request(obj: Object) -> str:
+    """The last request that was answered, on the record of a source or on an instance; empty where there was none."""
+    is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
+    return SourceRecord.from_object(obj).synced if is_record else LevelgateStatus.from_instance(obj).synced

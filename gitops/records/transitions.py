@@ -59,7 +59,7 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`word` is a `Happening`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
+    """`word` is a `EventReason`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
     the source. `commit` is that of the source, `reason` why something is blocked; `state` is how all of the source is, where it tells;
     `others` counts those for which this one speaks, too.
     """

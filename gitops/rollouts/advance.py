@@ -191,7 +191,7 @@ def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) 
 def _movable_keys(
     snapshot: RolloutSnapshot, wave: Wave, joining_keys: Sequence[str], pace: Pace, find_obstacle: ObstacleCheck
 ) -> Iterator[str]:
-    """Items of one wave that may move, in order, once those that `joined` are counted."""
+    """Items of one wave that may move, in order, once those that `joining_keys` are counted."""
     items = snapshot.collection.waves[wave.name]
     obstacles = list(snapshot.obstacles(wave))
     taken_keys = set(joining_keys)

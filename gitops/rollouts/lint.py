@@ -2,20 +2,24 @@
 
 Wanted are so many hours in every period, counting only pieces that are long enough to do something in. Where the least is found is known ahead: a
 period that begins when a piece ends or gets too short, or that ends when a piece begins or gets long enough.
+
+What only shows with the instances that policies govern: two that cannot be told apart, and instances that a wave does not fit as it is meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from applier.plan.model import Operation
-from gitops.rollouts.policy import Availability
+from gitops.rollouts.policy import Availability, Policy, select_policy
 from gitops.rollouts.source_rules import SourceRules
 from gitops.windows.verdict import TrustedTime, judge
 from gitops.windows.window import WindowTarget
+from renderer.errors import Problem
 from renderer.frozen import dataclass
+from renderer.render.model import Rendering
 
 LOOKAHEAD: Final = timedelta(days=366)
 _RESOLUTION: Final = timedelta(seconds=1)
@@ -83,3 +87,30 @@ def _open_intervals(rules: SourceRules, target: WindowTarget, now: datetime, unt
         if verdict.is_open:
             yield moment, following
         moment = following
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLintResult:
+    """`problems` of policies between which nothing decides, so that their instances stay as they are; `warnings` of those that go last."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:
+    """Hold all instances of a rendering against the policies of its commit."""
+    problems: set[Problem] = set()
+    instances_by_policy: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
+    for key, rendered in rendering.instances.items():
+        definition = rendering.definitions.get(key.group_kind)
+        labels = rendered.manifest["metadata"].get("labels") or {}
+        policy = select_policy(policies, definition.name, labels) if definition else None
+        match policy:
+            case Problem():
+                problems.add(policy)
+            case Policy():
+                instances_by_policy.setdefault(policy.name, (policy, {}))[1][str(key)] = labels
+    warnings = (
+        warning for policy, instances in instances_by_policy.values() for warning in policy.find_stragglers(instances)
+    )
+    return PolicyLintResult(tuple(sorted(problems)), tuple(sorted(warnings)))

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.plan.model import Barrier
-from gitops.rollouts.amounts import ALL_ITEMS, NO_ITEMS, CountOrPercent
-from gitops.rollouts.shapes import Exponential, Shape, Unpaced
+from gitops.rollouts.shapes import ALL_ITEMS, NO_ITEMS, CountOrPercent, Exponential, Shape, Unpaced
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer.errors import Problem, SourceLocation
@@ -227,7 +226,7 @@ DEFAULT_POLICY: Final = Policy()
 
 
 def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
-    """The policy of one instance: the most specific, `DEFAULT` where none fits; the problem where two are equally specific."""
+    """The policy of one instance: the most specific, `DEFAULT_POLICY` where none fits; the problem where two are equally specific."""
     matching = [policy for policy in policies if policy.selector.matches(definition, labels)]
     if not matching:
         return DEFAULT_POLICY

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 
 from applier.plan.model import Barrier
 from gitops.durations import parse_duration
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import (
     ALL_WAVE,
     REST_WAVE,
@@ -30,7 +29,7 @@ from gitops.rollouts.policy import (
     WindowRules,
 )
 from gitops.rollouts.policy_schema import SPEC
-from gitops.rollouts.shapes import Exponential, Linear, Shape
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import schema

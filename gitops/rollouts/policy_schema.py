@@ -8,7 +8,7 @@ from applier.plan.model import Barrier
 from gitops.rollouts.policy import ItemOrder, Mode, NewInstances, OnHalt, OnNewRevision, OnViolation, PolicyScope
 from gitops.windows.labels import LABEL_SELECTOR
 from gitops.windows.window import Openness
-from renderer.schema.form import enum_form, object_form
+from renderer.schema.validation import enum_form, object_form
 
 
 def _integer(minimum: int) -> dict[str, Any]:

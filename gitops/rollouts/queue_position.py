@@ -75,7 +75,7 @@ class WaveForecast:
 class Wait:
     """One cause. `not_before`: the earliest time at which it can end, None where that is not known; `by`: the items that it is because of.
 
-    `because`, `details` and `shared` are as in `Blocked`: what stands behind it beside other items, such as windows.
+    `because`, `details` and `shared` are as in `Cause`: what stands behind it beside other items, such as windows.
     """
 
     reason: Reason

@@ -112,7 +112,7 @@ def _record_refusal(state: RolloutState, request: RolloutRequest, why: str, now:
 
 
 def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutState:
-    """Stop at every target that is under way. Raises RefusedOrder without a reason, or where nothing is under way."""
+    """Stop at every target that is under way. Raises RequestRefused without a reason, or where nothing is under way."""
     _require_reason("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
@@ -138,7 +138,7 @@ def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutSta
 def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> RolloutState:
     """Go on. The failures there are now, by wave, are accepted; one more than that, and more than the policy allows, halts again.
 
-    Raises RefusedOrder without a reason, where nothing is halted, or where Git alone halts it.
+    Raises RequestRefused without a reason, where nothing is halted, or where Git alone halts it.
     """
     _require_reason("resume", why)
     if not state.halts:
@@ -156,7 +156,7 @@ def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str,
 def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: str, now: datetime) -> RolloutState:
     """Agree that what is being rolled out goes on after this wave, or this number. Opens nothing else: what has to be healthy still has to be.
 
-    Raises RefusedOrder where the policy asks for no approval there.
+    Raises RequestRefused where the policy asks for no approval there.
     """
     check_approval_point([str(point) for point in policy.approvals], after, f"policy {policy.name or '(default)'}")
     targets = sorted({target.revision for target in state.targets.values()})
@@ -171,7 +171,7 @@ def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: st
 
 
 def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
-    """Raises RefusedOrder where this is none of the points after which an approval is asked for, by what says so."""
+    """Raises RequestRefused where this is none of the points after which an approval is asked for, by what says so."""
     if after not in points:
         hint = f"it asks after {', '.join(points)}" if points else "it asks for none"
         raise RequestRefused(f"{by} asks for no approval after {after!r}; {hint}")

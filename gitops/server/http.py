@@ -1,4 +1,7 @@
-"""The HTTP side: which path answers what, and the headers that every answer carries. Only GET and HEAD, but for hooks."""
+"""The HTTP side: which path answers what, and the headers that every answer carries. Only GET and HEAD, but for hooks.
+
+Hooks of a forge for a process of which nothing else is to be seen: they wake it, whatever they say. It would have found that by itself.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from gitops.config.address import ListenAddress
+from gitops.config.fields import ListenAddress
 from gitops.errors import GitopsError
-from gitops.server import health, page, webhooks
+from gitops.forge.connect import ForgeKind
+from gitops.server import page, webhooks
 from gitops.server.metrics import CONTENT_TYPE, Metrics
-from gitops.server.monitor import Monitor
+from gitops.server.monitor import Monitor, ProbeResult, check_liveness, check_readiness
 from gitops.server.webhook_endpoint import PATH, WebhookEndpoint
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
@@ -88,10 +92,10 @@ class HttpServer:
         self._stopping.set()
 
     async def _serve_liveness(self, _: web.Request) -> web.Response:
-        return _probe_response(health.check_liveness(self.monitor))
+        return _probe_response(check_liveness(self.monitor))
 
     async def _serve_readiness(self, _: web.Request) -> web.Response:
-        return _probe_response(health.check_readiness(self.monitor))
+        return _probe_response(check_readiness(self.monitor))
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
         text = await self.metrics.render(self.monitor.clock.now())
@@ -162,7 +166,7 @@ def _host(request: web.Request) -> str:
         return ""
 
 
-def _probe_response(probe: health.ProbeResult) -> web.Response:
+def _probe_response(probe: ProbeResult) -> web.Response:
     return web.Response(status=200 if probe.is_ok else 503, text=f"{probe.message}\n")
 
 
@@ -187,7 +191,7 @@ def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
 
 @asynccontextmanager
 async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
-    """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises NotListening."""
+    """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises ListenError."""
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS)
     await runner.setup()
     try:
@@ -206,3 +210,20 @@ async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[
 def _listen_error_message(address: ListenAddress, error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"cannot listen on {address}: {reason.lower()}; choose another address with --listen ADDR:PORT, or none with --listen off"
+
+
+@asynccontextmanager
+async def serve_wake_hooks(
+    wake_event: asyncio.Event, source: SourceConfig, forge: ForgeKind, secrets: Path, address: ListenAddress
+) -> AsyncIterator[str]:
+    """Whoever proves, by `secrets`, that the repository has changed sets `woken`, as long as the context lasts; answers the URL at which hooks are
+    taken. Raises ListenError.
+    """
+
+    async def wake(*_: str) -> None:
+        wake_event.set()
+
+    elapsed = asyncio.get_running_loop().time
+    webhook_endpoint = WebhookEndpoint(wake, lambda: (source,), lambda: {forge: secrets}, lambda *_: None, elapsed)
+    async with listen(webhook_app(webhook_endpoint), address) as bound_address:
+        yield f"http://{bound_address}/hooks/{forge}"

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from applier.execute.results import Result
 from gitops.clock import Clock
-from gitops.config.address import ListenAddress
+from gitops.config.fields import ListenAddress
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
@@ -59,7 +59,7 @@ class Observability:
         hint: Callable[..., Awaitable[None]],
         configuration: LiveConfig,
     ) -> AsyncIterator[ListenAddress]:
-        """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises NotListening."""
+        """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises ListenError."""
         self._follower, self.monitor.refused = follower, lambda: configuration.refusal
         self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
         server = HttpServer(

@@ -25,8 +25,7 @@ from gitops.server import window_bars
 from gitops.server.dashboard import Dashboard
 from gitops.server.graph import Graph, draw_graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.text import format_age, qualified_name
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat, format_age, qualified_name
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from gitops.explain.window_table import describe_next_change, describe_selector
 from gitops.rollouts.source_rules import SourceRules
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass

@@ -101,7 +101,7 @@ def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
 
 
 def read_rules(file: Path) -> Catalog:
-    """Windows and policies of a file, to be used instead of a repository's. Raises RulesRefused, with lines."""
+    """Windows and policies of a file, to be used instead of a repository's. Raises RulesError, with lines."""
     try:
         data = file.read_bytes()
     except OSError as error:

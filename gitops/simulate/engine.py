@@ -30,10 +30,9 @@ from gitops.records.cause_rows import node_causes
 from gitops.records.instance_status import is_waiting
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.opened import open_windows
 from gitops.simulate.recorder import Recorder, format_instance, instance_state
 from gitops.simulate.timeline import Timeline
-from gitops.simulate.world import SimulatedCluster, VirtualClock
+from gitops.simulate.world import SimulatedCluster, VirtualClock, open_windows
 from gitops.windows.window import LOCAL, Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from gitops.records.cause_rows import timestamp
-from gitops.simulate.backtest import BacktestResult
-from gitops.simulate.timeline import CommitArrival, SimulatedWindow, Timeline, TimelineEvent, Track, TrackSpan
+from gitops.simulate.timeline import (
+    BacktestResult,
+    CommitArrival,
+    SimulatedWindow,
+    Timeline,
+    TimelineEvent,
+    Track,
+    TrackSpan,
+)
 
 
 def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:

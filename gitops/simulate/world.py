@@ -2,6 +2,8 @@
 
 Namespaces that no manifest holds exist as soon as something is written to them; kinds that nothing describes are served without a schema. Events are
 taken and not kept, as nobody reads them, and nobody is told who owns what of a status.
+
+A commit whose windows hold nobody, to bring about the base: how it once came there is not what is simulated.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,8 +31,10 @@ from gitops.sandbox import evaluate_cel
 from gitops.simulate.assumptions import AssumedBehaviour, Assumptions
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import DeclaredObject
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, group_kind
+from renderer.kinds import WINDOW
 from renderer.schema.plurals import plural
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -228,3 +232,20 @@ def _open_kind(kind: GroupKind, version: str) -> Mapping[str, Any]:
             ],
         },
     }
+
+
+_ALWAYS_ACTIVE: Final = {"once": [{"start": "1970-01-01T00:00", "end": "2400-01-01T00:00"}]}
+_NEVER_ACTIVE: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-02T00:00"}]}
+
+
+def open_windows(catalog: Catalog) -> Catalog:
+    """With every Allow active for ever, no Deny ever, and no policy. Names stay, for the gates that ask for them."""
+    windows = [rule for rule in catalog.rules if rule.group_kind.kind == WINDOW]
+    return replace(catalog, rules=tuple(map(_without_effect, windows)))
+
+
+def _without_effect(rule: DeclaredObject) -> DeclaredObject:
+    spec: Mapping[str, Any] = rule.manifest.get("spec") or {}
+    kept_fields = {name: spec[name] for name in ("kind", "timeZone") if name in spec}
+    schedule = _ALWAYS_ACTIVE if spec.get("kind") == "Allow" else _NEVER_ACTIVE
+    return replace(rule, manifest={**rule.manifest, "spec": {**kept_fields, "schedule": schedule}})

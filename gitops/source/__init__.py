@@ -1,15 +1,15 @@
-"""Reading Git: what to read (`Target`), a copy of it (`Mirror`), a directory as it lies (`working_tree`), and what
+"""Reading Git: what to read (`Target`), a copy of it (`Mirror`), a directory as it lies (`read_working_tree`), and what
 was read (`Snapshot`).
 
 Nothing is ever checked out, and nothing that a repository holds is ever run.
 """
 
 from gitops.source.credentials import Credentials
+from gitops.source.git import make_stop_tick, stop_tick_on_exit
 from gitops.source.mirror import Mirror, Tip, default_cache
 from gitops.source.revert import RevertError, RevertRequest
 from gitops.source.signatures import Verification
 from gitops.source.snapshot import File, ReadLimits, SourceProblem, SourceSnapshot
-from gitops.source.stopping import make_stop_tick, stop_tick_on_exit
 from gitops.source.target import (
     BranchRef,
     CommitRef,

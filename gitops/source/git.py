@@ -3,6 +3,8 @@
 The only module that imports GitPython; its command runner starts each process. Only fixed options are passed, values
 that came from outside always follow `--` or `--end-of-options` or are full ref names. Each process has its own
 session, so that a timeout ends all its children and nothing can ask on a terminal.
+
+Servers are not waited for any more once nobody wants to hear what they say: a `tick` of Git that says so.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import field
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
@@ -23,7 +26,7 @@ from pathlib import Path
 from shutil import which
 from typing import IO, Any
 
-from gitops.errors import SourceError
+from gitops.errors import SourceError, Stopped
 from renderer.frozen import dataclass
 
 _INHERITED = frozenset({"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PROXY_SSL_CAINFO"})
@@ -239,3 +242,23 @@ def _env_command_prefix() -> list[str]:
         if name.startswith(_FOREIGN_PREFIXES) and name not in _INHERITED and name not in _ENVIRONMENT
     ]
     return ["env", *(word for name in sorted(foreign) for word in ("-u", name))] if foreign else []
+
+
+def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
+    """A tick that raises `Stopped` once this has `ended`."""
+
+    def tick() -> None:
+        if has_ended():
+            raise Stopped("Git", "the process comes to its end")
+
+    return tick
+
+
+@contextmanager
+def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
+    """A tick that raises `Stopped` once this block is left, for a thread that whoever leaves it waits for."""
+    exited = threading.Event()
+    try:
+        yield make_stop_tick(exited.is_set)
+    finally:
+        exited.set()

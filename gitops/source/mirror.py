@@ -128,7 +128,7 @@ class Mirror:
 
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
         """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
-        already, that is the only request. What is `lent` stays until `give_back`, and need not be there after another fetch.
+        already, that is the only request. What is `lent` stays until `release_temporary`, and need not be there after another fetch.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
@@ -194,7 +194,7 @@ class Mirror:
             return repository.find_merge_base(first, second)
 
     def create_revert(self, request: RevertRequest) -> str:
-        """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises Irreversible."""
+        """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises RevertError."""
         with self._copy.open_for_writing(sha256=len(request.onto) == 64) as git:
             return revert.create_revert(git, request)
 

@@ -128,7 +128,7 @@ class Repository:
         return not listing.startswith(b"?") and b"\n?" not in listing
 
     def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
-        """The manifests of the commit with the full id `revision`, below `path`. Files `at_hand` are not read again.
+        """The manifests of the commit with the full id `revision`, below `path`. Files `known_files` are not read again.
 
         Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
         """

@@ -63,7 +63,7 @@ def list_commits(git: Git, request: RevertRequest) -> list[str]:
 
 
 def create_revert(git: Git, request: RevertRequest) -> str:
-    """The new commit, whose parent is `onto`; no ref names it. Raises Irreversible, GitError."""
+    """The new commit, whose parent is `onto`; no ref names it. Raises RevertError, GitError."""
     old_blobs = dict(_list_tree(git, request.onto, request.path))
     new_blobs: dict[bytes, Blob | None] = dict(old_blobs)
     for commit in list_commits(git, request):
@@ -99,7 +99,7 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Git would make room for a file by taking away what has become of its place since. Raises Irreversible."""
+    """Git would make room for a file by taking away what has become of its place since. Raises RevertError."""
     directories = {parent for name in names for parent in _parent_directories(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parent_directories(name)):

@@ -1,6 +1,6 @@
 """What to read: a repository, a ref and a path inside it.
 
-Invariant: a `Target` that exists is safe to hand to Git. Its URL uses an allowed transport and holds no password, its
+Invariant: a `SourceTarget` that exists is safe to hand to Git. Its URL uses an allowed transport and holds no password, its
 ref keeps the rules of git-check-ref-format(1), its path stays inside the repository, and none of them can be taken
 for an option.
 """

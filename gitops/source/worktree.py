@@ -101,7 +101,7 @@ class LocalRepository:
         return self._repository.is_ancestor(old, new)
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """See `Repository.first_parents`."""
+        """See `Repository.list_first_parents`."""
         return self._repository.list_first_parents(old, new)
 
     def find_fork_point(self, first: str, second: str) -> str:

@@ -45,7 +45,7 @@ class FieldProblems:
 
 
 def parse_field(path: str, parse: Callable[[str], T], text: str) -> T:
-    """The value of a text. Raises Wrong, with its path."""
+    """The value of a text. Raises FieldError, with its path."""
     try:
         return parse(text)
     except ScheduleError as refused:

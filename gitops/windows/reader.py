@@ -25,7 +25,7 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
-from renderer.schema.form import enum_form, object_form
+from renderer.schema.validation import enum_form, object_form
 
 T = TypeVar("T")
 

@@ -96,7 +96,7 @@ def _cron_days(fields: str, year: int) -> tuple[date, ...]:
 
 
 def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
-    """The days of a cron expression and the times of day. Raises Refused."""
+    """The days of a cron expression and the times of day. Raises ScheduleError."""
     parts = text.split()
     if len(parts) != 5:
         raise ScheduleError(
@@ -122,7 +122,7 @@ def _format_cron_error(message: str) -> str:
 
 
 def parse_rule(text: str, start: date) -> RuleDays:
-    """The days of a rule that begins at `start`, which is one of them only if the rule says so. Raises Refused."""
+    """The days of a rule that begins at `start`, which is one of them only if the rule says so. Raises ScheduleError."""
     parts = _split(text)
     frequency = parts.get("FREQ", "")
     if frequency not in FREQUENCIES:

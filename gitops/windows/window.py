@@ -1,8 +1,11 @@
-"""A maintenance window as a value, and what it governs."""
+"""A maintenance window as a value, and what it governs.
+
+What windows may govern in a rendering: a target for every object that would be written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
@@ -13,9 +16,12 @@ from zoneinfo import ZoneInfo
 from applier.plan.model import Operation
 from gitops.windows.labels import LabelSelector
 from gitops.windows.occurrences import WindowTimeline
+from renderer.definition.compile import Definition
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
+from renderer.kinds import CRD
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering, id_in_definition
 
 
 class WindowKind(StrEnum):
@@ -110,3 +116,45 @@ class Window:
 
     def governs(self, target: WindowTarget, operation: Operation) -> bool:
         return not self.by_name and operation in self.operations and self.selector.matches(target)
+
+
+def list_targets(
+    rendering: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str
+) -> Iterator[WindowTarget]:
+    """Return all targets, in the cluster of this name; what has no place yet, because it waits for data, is left out."""
+    crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
+    for rendered in rendering.sets:
+        for node in rendered.nodes:
+            if node.key and not node.external:
+                yield (
+                    _declared_target(node, definitions, crds, cluster)
+                    if rendered.is_source
+                    else _member_target(node, rendered, definitions, cluster)
+                )
+
+
+def _declared_target(
+    node: RenderedNode, definitions: Mapping[GroupKind, Definition], crds: Mapping[str, str], cluster: str
+) -> WindowTarget:
+    """An object of the source itself: an instance, the CRD of a definition, or a plain object."""
+    assert node.key
+    if definition := definitions.get(node.group_kind):
+        labels = node.manifest["metadata"].get("labels") or {}
+        return WindowTarget(node.group_kind, node.key.namespace, cluster, rgd=definition.name, labels=labels)
+    rgd = crds.get(node.key.name, "") if node.group_kind == CRD else ""
+    return WindowTarget(node.group_kind, node.key.namespace, cluster, rgd=rgd)
+
+
+def _member_target(
+    node: RenderedNode, rendered: RenderedApplySet, definitions: Mapping[GroupKind, Definition], cluster: str
+) -> WindowTarget:
+    assert node.key
+    definition = definitions.get(rendered.parent.group_kind)
+    return WindowTarget(
+        node.group_kind,
+        node.key.namespace,
+        cluster,
+        rgd=definition.name if definition else "",
+        node=id_in_definition(node.id),
+        labels=rendered.manifest["metadata"].get("labels") or {},
+    )

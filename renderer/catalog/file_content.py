@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from renderer import documents, well_known
-from renderer.catalog.protected import find_protection_mistake
+from renderer.catalog.forbidden_objects import find_protection_mistake
 from renderer.definition.compile import Definition, DefinitionErrors, compile_definition
 from renderer.documents import Document
 from renderer.errors import Problem, SourceLocation

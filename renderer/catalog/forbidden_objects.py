@@ -2,6 +2,10 @@
 
 Such a webhook, once it fails or refuses, also stops the repair of itself: no record, no lease and no leader any more. The API server excludes webhook
 configurations from webhooks, and nothing else. What a `matchConditions` lets through is not looked at: it may depend on the request.
+
+What no commit may have: Levelgate's own objects, and what a cluster stands on. Said here alone; nothing in Git or in the configuration changes it.
+
+A commit that could write our records could tell us what was applied, by whom and what may be deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from renderer.identity import GroupKind, Manifest
+from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, group_kind
+from renderer.kinds import CRD, NAMESPACE, OWN_GROUP
 
 WEBHOOK_CONFIGURATION_KINDS: Final = frozenset(
     GroupKind("admissionregistration.k8s.io", f"{kind}WebhookConfiguration") for kind in ("Mutating", "Validating")
@@ -37,7 +42,7 @@ def find_webhook_mistake(
 ) -> tuple[str, str] | None:
     """Why this webhook configuration may not come from Git, as (path, message); None where it may.
 
-    It may not be asked about records in the namespace `own`, nor about leases in those of the `system`.
+    It may not be asked about records in the namespace `own`, nor about leases in those of the `system_namespaces`.
     """
     namespaces = (own_namespace, *sorted(system_namespaces))
     for index, webhook in _enumerate_mappings(manifest.get("webhooks")):
@@ -126,3 +131,38 @@ def _text_items(value: Any) -> frozenset[str]:
 def _enumerate_mappings(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     items = value if isinstance(value, list | tuple) else ()
     return ((index, item) for index, item in enumerate(items) if isinstance(item, Mapping))
+
+
+_SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
+    """Why an object may not come from Git, as (path, message); None where it may. `namespace` is empty outside of namespaces."""
+    kind = group_kind(manifest)
+    path, target_namespace = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
+    if target_namespace == OWN_NAMESPACE:
+        return (
+            path,
+            f"{target_namespace} holds what Levelgate itself knows, and is written by the program alone; use another namespace",
+        )
+    if target_namespace in _SYSTEM_NAMESPACES:
+        return (
+            path,
+            f"{target_namespace} belongs to the cluster itself and is not changed from Git; use another namespace",
+        )
+    if kind == CRD and name.endswith(f".{OWN_GROUP}"):
+        return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove it from Git"
+    if kind.group == _RBAC and name.startswith("system:"):
+        return "metadata.name", "roles called system: belong to the API server; use another name"
+    if (
+        kind.group == _RBAC
+        and kind.kind.startswith("Cluster")
+        and name.partition("-")[0].partition(":")[0] == "levelgate"
+    ):
+        return "metadata.name", "cluster roles called levelgate are the program's own rights; use another name"
+    return (
+        find_webhook_mistake(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
+        if kind in WEBHOOK_CONFIGURATION_KINDS
+        else None
+    )

@@ -1,14 +1,16 @@
 """What is known of an expression without evaluating it: its variables, the paths it reads, the functions it calls; and
 whether those exist.
+
+Parts of an expression that have the same value in all of many evaluations, so that they need to be evaluated only once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from renderer.cel.errors import EvaluationError, Path
 from renderer.cel.functions import FUNCTIONS, find_function
-from renderer.cel.macros import METHODS, NAMES
+from renderer.cel.macro_expansion import METHODS, NAMES
 from renderer.cel.syntax_tree import (
     FunctionCall,
     Has,
@@ -20,6 +22,7 @@ from renderer.cel.syntax_tree import (
     Variable,
     children,
     walk,
+    with_children,
 )
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
@@ -136,3 +139,21 @@ def _extend_chain(
     if path and step is not None and not keys:
         path = (*path, step)
     return path, was_optional or optional, keys
+
+
+def hoist(tree: SyntaxNode, fixed: frozenset[str], costly: str) -> tuple[SyntaxNode, Mapping[str, SyntaxNode]]:
+    """The tree with each largest part that reads the variable `costly`, and besides it nothing but `fixed` ones, replaced by a name; and those
+    parts by name. The names cannot be written in an expression.
+    """
+    parts: dict[str, SyntaxNode] = {}
+
+    def reduced(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode:
+        names = analyse(node).names
+        if not isinstance(node, Variable) and costly in names and names <= (fixed | {costly}) - bound:
+            name = f"@fixed{len(parts)}"
+            parts[name] = node
+            return Variable(node.at, node.end, node.depth, name)
+        inner = bound | set(node.variables) if isinstance(node, Macro) else bound
+        return with_children(node, lambda child: reduced(child, inner))
+
+    return reduced(tree, frozenset()), parts

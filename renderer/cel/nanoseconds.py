@@ -1,7 +1,7 @@
 """Times finer than Python's.
 
 CEL's timestamps and durations count nanoseconds, `datetime` and `timedelta` microseconds. A value that needs the
-difference is an `Instant` or a `Span`: the Python type with 1 to 999 nanoseconds on top. All others stay Python's own.
+difference is an `PreciseTimestamp` or a `PreciseDuration`: the Python type with 1 to 999 nanoseconds on top. All others stay Python's own.
 """
 
 from __future__ import annotations

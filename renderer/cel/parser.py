@@ -15,6 +15,7 @@ from renderer.cel.errors import EvaluationError
 from renderer.cel.functions import CONSTANTS, VARIADIC, is_function
 from renderer.cel.grammar import make_parser
 from renderer.cel.macro_expansion import (
+    METHODS,
     as_list,
     expand_condition,
     expand_has,
@@ -23,7 +24,6 @@ from renderer.cel.macro_expansion import (
     qualified_name,
     variable_name,
 )
-from renderer.cel.macros import METHODS
 from renderer.cel.syntax_tree import (
     Binary,
     Conditional,

@@ -3,6 +3,8 @@
 It reports only what cannot work whatever the data: a field that its schema does not have, an operator or function
 that does not take operands of these types. What is not known is `DYN`, about which nothing is said. The types of
 literals, operators and functions are those that evaluation has; functions declare theirs in `functions.table`.
+
+Which overloads take operands of static types, and what a call's value is then.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from typing import Any, Final
 from renderer.cel.analysis import find_call_mistake
 from renderer.cel.functions import FUNCTIONS
 from renderer.cel.program import Program, parse_program
-from renderer.cel.signatures import accepts, result_of
 from renderer.cel.syntax_tree import (
     Binary,
     Conditional,
@@ -46,10 +47,55 @@ from renderer.cel.types import (
     element_of,
     join_types,
 )
-from renderer.cel.values import type_name
+from renderer.cel.values import Optional, python_types, type_name
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
+
+_RETURNS_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
+_RETURNS_ELEMENT: Final = frozenset(("min", "max", "first", "last"))
+
+
+def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
+    return len(accepted) == len(operands) and all(
+        types is None or isinstance(kind, Dyn) or not types.isdisjoint(_python_types_of(kind))
+        for types, kind in zip(accepted, operands, strict=True)
+    )
+
+
+def _python_types_of(kind: Type) -> frozenset[type]:
+    if isinstance(kind, StaticOptional):
+        return frozenset((Optional,))
+    return frozenset(python_types(str(kind)))
+
+
+def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
+    """The type of a call's value; of some functions more is known than their signatures say."""
+    first = operands[0] if operands else DYN
+    if function in _RETURNS_SAME_LIST and isinstance(first, StaticList):
+        return first
+    if function in _RETURNS_ELEMENT and isinstance(first, StaticList):
+        return StaticOptional(first.element) if function in ("first", "last") else first.element
+    if function == "optional.of":
+        return StaticOptional(first)
+    if function == "value" and isinstance(first, StaticOptional):
+        return first.value
+    if function == "orValue" and isinstance(first, StaticOptional):
+        return join_types((first.value, operands[1]))
+    if function == "or" and isinstance(first, StaticOptional):
+        return join_types((first, operands[1]))
+    if len(results) > 1:
+        return DYN
+    match results.pop():
+        case "dyn" | "omit" | "map":
+            return DYN
+        case "list":
+            return StaticList(DYN)
+        case "optional" | "optional_type":
+            return StaticOptional(DYN)
+        case name:
+            return Scalar(name)
+
 
 Scope = Mapping[str, Type]
 

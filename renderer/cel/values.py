@@ -5,7 +5,7 @@
     double  float               bool       bool      null_type  None                 type       TypeValue
     optional_type               Optional
 
-Timestamps and durations finer than a microsecond are `Instant` and `Span` of `precise`.
+Timestamps and durations finer than a microsecond are `PreciseTimestamp` and `Span` of `precise`.
 
 Types are compared by identity (`type(x) is int`), so that a bool never passes for an int nor a uint for an int. A
 plain dict has string keys only, which is all that JSON has; maps with other keys are `MixedMap`.

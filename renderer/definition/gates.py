@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from renderer.cel import Program
-from renderer.cel.analysis import analyse
+from renderer.cel.analysis import analyse, hoist
 from renderer.cel.errors import EvaluationError
-from renderer.cel.hoist import hoist
 from renderer.cel.parser import parse
 from renderer.cel.syntax_tree import Index, Literal, Logic, SyntaxNode, Variable
 from renderer.cel.types import BOOL, DYN, INT, STRING, Record, Scalar, StaticMap, Type

@@ -78,7 +78,7 @@ class YamlReader:
         self._separator_line = -1
 
     def read_roots(self) -> list[YamlRoot]:
-        """All documents of the stream that are not empty. Raises `Unreadable`, or the parser's own errors."""
+        """All documents of the stream that are not empty. Raises `UnreadableYaml`, or the parser's own errors."""
         roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack

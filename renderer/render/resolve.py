@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from renderer import schema
-from renderer.catalog.protected import find_protection_mistake
+from renderer.catalog.forbidden_objects import find_protection_mistake
 from renderer.cel import Meter, NoSuchKey
 from renderer.definition import conditions
 from renderer.definition.compile import Definition

@@ -3,6 +3,11 @@
 Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`): `self` has the types of the schema, names of fields that are no identifiers
 are escaped, a rule with `oldSelf` counts only where there is an old value or where that is optional, one that cannot be evaluated is broken. What
 has not changed is held to no rule but those with `oldSelf` ("Validation ratcheting").
+
+Rules that compare with the old value, in places where the API server has no old value to give.
+
+Source: Kubernetes, "Validation rules", transition rules: an item of a list can be found again in the old object only
+if the list is a map.
 """
 
 from __future__ import annotations
@@ -161,3 +166,25 @@ def _escape_name(name: str) -> str:
 
 def _mapping(value: Any) -> Schema:
     return value if isinstance(value, Mapping) else {}
+
+
+_MESSAGE = (
+    "immutable, and rules with oldSelf, do not work inside of a list, whose items have no old value; "
+    "use listType=map and listMapKey, or put the marker on the list"
+)
+
+
+def find_misplaced_transitions(
+    schema: Mapping[str, Any], path: str, *, traceable: bool = True
+) -> Iterator[SchemaMistake]:
+    """A mistake for every rule with `oldSelf` below a list that is not a map."""
+    rules = schema.get("x-kubernetes-validations", ())
+    if not traceable and any(_OLD_SELF.search(rule["rule"]) for rule in rules):
+        yield SchemaMistake(path, _MESSAGE)
+    for name, field in schema.get("properties", {}).items():
+        yield from find_misplaced_transitions(field, child_path(path, name), traceable=traceable)
+    if isinstance(values := schema.get("additionalProperties"), Mapping):
+        yield from find_misplaced_transitions(values, path, traceable=traceable)
+    if items := schema.get("items"):
+        is_traceable = traceable and schema.get("x-kubernetes-list-type") == "map"
+        yield from find_misplaced_transitions(items, path, traceable=is_traceable)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from renderer.cel import compile_expression
 from renderer.errors import ExpressionError
+from renderer.schema.formats import PatternError, compile_pattern
 from renderer.schema.markers import Marker, MarkerError, parse_json
-from renderer.schema.patterns import PatternError, compile_pattern
 
 Schema = dict[str, Any]
 

@@ -2,14 +2,19 @@
 
 Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`. A text is refused only if the server
 surely refuses it, so the rarest formats are not here.
+
+Regular expressions as the API server reads them: RE2, linear in the length of the text.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Final
+from typing import Any, Final
+
+import re2
 
 from renderer.cel import Meter
 from renderer.cel.functions.named_formats import FORMATS
@@ -77,3 +82,26 @@ def has_format(name: str, value: str | float) -> bool:
         return check is None or check(value)
     least, greatest = _NUMBER_RANGES.get(name, (value, value))
     return least <= value <= greatest
+
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+
+class PatternError(ValueError):
+    """Not a regular expression of RE2."""
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Any:
+    """The compiled pattern. Raises `PatternError`."""
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0]
+        raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the pattern occurs anywhere in the text (OpenAPI does not anchor)."""
+    return compile_pattern(pattern).search(text) is not None

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from renderer.frozen import dataclass
-from renderer.phrasing import suggestion
-from renderer.surrogates import mend_surrogates
+from renderer.phrasing import mend_surrogates, suggestion
 
 REPEATABLE_KEYS: Final = frozenset({"validation", "listMapKey"})
 MARKER_KEYS: Final = (

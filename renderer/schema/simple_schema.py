@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
-from renderer.schema.cel_rules import rule_mistakes
+from renderer.schema.cel_rules import find_misplaced_transitions, rule_mistakes
 from renderer.schema.constraints import Schema, apply_marker, check_bounds, check_list_type, parse_boolean
 from renderer.schema.errors import SchemaErrors, SchemaMistake, child_path
 from renderer.schema.markers import Marker, MarkerError, parse_markers
-from renderer.schema.transitions import find_misplaced_transitions
 from renderer.schema.type_syntax import (
     BUILT_IN,
     SYNONYMS,

@@ -2,11 +2,13 @@
 
 Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`. One rule is stricter: an unknown field
 is a mistake here, where the server drops it silently; what Git says and the cluster ignores is never what its author meant.
+
+Forms of our own objects, written down as OpenAPI v3: what `validate` reads and editors are given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -14,8 +16,7 @@ import orjson
 from renderer.phrasing import suggestion
 from renderer.schema.correlation import is_unchanged, old_item_finder
 from renderer.schema.errors import SchemaMistake, child_path
-from renderer.schema.formats import has_format
-from renderer.schema.patterns import matches
+from renderer.schema.formats import has_format, matches
 
 Schema = Mapping[str, Any]
 
@@ -272,3 +273,13 @@ _CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] =
     float: _check_number,
 }
 """By the type of the value: a rule is for values of its own kind, and says nothing of others."""
+
+
+def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
+    """An object with these fields and no others."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def enum_form(words: Iterable[str]) -> dict[str, Any]:
+    """One of these words."""
+    return {"type": "string", "enum": [str(word) for word in words]}

@@ -10,7 +10,7 @@ import pytest
 
 from gitops.cli import EXIT_USAGE
 from gitops.records.source_record import UnreadableSource, initial_source_body
-from gitops.records.sync import find_sync_requests, last_answered_request
+from gitops.records.source_requests import find_sync_requests, last_answered_request
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed

@@ -34,7 +34,7 @@ _VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`validation` is Strict, Warn or Ignore; `force` is for server-side apply only."""
+    """`field_validation` is Strict, Warn or Ignore; `force` is for server-side apply only."""
 
     manager: str
     dry_run: bool

@@ -30,7 +30,7 @@ class ProtobufError(ValueError):
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
-    """The object of a body, with apiVersion and kind as the client names them. Raises UnreadableError."""
+    """The object of a body, with apiVersion and kind as the client names them. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:

@@ -142,7 +142,7 @@ def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
 
 
 def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
-    """As `Model.fit`, with the metadata read first. What was `merged` was read before."""
+    """As `Model.decode_content`, with the metadata read first. What was `merged` was read before."""
     metadata, unknown, mistake = rules.read_metadata(obj.get("metadata"))
     content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
     decoded_object = kind.model.decode(

@@ -27,6 +27,7 @@ from applier.sandbox.api.request_bodies import (
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.kinds import metadata as rules
+from applier.sandbox.kinds.admission import ALLOWS_CREATE_ON_UPDATE, NAME_RULES, REQUIRES_RESOURCE_VERSION
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.kinds.scale import scale_of, with_scale
 from applier.sandbox.kinds.server_fields import (
@@ -37,7 +38,6 @@ from applier.sandbox.kinds.server_fields import (
     restrict_to_subresource,
     sort_metadata,
 )
-from applier.sandbox.kinds.strategies import ALLOWS_CREATE_ON_UPDATE, NAME_RULES, REQUIRES_RESOURCE_VERSION
 from applier.sandbox.merge import (
     ApplyConflicts,
     FieldManager,

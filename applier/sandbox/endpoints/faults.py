@@ -124,7 +124,7 @@ class FaultInjector:
     _earlier_responses: dict[str, Response] = field(default_factory=dict)
 
     async def answer(self, request: Request) -> Response:
-        """Raises DroppedError."""
+        """Raises ConnectionDroppedError."""
         fault = self._next_fault(request)
         if fault is not None:
             self.injected.append(fault)

@@ -16,7 +16,7 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, S
 from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
-"""Answers requests: `Sandbox.answer`, or that behind faults. Raises DroppedError instead of an answer."""
+"""Answers requests: `Sandbox.answer`, or that behind faults. Raises ConnectionDroppedError instead of an answer."""
 
 
 def cluster_of(

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
-from applier.sandbox.kinds.admission import COMPLETERS
+from applier.sandbox.kinds.admission import COMPLETERS, HAS_GENERATION
 from applier.sandbox.kinds.decoding import Decoder, DecodingError
 from applier.sandbox.kinds.defaults import METADATA_DEFAULTS
 from applier.sandbox.kinds.go_types import GoType, GoTypeRegistry
 from applier.sandbox.kinds.registry import DecodedObject, ServedKind
 from applier.sandbox.kinds.scale import BUILT_IN_SCALE_PATHS
-from applier.sandbox.kinds.strategies import HAS_GENERATION
 from applier.sandbox.kinds.validation import VALIDATION_RULES, validate_schema
 from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
 from applier.sandbox.wire import StatusCause

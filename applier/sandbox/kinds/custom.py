@@ -122,7 +122,7 @@ def _as_mapping(value: Any) -> Schema:
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool = False) -> Any:
     """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
-    not be null and have no default to take, but with `nulls` only those of no type.
+    not be null and have no default to take, but with `keep_typed_nulls` only those of no type.
     """
     match value:
         case dict():

@@ -40,7 +40,7 @@ class Decoder:
         self._kind = kind
 
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """The value as it is stored; paths of dropped fields are added to `unknown`. Raises MisfitError."""
+        """The value as it is stored; paths of dropped fields are added to `unknown`. Raises DecodingError."""
         if go_type.struct_fields:
             return self.decode_struct(go_type, value, path, unknown)
         match go_type.type:

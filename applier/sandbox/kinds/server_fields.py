@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from applier.sandbox.kinds.admission import GENERATION_METADATA
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.kinds.strategies import GENERATION_METADATA
 from applier.sandbox.merge import ResetFields
 
 Object = dict[str, Any]

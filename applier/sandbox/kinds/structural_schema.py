@@ -20,7 +20,7 @@ from applier.sandbox.wire import (
     unsupported_value,
 )
 from renderer.schema import apply_defaults, validate
-from renderer.schema.patterns import PatternError, compile_pattern
+from renderer.schema.formats import PatternError, compile_pattern
 
 Object = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Rules of built-in kinds beyond their types: required fields, enumerations, and what may not change.
 
-Only what a person meets who deploys ordinary things; the real server has thousands of rules more. Source: `validation.go`
+Only what a person meets who deploys ordinary things; the real server has thousands of rules more. Source: `field_validation.go`
 of the API groups of Kubernetes. Reasons and fields of the causes are the server's.
 """
 

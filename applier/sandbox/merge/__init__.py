@@ -12,12 +12,11 @@ Invariants: nothing that is passed in is changed; results share parts with it. A
 ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
 """
 
-from applier.sandbox.merge.apply import apply, keep_times, track_update
-from applier.sandbox.merge.conflicts import ApplyConflicts, Conflict
+from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update
+from applier.sandbox.merge.managed_fields import FieldManager
 from applier.sandbox.merge.reset_fields import ResetFields, reset_fields_of
 from applier.sandbox.merge.type_check import TypeMismatchError
 from applier.sandbox.merge.types import DEDUCED, MergeType, type_of_schema
-from applier.sandbox.merge.writer import FieldManager
 
 __all__ = [
     "DEDUCED",

@@ -1,6 +1,8 @@
 """Server-side apply, and the ownership that all other writes leave behind. Pure: nothing is read, nothing changed.
 
 Rules: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
+
+Fields that others own, as the server says it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ from typing import Any, Final
 from applier.cluster import Object
 from applier.sandbox.merge.combine import merge_values, remove_fields
 from applier.sandbox.merge.compare import Comparison, compare, fields_of
-from applier.sandbox.merge.conflicts import ApplyConflicts
 from applier.sandbox.merge.field_set import (
     EMPTY_SET,
     Fields,
+    Path,
     difference,
     exclude_subtrees,
+    format_path,
     from_paths,
     has_path,
     intersection,
@@ -27,6 +30,7 @@ from applier.sandbox.merge.field_set import (
 from applier.sandbox.merge.last_applied import KUBECTL_MANAGER, find_unchanged_fields, with_last_applied
 from applier.sandbox.merge.managed_fields import (
     Entries,
+    FieldManager,
     ManagedFieldsEntry,
     ManagerKey,
     encode_entries,
@@ -39,7 +43,40 @@ from applier.sandbox.merge.schema_change import reconcile_fields
 from applier.sandbox.merge.type_check import TypeMismatchError, check_type
 from applier.sandbox.merge.types import MergeType
 from applier.sandbox.merge.values import MissingListKeyError, is_equal
-from applier.sandbox.merge.writer import FieldManager
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A cause of a 409 with reason FieldManagerConflict: `.data.a`, `conflict with "m1" using v1`."""
+
+    manager: str
+    field: str
+    message: str
+
+
+class ApplyConflicts(Exception):
+    """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
+
+    def __init__(self, owned_paths: list[tuple[ManagerKey, Path]]) -> None:
+        self.owned_paths = owned_paths
+        texts = [(owner, format_path(path)) for owner, path in owned_paths]
+        self.conflicts = tuple(Conflict(owner.manager, field, f"conflict with {owner}") for owner, field in texts)
+        super().__init__(_format_summary(texts))
+
+
+def _format_summary(owned_fields: list[tuple[ManagerKey, str]]) -> str:
+    if len(owned_fields) == 1:
+        owner, field = owned_fields[0]
+        return f"Apply failed with 1 conflict: conflict with {owner}: {field}"
+    lines: list[str] = []
+    for owner in dict.fromkeys(owner for owner, _ in owned_fields):
+        lines += [
+            f"conflicts with {owner}:",
+            *(f"- {field}" for other_owner, field in owned_fields if other_owner == owner),
+        ]
+    return f"Apply failed with {len(owned_fields)} conflicts: " + "\n".join(lines)
+
 
 _SERVER_METADATA: Final = (
     "name",
@@ -67,7 +104,7 @@ def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, f
     if neither content nor ownership change. Defaulting, pruning and validation are the caller's, before it stores; a
     null may be left where a map or list lost its last part.
 
-    Raises `ApplyConflicts`, unless `force` takes the fields; `NotTyped` with the server's words for an intent that does
+    Raises `ApplyConflicts`, unless `force` takes the fields; `TypeMismatchError` with the server's words for an intent that does
     not fit the type.
     """
     try:

@@ -129,7 +129,7 @@ def format_path(path: Path) -> str:
 
 
 def decode(fields: Mapping[str, Any]) -> Fields:
-    """Reads `fieldsV1`. Raises `InvalidFields`; keys of a kind that we do not know are left out, as the server does."""
+    """Reads `fieldsV1`. Raises `InvalidFieldsError`; keys of a kind that we do not know are left out, as the server does."""
     out: Fields = {}
     for key, node in fields.items():
         if not isinstance(node, dict):

@@ -2,6 +2,8 @@
 
 An owner is a manager with an operation and a subresource; of updates, each API version has its own. Rules: apimachinery
 `managedfields`.
+
+Who writes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import orjson
 from applier.cluster import Object
 from applier.sandbox.merge.field_set import Fields, decode, encode, union
 from applier.sandbox.merge.path_elements import InvalidFieldsError
+from applier.sandbox.merge.reset_fields import ResetFields
+from applier.sandbox.merge.types import MergeType
 from renderer.frozen import dataclass
 
 Operation = Literal["Apply", "Update"]
@@ -137,7 +141,7 @@ def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any
 
 
 def merge_oldest_updates(entries: Entries) -> Entries:
-    """With the oldest updates put together, one entry for each API version, until there are no more than `MAX_UPDATES`."""
+    """With the oldest updates put together, one entry for each API version, until there are no more than `MAX_UPDATE_ENTRIES`."""
     updates = [owner for owner in entries if owner.operation == "Update"]
     surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
@@ -170,3 +174,37 @@ def is_equal_except_times(left: Iterable[Mapping[str, Any]], right: Iterable[Map
 
 def _without_time(raw_entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in raw_entry.items() if name != "time"}
+
+
+_UNKNOWN_MANAGER: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldManager:
+    """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
+
+    `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
+    among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
+    conversion.
+
+    `blank` is what the server holds of an object before anything is written: nobody comes to own it by a create. That of
+    built-in kinds has the structures that are never absent (`spec: {}`), and what is in them.
+    """
+
+    manager: str
+    type: MergeType
+    version: str
+    time: str
+    subresource: str = ""
+    reset_fields: ResetFields = frozenset()
+    other_types: Mapping[str, MergeType] | None = None
+    blank: Mapping[str, Any] = field(default_factory=dict)
+
+    def manager_key(self, operation: Operation) -> ManagerKey:
+        version = self.version if operation == "Update" else ""
+        return ManagerKey(self.manager or _UNKNOWN_MANAGER, operation, version, self.subresource)
+
+    @property
+    def types_by_version(self) -> Mapping[str, MergeType]:
+        """By API version, of all that are served."""
+        return {**(self.other_types or {}), self.version: self.type}

@@ -18,7 +18,7 @@ class TypeMismatchError(Exception):
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Raises `NotTyped`; `duplicates` allows items with equal keys, as stored objects may have them."""
+    """Raises `TypeMismatchError`; `duplicates` allows items with equal keys, as stored objects may have them."""
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:
         return

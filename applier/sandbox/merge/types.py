@@ -26,7 +26,7 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 class MergeType:
     """What a value may be; a facet that is missing is not allowed.
 
-    `solid` objects are those of built-in kinds, which the server holds as structures that are never absent.
+    `is_built_in` objects are those of built-in kinds, which the server holds as structures that are never absent.
     """
 
     scalar: Scalar = ""

@@ -28,7 +28,7 @@ def is_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(items: MergeListType, item: Any) -> str:
-    """The element that stands for `item` in paths. Raises `NoKey`."""
+    """The element that stands for `item` in paths. Raises `MissingListKeyError`."""
     if not items.keys:
         return _value_key(item)
     if item is None:
@@ -62,7 +62,7 @@ def _value_key(item: Any) -> str:
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """The items by their keys, in order; more than one where keys are not unique, which an update may bring about.
 
-    Raises `NoKey`.
+    Raises `MissingListKeyError`.
     """
     groups: dict[str, list[Any]] = {}
     for item in values:

@@ -1,15 +1,22 @@
 """The columns of built-in kinds in what `kubectl get` prints, as the real server has them; kinds that are not here show
 name and age. Source: Kubernetes `pkg/printers`.
+
+Rows for people: what `kubectl get` prints.
+
+Custom kinds say their columns themselves; those of built-in kinds are in `columns`. Source: Kubernetes, "Additional
+printer columns".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from applier.sandbox.kinds.registry import Column
+from applier.sandbox import jsonpath
+from applier.sandbox.kinds.registry import Column, ServedKind
 from applier.sandbox.printing.cells import (
     Cell,
+    Object,
     access_modes_cell,
     age,
     bound_claim_cell,
@@ -22,6 +29,7 @@ from applier.sandbox.printing.cells import (
     external_address,
     field_cell,
     first_value_cell,
+    format_age,
     ingress_hosts,
     involved_object,
     job_completions,
@@ -312,3 +320,41 @@ BUILT_IN_COLUMNS: Mapping[str, Sequence[TableColumn]] = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOK_COLUMNS,
     "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOK_COLUMNS,
 }
+
+
+def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
+    return [column.cell(obj, now) for column in columns]
+
+
+def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
+    if not kind.is_custom:
+        return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
+    return (
+        (NAME_COLUMN, *(TableColumn(column, _path_cell(column)) for column in kind.columns))
+        if kind.columns
+        else (NAME_COLUMN, AGE_COLUMN)
+    )
+
+
+def _path_cell(column: Column) -> Cell:
+    def cell(obj: Object, now: float) -> Any:
+        values = jsonpath.find_values(column.path, obj)
+        if not values or values == [None]:
+            return None
+        match column.type:
+            case "integer":
+                return values[0] if type(values[0]) is int else None
+            case "number":
+                return values[0] if isinstance(values[0], int | float) else None
+            case "boolean":
+                return values[0] if isinstance(values[0], bool) else None
+            case "date":
+                return format_age(values[0], now)
+            case _:
+                return ",".join(map(_format_value, values))
+
+    return cell
+
+
+def _format_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

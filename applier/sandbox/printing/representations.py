@@ -12,7 +12,7 @@ from typing import Any, Literal
 import orjson
 
 from applier.sandbox.kinds.registry import ServedKind
-from applier.sandbox.printing.table import build_row, columns_of
+from applier.sandbox.printing.columns import build_row, columns_of
 from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal
 from renderer.frozen import dataclass

@@ -172,7 +172,7 @@ def encode_record(document: Any) -> bytes:
 
 
 def read_state(path: Path, generation: int) -> PersistedState:
-    """The objects of a snapshot and its log; none for number 0. Raises DamagedError."""
+    """The objects of a snapshot and its log; none for number 0. Raises CorruptDataError."""
     if generation == 0:
         return PersistedState({}, 0)
     state = _read_snapshot(path / f"snapshot-{generation}")
@@ -214,7 +214,7 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
 
 
 def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
-    """The records of a file; with `torn` the last one may be incomplete and is then left out. Raises DamagedError."""
+    """The records of a file; with `allow_torn` the last one may be incomplete and is then left out. Raises CorruptDataError."""
     try:
         content = file.read_bytes()
     except OSError as error:

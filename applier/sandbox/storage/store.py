@@ -1,6 +1,6 @@
 """The objects, and what happened to them lately.
 
-Invariants: a `Stored` value never changes, so readers and watchers share it. Every write takes the next number of one
+Invariants: a `StoredObject` value never changes, so readers and watchers share it. Every write takes the next number of one
 counter; that number is the object's resourceVersion and the version of its event. Nothing here knows what an object
 means. Cost of an operation does not depend on the number of objects of other kinds, nor on their watchers.
 """

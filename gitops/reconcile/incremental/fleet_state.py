@@ -47,7 +47,8 @@ class ClusterState:
     cost that the rest does not add to; `found` is all of it as one value, made where somebody asks.
 
     `due` are instances that the sources want otherwise than they were last brought to; `granted` those that their rollouts have let move since, with
-    the revision, and that no part has looked at yet. `moved`: rollouts in which something counts otherwise since they were asked. `is_untold`: the
+    the revision, and that no part has looked at yet. `moved`: rollouts in which something counts otherwise since
+    they were asked. `has_unreported_changes`: the
     records of sources and rollouts say something else than passes over parts have found since; `is_outdated`: those that wait for their turn do.
     """
 

@@ -1,6 +1,7 @@
 """Who may move now, by what passes over parts found: each rollout goes on with the collection that the last pass over everything left.
 
-Parts count (`Whole.put`), this grants: one at a time, and what it grants is counted before anybody else may ask. Work does not grow with the number
+Parts count (`ClusterState.put`), this grants: one at a time, and what it grants is counted before anybody else may
+ask. Work does not grow with the number
 of instances, a logarithm aside. Whatever is more than letting instances move, such as a halt or a wave that is passed, is left to a pass over
 everything, which counts from scratch. Decides, and changes nothing but the collections.
 """

@@ -48,7 +48,7 @@ class DependencyMatch:
 
 @dataclass
 class DependencyIndex:
-    """All interests, by object. `put` and `drop` cost as much as the interests that change, `affected` as much as what it answers."""
+    """All interests, by object. `put` and `remove` cost as much as the interests that change, `find_dependents` as much as what it answers."""
 
     _interests: dict[ObjectKey, Dependencies] = field(default_factory=dict)
     _owners: dict[ObjectKey, dict[ObjectKey, str]] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""Lists and maps: `size`, cel-go's lists extension, Kubernetes' lists library, kro's maps and lists."""
+"""Lists and maps: `size`, cel-go's lists extension, Kubernetes' lists library, kro's maps and lists.
+
+`sets`: lists as sets (cel-go's sets extension). Elements are equal as `==` has it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.nanoseconds import DURATION_TYPES, TIMESTAMP_TYPES
 from renderer.cel.operators import add, check_sortable, equal
+from renderer.cel.operators import contains as is_in
 from renderer.cel.values import LISTS, NONE, OMIT, Omit, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
@@ -185,3 +189,18 @@ def omit() -> Omit:
 @overload("dyn(dyn): dyn")
 def dyn(value: Any) -> Any:
     return value
+
+
+@overload("sets.contains(list, list): bool")
+def contains(meter: Meter, values: list[Any], required: list[Any]) -> bool:
+    return all(is_in(value, values, meter) for value in required)
+
+
+@overload("sets.equivalent(list, list): bool")
+def equivalent(meter: Meter, left: list[Any], right: list[Any]) -> bool:
+    return contains(meter, left, right) and contains(meter, right, left)
+
+
+@overload("sets.intersects(list, list): bool")
+def intersects(meter: Meter, left: list[Any], right: list[Any]) -> bool:
+    return any(is_in(value, right, meter) for value in left)

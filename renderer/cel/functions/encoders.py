@@ -21,7 +21,7 @@ from renderer.cel.functions.registry import overload
 from renderer.cel.text_format import json_double_text
 from renderer.cel.to_json import to_plain
 from renderer.cel.values import LISTS
-from renderer.surrogates import mend_surrogates
+from renderer.phrasing import mend_surrogates
 
 _GO_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -10,7 +10,7 @@ import pytest
 from applier.applyset.adoption import Adoption
 from applier.plan.model import DeletionBrake
 from gitops.config import Config, ConfigErrors, read_config
-from gitops.config.address import ListenAddress, parse_address
+from gitops.config.fields import ListenAddress, parse_address
 from gitops.external_facts import ExternalFactSource
 from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, Ref, TagRef
 

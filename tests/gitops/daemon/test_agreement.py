@@ -10,14 +10,14 @@ import pytest
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from gitops import source_config
 from gitops.clock import SystemClock
-from gitops.daemon.agreement import PlanHashMismatch, require_plan_hash
+from gitops.daemon.commit_acceptance import PlanHashMismatch, require_plan_hash
 from gitops.explain.overview import Overview
 from gitops.explain.phrasing import describe_unreadable
 from gitops.plan import planner
 from gitops.reconcile.sources import SourceState
 from gitops.records.requests import RequestSubject, approve_commit
 from gitops.source import locations
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer.identity import source_parent
 from tests.gitops.reconcile.test_source_acceptance import ONE, World, settled

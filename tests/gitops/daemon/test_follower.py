@@ -23,8 +23,8 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from gitops.daemon import follower as follow
-from gitops.daemon.doors import MAX_THREADS_PER_SERVER
 from gitops.daemon.follower import Follower
+from gitops.daemon.git_servers import MAX_THREADS_PER_SERVER
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
 from gitops.daemon.workqueue import WorkQueue
 from gitops.decisions.decision import Decision

@@ -12,8 +12,8 @@ from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import Denied, Unavailable
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
-from gitops.explain import waiting
-from gitops.explain.waiting import MIN_CHECK_INTERVAL_SECONDS, wait_until
+from gitops.explain import wait
+from gitops.explain.wait import MIN_CHECK_INTERVAL_SECONDS, wait_until
 from renderer.identity import GroupKind
 
 MAPS = WatchTarget(GroupKind("", "ConfigMap"), "default")
@@ -64,8 +64,8 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
 
 async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """`logs -f` and `wait` outlast an upgrade of the control plane; what the first look says, and what is no matter of time, ends them."""
-    monkeypatch.setattr(waiting, "POLL_INTERVAL_SECONDS", 0.01)
-    monkeypatch.setattr(waiting, "MIN_CHECK_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(wait, "POLL_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(wait, "MIN_CHECK_INTERVAL_SECONDS", 0.01)
     cluster: Cluster = cluster_of(Sandbox().answer)
     away = Unavailable("get configmaps: the connection was refused")
     answers: list[bool | Exception] = [False, away, away, True]

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from applier.causes import Reason
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, PolicyScope, Rollback, Wave
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve, halt, resume
-from gitops.rollouts.shapes import Exponential, Linear, Unpaced
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RequestRefused, TargetRevision
 from gitops.windows.labels import LabelSelector
 from tests.gitops.rollouts.rollouts import MINUTE, START, Rollout, items, settled

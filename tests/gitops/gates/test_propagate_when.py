@@ -26,11 +26,10 @@ from gitops.gates.evaluate import (
     parse_trailers,
 )
 from gitops.rollouts.advance import decide_grants
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced
 from gitops.windows.verdict import make_closed_window
 from renderer.definition.gates import Gate
 from tests.gitops.rollouts.rollouts import Rollout, items, settled

@@ -15,7 +15,7 @@ import pytest
 
 from gitops.cli.plan_text import text
 from gitops.plan.report import Report
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from tests.gitops.plan.commits import planned, planned_beside, sample
 
 CASES = Path(__file__).parents[2] / "cases" / "plans"

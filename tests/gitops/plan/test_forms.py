@@ -19,7 +19,7 @@ from gitops.plan.report import FieldDiff, Obstacle, PlanWarning, Report, Warning
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from renderer.errors import Problem
 from tests.gitops.plan.commits import planned
 from tests.gitops.plan.test_cases import CASES, commits

@@ -9,8 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 from applier.causes import Reason
-from gitops.plan.hashing import HASH_DIGITS, is_same, plan_hash
-from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, RevisionMove
+from gitops.plan.report import (
+    HASH_DIGITS,
+    FieldDiff,
+    Obstacle,
+    PlannedAction,
+    PlannedChange,
+    RevisionMove,
+    is_same,
+    plan_hash,
+)
 from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.identity import ObjectKey

@@ -16,7 +16,7 @@ from gitops.plan.report import FieldDiff, PlannedAction, Report
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from tests.gitops.plan.commits import Files, planned, planned_beside
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitops.plan.narrowing import filter_report
-from gitops.plan.report import PlannedAction, PlannedChange, Report
+from gitops.plan.report import PlannedAction, PlannedChange, Report, filter_report
 from gitops.records.references import Ref
 from renderer.identity import ObjectKey
 

@@ -28,7 +28,7 @@ from gitops.plan.report import (
     WindowCapacity,
 )
 from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, format_comment, marker
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
 from tests.gitops.plan.commonmark import marks, outside_of_code

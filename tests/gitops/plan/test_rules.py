@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitops.plan import rules
+from gitops.plan import warnings
 from gitops.plan.report_markdown import format_comment
 from tests.gitops.plan.commits import changed, planned, planned_beside, sample
 
@@ -50,7 +50,7 @@ def test_a_calendar_that_comes_changes_or_goes_is_told_by_its_file() -> None:
     """It may hold dates by the hundred."""
 
     def told_of(before: dict[str, str], after: dict[str, str]) -> list[str]:
-        return [one.message for one in rules.find_rule_changes({"calendars": before}, {"calendars": after})]
+        return [one.message for one in warnings.find_rule_changes({"calendars": before}, {"calendars": after})]
 
     one, other = {"a.ics": "BEGIN:VCALENDAR", "b.ics": "x"}, {"a.ics": "BEGIN:", "b.ics": "x"}
     assert [told_of(*pair) for pair in ((one, other), ({"b.ics": "x"}, one), (one, {"b.ics": "x"}))] == [

@@ -14,7 +14,7 @@ from gitops.plan import planner
 from gitops.plan.report import Report, WindowCapacity
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
-from gitops.times import TimeFormat
+from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from tests.gitops.fleet import MERGE, Fleet

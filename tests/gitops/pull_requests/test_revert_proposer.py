@@ -169,7 +169,7 @@ def _url(kind: str, pull: Pull) -> str:
 
 
 def test_it_is_told_once_as_an_event_and_a_notification(story: Story) -> None:
-    """The words are those of the vocabulary: the rollout is `Halted`."""
+    """The words are those of the vocabulary: the rollout is `RolloutHalted`."""
     told: list[tuple[str, str]] = []
     found = story.halt()
     story.fleet.reconciler.on_transitions = lambda some: told.extend(

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from applier.causes import Reason
 from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.policy import Mode, Policy, Wave
 from gitops.rollouts.queue_position import Wait
-from gitops.rollouts.shapes import Exponential, Linear, Unpaced
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
 from gitops.windows.labels import LabelSelector

@@ -8,9 +8,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
+from gitops.rollouts.collection import RolloutCollection, RolloutItem, SortedKeys, build_collection
 from gitops.rollouts.item_progress import ItemProgress
-from gitops.rollouts.ordered import SortedKeys
 from gitops.rollouts.policy import ALL_WAVE, ItemOrder, Policy
 from tests.gitops.rollouts.rollouts import MINUTE, START, items
 from tests.properties.test_convergence import examples

@@ -8,7 +8,6 @@ import pytest
 
 from applier.plan.model import Barrier
 from gitops.durations import parse_duration
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import (
     DEFAULT_POLICY,
     ApprovalPoint,
@@ -27,7 +26,7 @@ from gitops.rollouts.policy import (
     select_policy,
 )
 from gitops.rollouts.policy_reader import read_policies, read_policy
-from gitops.rollouts.shapes import Exponential, Linear
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import documents

@@ -7,9 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.shapes import Exponential, Linear
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.rollouts.state import TargetRevision
 from tests.gitops.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
 from tests.gitops.rollouts.reference import in_order, is_updated

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitops.rollouts.amounts import CountOrPercent
-from gitops.rollouts.shapes import Exponential, Linear, Shape, Unpaced, frontier
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced, frontier
 
 
 def linear(n: int | str) -> Linear:

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from applier.causes import Reason
 from gitops.rollouts.advance import decide_grants, reserve
-from gitops.rollouts.amounts import CountOrPercent
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, ApprovalPoint, OnNewRevision, Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve
-from gitops.rollouts.shapes import Exponential, Linear, Shape
+from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.rollouts.state import RolloutState, TargetRevision
 from tests.gitops.gates.test_evaluate import WAVES
 from tests.gitops.rollouts.rollouts import MINUTE, Rollout, items

@@ -18,7 +18,7 @@ from applier.cluster import Discovery, Resource
 from applier.execute.results import Result
 from applier.read.leftovers import LeftoverSurvey
 from gitops.config import read_config
-from gitops.config.address import parse_address
+from gitops.config.fields import parse_address
 from gitops.instrumentation import STAGES
 from gitops.maintenance.cluster_facts import needed_permissions
 from gitops.records.instance_state import DisplayState

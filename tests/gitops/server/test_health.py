@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from gitops.server import health
-from gitops.server.monitor import Monitor
+from gitops.server.monitor import (
+    FIRST_SYNC_TIMEOUT_SECONDS,
+    STUCK_PASS_SECONDS,
+    Monitor,
+    ProbeResult,
+    check_liveness,
+    check_readiness,
+)
 from tests.gitops.fleet import StillClock
 from tests.gitops.server.seeing import scene
 
@@ -29,26 +35,26 @@ def monitor(*, leads: bool = True, unread: tuple[str, ...] = (), number: int = 1
 def test_a_pass_that_does_not_end_is_not_alive() -> None:
     watched, elapsed = monitor()
     with watched.stage("pass"):
-        elapsed.now = health.STUCK_PASS_SECONDS
-        assert health.check_liveness(watched).is_ok
+        elapsed.now = STUCK_PASS_SECONDS
+        assert check_liveness(watched).is_ok
         elapsed.now += 1
-        assert health.check_liveness(watched) == health.ProbeResult(
+        assert check_liveness(watched) == ProbeResult(
             False, "a pass has lasted for 901s, longer than 900s: it is stuck"
         )
-    assert health.check_liveness(watched).is_ok
+    assert check_liveness(watched).is_ok
 
 
 def test_other_stages_are_no_passes() -> None:
     watched, elapsed = monitor()
     with watched.stage("fetch"):
-        elapsed.now = 10 * health.STUCK_PASS_SECONDS
-        assert health.check_liveness(watched).is_ok
+        elapsed.now = 10 * STUCK_PASS_SECONDS
+        assert check_liveness(watched).is_ok
 
 
 def test_whoever_leads_is_ready_after_its_first_pass() -> None:
     """S4-14."""
-    assert health.check_readiness(monitor(number=0)[0]) == health.ProbeResult(False, "the first pass is not over yet")
-    assert health.check_readiness(monitor()[0]) == health.ProbeResult(True, "ok")
+    assert check_readiness(monitor(number=0)[0]) == ProbeResult(False, "the first pass is not over yet")
+    assert check_readiness(monitor()[0]) == ProbeResult(True, "ok")
 
 
 def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() -> None:
@@ -56,22 +62,22 @@ def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() ->
     watched, elapsed = monitor(unread=("shop",))
     with watched.stage("pass"):
         pass
-    elapsed.now = health.FIRST_SYNC_TIMEOUT_SECONDS - 1
-    assert health.check_readiness(watched) == health.ProbeResult(False, "not read yet: shop")
-    elapsed.now = health.FIRST_SYNC_TIMEOUT_SECONDS
-    assert health.check_readiness(watched) == health.ProbeResult(True, "ok, but not read yet: shop")
+    elapsed.now = FIRST_SYNC_TIMEOUT_SECONDS - 1
+    assert check_readiness(watched) == ProbeResult(False, "not read yet: shop")
+    elapsed.now = FIRST_SYNC_TIMEOUT_SECONDS
+    assert check_readiness(watched) == ProbeResult(True, "ok, but not read yet: shop")
 
 
 def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
     watched, _ = monitor(leads=False, number=0)
-    assert health.check_readiness(watched) == health.ProbeResult(False, "cluster prod-eu has not told yet who leads")
+    assert check_readiness(watched) == ProbeResult(False, "cluster prod-eu has not told yet who leads")
     watched.stands_by = lambda: True
-    assert health.check_readiness(watched) == health.ProbeResult(True, "standing by: another replica leads")
+    assert check_readiness(watched) == ProbeResult(True, "standing by: another replica leads")
 
 
 def test_it_says_what_the_first_pass_waits_for() -> None:
     watched, _ = monitor(unread=("platform", "shop"), number=0)
-    assert health.check_readiness(watched).message == "the first pass is not over yet; not read yet: platform, shop"
+    assert check_readiness(watched).message == "the first pass is not over yet; not read yet: platform, shop"
 
 
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])

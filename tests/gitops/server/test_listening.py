@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession
 
 from gitops.cli import EXIT_USAGE, invoke
-from gitops.config.address import ListenAddress
+from gitops.config.fields import ListenAddress
 from gitops.server.http import ListenError, listen
 from tests.gitops.server.seeing import scene
 

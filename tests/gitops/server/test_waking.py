@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from gitops.config.address import ListenAddress
+from gitops.config.fields import ListenAddress
 from gitops.forge.connect import ForgeKind
 from gitops.pull_requests.reviewer import Reviewer
-from gitops.server.waking import serve_wake_hooks
+from gitops.server.http import serve_wake_hooks
 from gitops.source_config import parse_source
 from tests.gitops.plan.forges import Refusal
 from tests.gitops.pull_requests.test_reviewer import Review, config, on_github

@@ -205,14 +205,14 @@ async def test_a_body_that_comes_slowly_is_waited_for_but_not_for_ever(
 
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=trickling(), headers=signed("github", body))).status == 202
-        monkeypatch.setattr("gitops.server.bodies.BODY_TIMEOUT_SECONDS", 0.05)
+        monkeypatch.setattr("gitops.server.webhook_endpoint.BODY_TIMEOUT_SECONDS", 0.05)
         assert (await client.post("/hooks/github", data=hanging())).status == 408
     assert hooked.polled == [("shop", "ssh")]
 
 
 async def test_slow_bodies_hold_up_nobody_else(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has proven nothing cannot keep a forge waiting; more than can be held are told to come back, at once."""
-    monkeypatch.setattr("gitops.server.bodies.MAX_BODIES", 20)
+    monkeypatch.setattr("gitops.server.webhook_endpoint.MAX_BODIES", 20)
     begun: asyncio.Queue[None] = asyncio.Queue()
     forever = asyncio.Event()
 
@@ -243,7 +243,7 @@ async def test_slow_bodies_hold_up_nobody_else(hooked: Scene, monkeypatch: pytes
 
 
 async def test_bodies_hold_no_more_than_their_share_together(hooked: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitops.server.bodies.MAX_TOTAL_BYTES", 1000)
+    monkeypatch.setattr("gitops.server.webhook_endpoint.MAX_TOTAL_BYTES", 1000)
     async with hooked.client() as client:
         assert (await client.post("/hooks/github", data=b"x" * 900)).status == 401
         assert (await client.post("/hooks/github", data=b"x" * 1100)).status == 503

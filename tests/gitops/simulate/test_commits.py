@@ -9,7 +9,7 @@ import pytest
 
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
-from gitops.simulate.opened import open_windows
+from gitops.simulate.world import open_windows
 from tests.gitops.source.real_git import Work
 from tests.gitops.windows.windows import manifest
 

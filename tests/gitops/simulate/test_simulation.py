@@ -20,11 +20,9 @@ from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.axis import Axis
-from gitops.simulate.backtest import held_time
 from gitops.simulate.engine import CommitPush, Simulation
-from gitops.simulate.svg import render_svg
-from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackStage, TrackState
+from gitops.simulate.svg import Axis, render_svg
+from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackStage, TrackState, held_time
 from gitops.simulate.timeline_json import as_json
 from gitops.simulate.world import SimulatedCluster
 from renderer import well_known

@@ -17,8 +17,8 @@ import pytest
 from gitops import source_config
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget
+from gitops.source.cache_directory import hold_lock
 from gitops.source.git import Git
-from gitops.source.lock import hold_lock
 from tests.gitops.source.real_git import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from renderer.catalog.catalog import load
-from renderer.catalog.protected import find_protection_mistake
+from renderer.catalog.forbidden_objects import find_protection_mistake
 from renderer.render.render import render
 from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 

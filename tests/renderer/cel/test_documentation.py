@@ -7,7 +7,7 @@ import pytest
 
 from renderer.cel import evaluate
 from renderer.cel.functions import FUNCTIONS
-from renderer.cel.macros import NAMES
+from renderer.cel.macro_expansion import NAMES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cel.md").read_text(encoding="utf-8")
 EXAMPLES = [

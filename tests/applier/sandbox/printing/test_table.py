@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from applier.sandbox.jsonpath import find_values
-from applier.sandbox.printing.durations import format_duration
+from applier.sandbox.printing.cells import format_duration
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
