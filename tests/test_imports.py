@@ -46,6 +46,15 @@ OWNERS: dict[str, tuple[str, ...]] = {
 EVERYWHERE = frozenset({"msgspec", "orjson"})
 """Libraries that any module may import."""
 
+FENCES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("applier.sandbox", ""): ("gitops.sandbox", "gitops.simulate", "gitops.plan.dry_run", "gitops.cli.sandbox"),
+    ("gitops.plan", "gitops.daemon"): ("gitops.daemon.commit_acceptance",),
+}
+"""Package of ours, and the folder whose modules may not import it (empty: any), to the modules that may all the same.
+
+No imitation of a cluster runs in production. The daemon makes no plans for people, except where a commit must match one.
+"""
+
 IMPORTING_CALLS = frozenset({"import_module", "find_spec", "__import__"})
 
 
@@ -64,6 +73,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield from (alias.name for alias in node.names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield module
+                yield from (f"{module}.{alias.name}" for alias in node.names)
             case ast.Call(func=ast.Name(id=called) | ast.Attribute(attr=called)) if called in calls:
                 yield from _named(node, strings)
 
@@ -96,16 +106,25 @@ def _named(call: ast.Call, strings: dict[str, list[str]]) -> list[str]:
     raise ValueError(f"line {call.lineno}: write the name of the imported module as a constant")
 
 
-def importers() -> dict[str, set[str]]:
-    """Return the third-party libraries that are imported, each with its importers."""
+def imports() -> dict[str, set[str]]:
+    """Return the modules of the three packages, each with all that it imports."""
     modules: dict[str, set[str]] = {}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             importer = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            for name in imported(ast.parse(path.read_text(), filename=str(path))):
-                library = name.partition(".")[0]
-                if library not in sys.stdlib_module_names and library not in PACKAGES:
-                    modules.setdefault(library, set()).add(importer)
+            modules[importer] = set(imported(ast.parse(path.read_text(), filename=str(path))))
+    return modules
+
+
+IMPORTS = imports()
+
+
+def importers() -> dict[str, set[str]]:
+    """Return the third-party libraries that are imported, each with its importers."""
+    modules: dict[str, set[str]] = {}
+    for importer, names in IMPORTS.items():
+        for library in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - set(PACKAGES):
+            modules.setdefault(library, set()).add(importer)
     return modules
 
 
@@ -133,6 +152,20 @@ def test_every_owner_imports_its_library(library: str, owners: tuple[str, ...]) 
     """Remove an entry that this test names: nobody needs its permission."""
     modules = IMPORTERS.get(library, set())
     assert [owner for owner in owners if not any(belongs(module, owner) for module in modules)] == []
+
+
+@pytest.mark.parametrize(("fence", "gates"), FENCES.items(), ids=str)
+def test_a_fenced_package_is_imported_by_its_gates_alone(fence: tuple[str, str], gates: tuple[str, ...]) -> None:
+    """Inside of the package everything may be imported. A gate that imports nothing of it is removed from the table."""
+    package, outside = fence
+    strangers = {
+        module
+        for module, names in IMPORTS.items()
+        if any(belongs(name, package) for name in names) and not belongs(module, package)
+        if not outside or belongs(module, outside)
+    }
+    assert [module for module in sorted(strangers) if not any(belongs(module, gate) for gate in gates)] == []
+    assert [gate for gate in gates if not any(belongs(module, gate) for module in strangers)] == []
 
 
 def test_every_declared_dependency_is_imported() -> None:

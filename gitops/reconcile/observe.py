@@ -18,7 +18,7 @@ from gitops.decisions import decide
 from gitops.decisions.inputs import DecisionRules
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.context import Context, ReconcileCache
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import PartialScope
 from gitops.reconcile.sources import SourceState
 from gitops.records import window_calendar

@@ -27,7 +27,7 @@ from gitops.decisions.inputs import DecisionRules
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile import beforehand, conclude
 from gitops.reconcile.context import Context, ReconcileResult
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.grants import granted, retold
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import (

@@ -20,7 +20,7 @@ from gitops.daemon.event_router import EventRouter
 from gitops.decisions.decision import earliest
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import WidenScope, is_bulk_change
 from gitops.reconcile.reconciler import Reconciler

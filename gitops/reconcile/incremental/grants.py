@@ -18,7 +18,7 @@ from gitops.decisions.explanation import DecidedRollout, explain_instances, with
 from gitops.decisions.inputs import DecisionInputs, DecisionRules
 from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.gates.instance_gates import InstanceGates
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts import closed_windows
 from gitops.rollouts.advance import RolloutStep, decide_grants, reserve

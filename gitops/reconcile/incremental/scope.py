@@ -15,7 +15,7 @@ from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.read.observe import FEW
 from applier.state.observed import label
 from gitops.reconcile.context import Context, ReconcileResult
-from gitops.reconcile.incremental.fleet_state import ClusterState, Place
+from gitops.reconcile.incremental.cluster_state import ClusterState, Place
 from gitops.reconcile.incremental.interests import is_for_all
 from gitops.reconcile.sources import SourceState
 from renderer import well_known

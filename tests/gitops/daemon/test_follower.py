@@ -30,7 +30,7 @@ from gitops.daemon.workqueue import WorkQueue
 from gitops.decisions.decision import Decision
 from gitops.errors import Unreachable
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.incremental.fleet_state import ClusterState
+from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.shapes import Exponential, frontier
