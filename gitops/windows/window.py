@@ -10,18 +10,20 @@ from dataclasses import field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from applier.plan.model import Operation
 from gitops.windows.labels import LabelSelector
 from gitops.windows.occurrences import WindowTimeline
-from renderer.definition.compile import Definition
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering, id_in_definition
+
+if TYPE_CHECKING:  # the compiler reads YAML, which commands without files do not pay for
+    from renderer.definition.compile import Definition
 
 
 class WindowKind(StrEnum):
