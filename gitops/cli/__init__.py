@@ -42,7 +42,7 @@ _COMMANDS = {
     "events": "What has changed lately, and what went wrong.",
     "logs": "Everything that was done, line by line; -f follows it.",
     "history": "What each commit did, when, and who had a word in it.",
-    "sync": "Look now where a source stands; opens no gate.",
+    "reconcile": "Reconcile a source now; opens no gate.",
     "wait": "Wait until what is in Git is applied, or has settled.",
     "hold": "Keep an instance where it is.",
     "release": "Let an instance go on that was held.",

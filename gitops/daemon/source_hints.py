@@ -1,7 +1,7 @@
 """A word that there is something new of sources, given to the process that leads.
 
 Of several processes any one may be told, such as by a forge that calls a Service: one that does not lead passes it on, as a person would ask with
-`levelgate sync`, by an annotation on the record of the source.
+`levelgate reconcile`, by an annotation on the record of the source.
 """
 
 from __future__ import annotations

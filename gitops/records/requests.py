@@ -231,12 +231,12 @@ def unpin(subject: RequestSubject) -> PersonRequest:
     )
 
 
-def sync(subject: RequestSubject) -> PersonRequest:
-    """That it is looked at now."""
+def reconcile(subject: RequestSubject) -> PersonRequest:
+    """Return the request to reconcile the subject now."""
     return PersonRequest(
         subject,
         {well_known.SYNC_REQUESTED_AT: sync_value(subject.now)},
-        f"{subject} is looked at now. No gate opens by that.",
+        f"{subject} is reconciled now. This opens no gate.",
         "",
         author_annotation="",
     )

@@ -185,7 +185,7 @@ def test_the_roles_of_readers_are_enough(held_up: Fleet, printed: Printed, words
     [
         ("levelgate-operator", ("hold", "link/cart", "-n", "default", "--reason", "INC-7")),
         ("levelgate-approver", ("halt", f"rollout/links.{GROUP}", "--reason", "INC-7")),
-        ("levelgate-approver", ("sync", "source/platform")),
+        ("levelgate-approver", ("reconcile", "source/platform")),
     ],
 )
 def test_the_roles_of_those_who_order_are_enough(

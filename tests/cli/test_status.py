@@ -198,7 +198,7 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
         why = "source/platform cannot be read since Fri 2026-11-20 13:00: https://git.example.com/x.git: the server refused access\n"
         for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
             assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was taken yet.\n")
-        assert "source platform is looked at now" in typed(fleet, "sync")
+        assert "source platform is reconciled now" in typed(fleet, "reconcile")
 
 
 def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed) -> None:
@@ -306,7 +306,7 @@ def test_what_waits_behind_a_held_node_is_held_as_that_is(typed: Typed) -> None:
         ("tree link/chart", "cart"),
         ("explain link/chart", "cart"),
         ("hold link/chart --reason x", "cart"),
-        ("sync source/platfrom", "platform"),
+        ("reconcile source/platfrom", "platform"),
         ("halt rollout/link.g.test --reason x", "links.g.test"),
     ],
 )

@@ -99,7 +99,7 @@ def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Seq
             ["resume", "window/x"],
             "cannot be asked that; name an instance (webapp/shop), rgd/NAME, source/NAME, rollout/NAME",
         ),
-        (["sync", "--timeout", "2m"], "--timeout goes with --wait"),
+        (["reconcile", "--timeout", "2m"], "--timeout goes with --wait"),
         (["run", "--source", ".", "--wait", "2m"], "--wait goes with --once"),
         (["run", "--source", ".", "--fail-on-held"], "--fail-on-held goes with --once"),
     ],

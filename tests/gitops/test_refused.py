@@ -143,7 +143,7 @@ def a_clock_set_back(story: Refusing) -> None:
     "change", [another_intent, a_new_process, a_person_asks, other_rules, a_deletion, a_clock_set_back]
 )
 def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, change: Any) -> None:
-    """2.2: its intent, what decides on writes, a request of a person (`levelgate sync`)."""
+    """2.2: its intent, what decides on writes, a request of a person (`levelgate reconcile`)."""
     for _ in range(9):
         story.tried(after=LONG, passes=1)
     assert story.tried() == 0

@@ -21,7 +21,7 @@ def events(platform: Platform) -> list[dict[str, Any]]:
 
 @pytest.mark.both_servers
 def test_a_day_with_levelgate(platform: Platform) -> None:
-    """surface 1.2, 5.2: wait, sync, history, events, logs, pin and unpin, on what the daemon writes down."""
+    """surface 1.2, 5.2: wait, reconcile, history, events, logs, pin and unpin, on what the daemon writes down."""
     source = f"source/{platform.name}"
     first = platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -30,7 +30,7 @@ def test_a_day_with_levelgate(platform: Platform) -> None:
         eventually(lambda: text(platform, "one-b") == "one")
         platform.levelgate("wait", source, "--revision", first, "--timeout", "2m")
         second = platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
-        platform.levelgate("sync", source, "--wait", "--timeout", "2m")
+        platform.levelgate("reconcile", source, "--wait", "--timeout", "2m")
         platform.levelgate("wait", source, "--revision", second[:9], "--timeout", "2m")
         assert text(platform, "one-b") == "two"
 

@@ -40,7 +40,7 @@ ORDERS = {
         ("suspend", "ONE", "--reason", "INC-7"),
         ("resume", "ONE"),
         ("break-glass", "ONE", "--for", "1h", "--reason", "INC-7"),
-        ("sync", "ONE"),
+        ("reconcile", "ONE"),
     ),
     ("levelgate-approver",): (
         ("suspend", "source/NAME", "--reason", "INC-7"),
@@ -48,7 +48,7 @@ ORDERS = {
         ("pin", "source/NAME", "--revision", "COMMIT", "--reason", "INC-7"),
         ("unpin", "source/NAME"),
         ("approve", "source/NAME", "--commit", "COMMIT"),
-        ("sync", "source/NAME"),
+        ("reconcile", "source/NAME"),
     ),
 }
 
@@ -127,7 +127,7 @@ def test_each_role_of_people_is_enough_for_its_commands_and_needed(
     granted(platform, "reader", [*roles_of(platform, *READER), of_other_tests(platform)])
     for user, names in (("operator", OPERATOR), ("approver", ("levelgate-approver",))):
         granted(platform, user, roles_of(platform, *names))
-    eventually(lambda: asked("approver", ("sync", "source/NAME")) == 0)
+    eventually(lambda: asked("approver", ("reconcile", "source/NAME")) == 0)
     assert {typed: asked("reader", typed) for typed in READS} == dict.fromkeys(READS, 0)
     assert {typed: asked("nobody", typed) for typed in READS} == dict.fromkeys(READS, 1)
     for user, orders in zip(("operator", "approver"), ORDERS.values(), strict=True):

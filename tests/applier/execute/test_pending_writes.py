@@ -227,7 +227,7 @@ def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool
 
 
 def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
-    """`levelgate sync`; what is put off once more waits as long as before, and longer."""
+    """`levelgate reconcile`; what is put off once more waits as long as before, and longer."""
     lab = Lab()
 
     async def story() -> None:

@@ -173,7 +173,7 @@ class Overloaded(Unreachable):
 
 @pytest.mark.parametrize(("error", "questions"), [(Unreachable, 1), (Throttled, 0), (Overloaded, 0)])
 def test_a_person_is_heard_once_while_a_server_is_left_alone(error: type[SourceError], questions: int) -> None:
-    """S2-10: `levelgate sync` after a credential was corrected. What the server wants itself counts more."""
+    """S2-10: `levelgate reconcile` after a credential was corrected. What the server wants itself counts more."""
     alone, wanted = Alone(error), requested()
 
     async def story() -> None:

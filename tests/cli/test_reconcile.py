@@ -1,4 +1,4 @@
-"""`levelgate sync` and `levelgate wait`, as they are typed (docs/people.md)."""
+"""`levelgate reconcile` and `levelgate wait`, as they are typed (docs/people.md)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def said(fleet: Fleet, path: str) -> str:
 
 
 def test_without_a_name_every_source_is_asked(fleet: Fleet, typed: Typed) -> None:
-    told = typed(fleet, "sync").splitlines()
+    told = typed(fleet, "reconcile").splitlines()
     assert told == [
         "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
-        "source platform is looked at now. No gate opens by that.",
+        "source platform is reconciled now. This opens no gate.",
         "Written: levelgate.dev/sync-requested-at=2026-11-20T12:00:00.000000Z",
     ]
     assert said(fleet, RECORD) == "2026-11-20T12:00:00.000000Z"
@@ -44,14 +44,14 @@ def test_without_a_name_every_source_is_asked(fleet: Fleet, typed: Typed) -> Non
 
 
 def test_an_instance_asks_its_source(fleet: Fleet, typed: Typed) -> None:
-    typed(fleet, "sync", "link/a", "-n", "default")
+    typed(fleet, "reconcile", "link/a", "-n", "default")
     asked = find_sync_requests(fleet.step().plan.sets)
     assert [key.name for key in asked["platform"]] == ["a"]
     assert source_parent("platform") not in asked["platform"]
 
 
 def test_an_instance_is_answered_in_its_own_status_once(fleet: Fleet, typed: Typed) -> None:
-    typed(fleet, "sync", "link/a", "-n", "default")
+    typed(fleet, "reconcile", "link/a", "-n", "default")
     asked = find_sync_requests(fleet.step().plan.sets)["platform"]
     fleet.call(fleet.reconciler.reconcile([replace(fleet.state, synced=asked)]))
     assert last_answered_request(fleet.request("GET", LINK)) == said(fleet, LINK)
@@ -59,14 +59,14 @@ def test_an_instance_is_answered_in_its_own_status_once(fleet: Fleet, typed: Typ
 
 
 def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:
-    (_, line) = typed(fleet, "sync", "source/platform", "--dry-run").splitlines()
+    (_, line) = typed(fleet, "reconcile", "source/platform", "--dry-run").splitlines()
     assert shlex.split(line)[:4] == ["kubectl", "annotate", "configmaps", "source-platform"]
     assert said(fleet, RECORD) == ""
 
 
 def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet, typed: Typed) -> None:
     """Exit code 3 is only ever that (surface 1.1)."""
-    told = typed(fleet, "sync", "--wait", "--timeout", "1s", code=3)
+    told = typed(fleet, "reconcile", "--wait", "--timeout", "1s", code=3)
     assert "No answer within 1s: does `levelgate run` work here?" in told
 
 
@@ -75,22 +75,22 @@ def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
-    assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "sync", "--wait", "--timeout", "300ms", code=3)
+    assert f"No answer within 0.3s: {why.why}\n" in typed(fleet, "reconcile", "--wait", "--timeout", "300ms", code=3)
 
 
 def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows(fleet: Fleet, typed: Typed) -> None:
     """Surface 1.1: what is, and what to do; both have no record."""
     fleet.reconciler.follows = {"platform", "slow"}
     fleet.step()
-    assert "nothing has been read of source/slow yet" in typed(fleet, "sync", "source/slow", code=1)
+    assert "nothing has been read of source/slow yet" in typed(fleet, "reconcile", "source/slow", code=1)
     told = typed(fleet, "suspend", "source/slwo", "--reason", "INC-7", code=1)
     assert "no daemon follows source/slwo in cluster prod-eu; did you mean 'slow'?" in told
-    assert "prod-eu; there are platform, slow\n" in typed(fleet, "sync", "source/another", code=1)
+    assert "prod-eu; there are platform, slow\n" in typed(fleet, "reconcile", "source/another", code=1)
 
 
 def test_a_rollout_cannot_be_looked_at(fleet: Fleet, typed: Typed) -> None:
     assert "name an instance (webapp/shop), source/NAME" in typed(
-        fleet, "sync", "rollout/links.g.test", code=EXIT_USAGE
+        fleet, "reconcile", "rollout/links.g.test", code=EXIT_USAGE
     )
 
 

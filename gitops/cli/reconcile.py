@@ -1,4 +1,4 @@
-"""`levelgate sync`: look now where a source stands."""
+"""Command `levelgate reconcile`: reconcile a source or an instance now."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from renderer import well_known
 
 
 @click.command()
-@click.option("--wait", is_flag=True, help="Wait until it has been looked at; exit code 3 where that takes too long.")
-@click.option("--timeout", type=Duration(), default="1m", show_default=True, help="With --wait: for how long.")
+@click.option("--wait", is_flag=True, help="Wait until it is reconciled; exit code 3 if that takes too long.")
+@click.option("--timeout", type=Duration(), default="1m", show_default=True, help="Time limit of --wait.")
 @request_options
 def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
-    """Ask now where the source of REF stands in Git, and go over it; without REF, all sources. It opens no gate.
+    """Reconcile the source or instance REF now; without REF, all sources. This opens no gate.
 
-    The daemon answers by writing the value of the annotation into the record of the source, or the status of the instance.
+    The daemon fetches the source, reconciles it, and answers in the record of the source or the status of the instance.
 
     \b
-    levelgate sync
-    levelgate sync source/platform --wait
-    levelgate sync webapp/shop -n prod
+    levelgate reconcile
+    levelgate reconcile source/platform --wait
+    levelgate reconcile webapp/shop -n prod
     """
 
     if not wait:
@@ -55,7 +55,7 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
         if await wait_until(
             cluster, watch_targets, look, timeout_seconds=timeout.total_seconds(), on_unavailable=unreachable_reporter()
         ):
-            echo("It has been looked at.")
+            echo("Reconciled.")
             return 0
         records = [
             SourceRecord.from_object(live)
@@ -67,4 +67,4 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
         echo(f"No answer within {timeout.total_seconds():g}s: {why}", err=True)
         return EXIT_WAITING
 
-    return give.to_sources(requests.sync, INSTANCE, SOURCE, after_write=after if wait else None)
+    return give.to_sources(requests.reconcile, INSTANCE, SOURCE, after_write=after if wait else None)
