@@ -128,10 +128,11 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
         for name, record in await read_records(cluster)
         if source in {"", name}
         for commit, pass_records in groupby(
-            _restrict_to_instance(pass_history.parse_passes(record.passes), instance), lambda one: one.commit
+            _restrict_to_instance(pass_history.parse_passes(record.passes), instance),
+            lambda pass_record: pass_record.commit,
         )
     ]
-    return sorted(commits, key=lambda one: one.passes[-1].at, reverse=True)
+    return sorted(commits, key=lambda commit: commit.passes[-1].at, reverse=True)
 
 
 def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:

@@ -48,7 +48,7 @@ def command(directory: Path) -> int:
 
 
 def _read_files(folder: Traversable, path: Path) -> Iterator[tuple[Path, bytes]]:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if entry.is_dir():
             yield from _read_files(entry, path / entry.name)
         else:

@@ -238,7 +238,7 @@ def _worst_subject(rows: Iterable[tuple[InstanceState, CauseRow]], others: Itera
     for source, cause in others:
         key = ObjectKey.parse(cause.object)
         candidates.append((DisplayState.from_reasons([cause.reason]), 1, reference(key) if key else f"source/{source}"))
-    return min(candidates, key=lambda one: (list(DisplayState).index(one[0]), one[1]))[2]
+    return min(candidates, key=lambda candidate: (list(DisplayState).index(candidate[0]), candidate[1]))[2]
 
 
 def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: bool) -> str:

@@ -191,7 +191,7 @@ class ChangeCollector:
         failure = self._observed.failures.get(rendered_node.key) if rendered_node.key else None
         difference = self._diff(set_plan, node_plan, action)
         if rendered_node.key in self.hidden:
-            difference = tuple(one for one in difference if not one.path.startswith("data"))
+            difference = tuple(field_diff for field_diff in difference if not field_diff.path.startswith("data"))
         if (
             action is PlannedAction.UPDATE
             and not (difference or message)
@@ -296,7 +296,7 @@ class ChangeCollector:
         masked_live = self.masks.mask_object(live)
         removed = (
             (path, field_value(masked_live, path))
-            for path in sorted(removed_paths.difference(one.path for one in diff))
+            for path in sorted(removed_paths.difference(field_diff.path for field_diff in diff))
         )
         return (*diff, *(FieldDiff(path, "(set by its old owner)" if old is None else old) for path, old in removed))
 

@@ -151,7 +151,7 @@ def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now:
         "days": window_bars.days(now),
         "scale": window_bars.SCALE,
         "passes": list(reversed(monitor.passes)),
-        "problems": [str(one) for one in board.found.problems[:MAX_ROWS]],
+        "problems": [str(problem) for problem in board.found.problems[:MAX_ROWS]],
         "page_of": lambda **pages: replace(query, **pages).url,
     }
 

@@ -182,20 +182,20 @@ def _differences(given: Type, expected: Type, place: str = "") -> Iterator[tuple
         case _, Dyn(only=only):
             if only and not any(str(given) in _OPENAPI_TYPES.get(name, ()) for name in only):
                 yield place, given, expected
-        case StaticList(element=one), StaticList(element=other):
-            yield from _differences(one, other, f"{place}[]")
+        case StaticList(element=given_type), StaticList(element=expected_type):
+            yield from _differences(given_type, expected_type, f"{place}[]")
         case Record(fields=fields), Record() | StaticMap():
-            for name, one in fields.items():
+            for name, given_type in fields.items():
                 field = _field_type(expected, name)
                 if field is None:
                     yield place, given, f"no field {name!r}{_fields_hint(name, expected)}"
                 else:
-                    yield from _differences(one, field, child_path(place, name) if place else f".{name}")
-        case StaticMap(value=one), StaticMap(value=other):
-            yield from _differences(one, other, f"{place}[]")
-        case StaticMap(value=one), Record(fields=fields, open=is_open):
-            if fields and not is_open and all(next(_differences(one, field), None) for field in fields.values()):
-                yield place, given, f"its values are {format_type(one)}, and none of the fields is"
+                    yield from _differences(given_type, field, child_path(place, name) if place else f".{name}")
+        case StaticMap(value=given_type), StaticMap(value=expected_type):
+            yield from _differences(given_type, expected_type, f"{place}[]")
+        case StaticMap(value=given_type), Record(fields=fields, open=is_open):
+            if fields and not is_open and all(next(_differences(given_type, field), None) for field in fields.values()):
+                yield place, given, f"its values are {format_type(given_type)}, and none of the fields is"
         case _:
             if str(given) not in _ACCEPTED_TYPES.get(str(expected), (str(expected),)):
                 yield place, given, expected

@@ -1,6 +1,7 @@
-"""What people order, said in Git and said by kubectl: the table in docs/people.md, cell by cell. Pins are in
-records/test_source_requests.py, requests to look
-now in records/test_reconcile_requests.py, suspended definitions and sources in decisions/test_suspension.py.
+"""Requests of people, said in Git and said by kubectl: the table in docs/people.md, cell by cell.
+
+Pins are in records/test_source_requests.py, requests to reconcile now in records/test_reconcile_requests.py, suspended
+definitions and sources in decisions/test_suspension.py.
 """
 
 from __future__ import annotations
