@@ -21,13 +21,13 @@ from applier.applyset.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
 from gitops.cli.terminal import echo
 from gitops.durations import parse_duration
-from gitops.records.references import Ref, RefError
 from gitops.text import TimeFormat
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
     from gitops.explain.permitted_cluster import PermittedCluster
+    from gitops.records.references import Ref
 
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 """A file that is there."""
@@ -206,6 +206,8 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
 
 def parse_ref(words: Sequence[str]) -> Ref:
     """REF as it was typed. Raises UsageError with what would be right."""
+    from gitops.records.references import Ref, RefError  # commands without REF pay nothing for the records
+
     try:
         return Ref.parse(words)
     except RefError as error:

@@ -243,6 +243,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert called(capsys, "version")[:2] == (0, f"levelgate {cli.program_version()}\n")
 
 
+def test_render_imports_neither_records_nor_rollouts() -> None:
+    unwanted = {"gitops.records", "gitops.rollouts", "msgspec", "cronsim", "kubernetes", "aiohttp"}
+    code = f"import sys, gitops.cli.render; print({unwanted} & set(sys.modules))"
+    command = (sys.executable, "-c", code)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.strip() == "set()"
+
+
 def test_commands_import_what_they_need_and_no_more() -> None:
     """`--help` starts at once; what only reads the cluster's records renders nothing; `plan` asks Git before it imports what plans."""
     steps = {
