@@ -1,7 +1,4 @@
-"""Words and lines that several commands share.
-
-Moments as commands read and show them: in the zone of the terminal, or in UTC.
-"""
+"""Text of several commands: terminal-safe strings, aligned tables, and moments in the zone of the terminal or in UTC."""
 
 from __future__ import annotations
 

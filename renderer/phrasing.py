@@ -1,7 +1,4 @@
-"""Names and numbers in a sentence, and what was probably meant by a name.
-
-Text that JSON's escapes can write and UTF-8 cannot hold.
-"""
+"""Names and numbers in a sentence, suggestions for misspelled names, and replacement of lone surrogates."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Which cluster, and with which credentials: kubectl's rules, carried out by the `kubernetes` package.
+"""Choice of a cluster and its credentials by kubectl's rules, and the partial import of the `kubernetes` package.
 
-Files and plugins are read when `load` is called, and again on every call, so that rotated tokens and certificates are
-seen. Errors name files, contexts and users, and never repeat what stands in a user's entry. No private key that stands in
-a kubeconfig, or that a plugin gave, is left in a file: OpenSSL and the package pass them on by files, which go before
-`load` returns.
+`load` reads files and runs plugins at every call, so that rotated tokens and certificates are seen. Errors name files,
+contexts and users, and never repeat the content of a user's entry. OpenSSL and the package take private keys from files
+only; these files are deleted before `load` returns.
 
-Of the package `kubernetes` its configuration and its REST layer, without all else that it imports with itself.
+Only the configuration and the REST layer of `kubernetes` are imported: the rest would be half of the cost of a start.
 """
 
 from __future__ import annotations

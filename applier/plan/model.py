@@ -1,6 +1,7 @@
-"""What a plan says: for every node what it takes and whether that may happen now, for every set what is due for its parent.
+"""Values of a plan: the action due on each node, and the actions due on the parent of each ApplySet.
 
-A write that the server has refused, and whether it would be the same one again.
+A node without a permitted action carries its cause. `RefusedWrite` identifies a write that the server refused, so that an
+equal write is not sent again too early.
 """
 
 from __future__ import annotations

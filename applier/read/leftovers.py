@@ -1,8 +1,7 @@
-"""What is left of us in a cluster: every object that carries a key, a finalizer or a field manager of ours.
+"""Leftovers of Levelgate in a cluster: every object with one of our keys, finalizers or field managers, and their removal.
 
-Nothing is taken from an inventory: what a crash, an older version or a hand left outside all sets is found as well. Reads metadata only.
-
-How to take everything of ours off an object and leave the rest as it is. Pure.
+The survey uses no inventory. It also finds what a crash, an older version or a person left outside of all sets. It reads
+metadata only. `strip_metadata` is pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What the controllers of workloads must have got done: Deployments, ReplicaSets, StatefulSets, DaemonSets.
+"""Health rules of single kinds: Pods, Jobs, Deployments and other workloads, claims, Services and the like.
 
-The rule of each kind that has one.
-
-What runs to an end: Pods and Jobs.
+Source: kstatus (sigs.k8s.io/cli-utils), rule by rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Options that several commands take, with one text and one meaning.
-
-What a person types to name something, or a time.
-"""
+"""Options that several commands share, and the parsing of references and times that a person types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Fields of the configuration that stand for something else: durations, URLs, files.
-
-Where the daemon listens: `ADDR:PORT`, or `off`.
-"""
+"""Readers of single fields of the configuration: durations, URLs, files, and the listen address `ADDR:PORT` or `off`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Whether a source takes the commit that its ref has come to, or stands where it is until a person agrees.
+"""Acceptance of a new commit of a source: take it, or hold it until a person agrees.
 
-Only what was agreed to: a commit is carried out if its plan is the one that somebody has read.
-
-The plan is made anew, against the cluster as it is, and its hash compared. Somebody names the hash on the command line, or in the commit itself:
-its trailer `Levelgate-Plan`.
+A commit may require that its plan is the one that a person has read. The plan is then computed again against the live
+cluster, and its hash is compared. The command line, or the trailer `Levelgate-Plan` of the commit, names the expected hash.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Servers that fail again and again are left alone, each by itself, ever longer.
+"""Limits per Git server: backoff after repeated failures, and a small number of threads.
 
-Threads that ask Git: few at once for each server, so that one that hangs does not take all of them.
+A server that hangs takes no thread of the other servers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Is it there yet? Whether a source, a rollout or an instance is applied, or has settled, by what the cluster's records say. Pure.
+"""Progress of a source, rollout or instance towards applied or settled, and waiting for it.
 
-Applied: everything was written as Git says. Settled: besides, it is healthy and nothing is left to do.
-
-Wait for something to come about in a cluster: watches say when to look again, and where they say nothing it is looked at from time to time.
+Applied: every object is written as Git says. Settled: it is also healthy, and nothing is left to do. The judgement is
+pure. The wait checks after each watch event, and now and then without one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From what a pass foresees to the changes that people review: each with its difference, masked, and with all that holds it.
+"""Changes for reviewers, from the preview of a reconciliation: field diffs, masked, with the obstacles of each change.
 
-Sources of the cluster that a plan does not read: what their records, and the marks of their sets, tell of the source that it does.
-
-Invariant: nothing is guessed. What another source wants is known once a pass has found that it wants it, and as far as its record has room.
+`ForeignSources` holds what the records of sources outside of the plan say about its objects. Invariant: nothing is
+guessed. The claim of another source is known once a reconciliation has recorded it, and as far as its record has room.
 """
 
 from __future__ import annotations

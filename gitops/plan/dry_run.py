@@ -1,10 +1,8 @@
-"""A cluster that is only a record: the objects of a commit, or of a snapshot. It answers reads, and judges dry runs as a server would.
+"""A recorded cluster that also answers dry runs: the objects of a commit, or of a snapshot.
 
-A dry run is judged by an embedded API server that knows the kinds of the record and is given the object as it is. Of a commit the answer is the
-intent itself: what a server fills in is the same before and after, and nobody knows it. Of a cluster it is the object with the intent applied to it,
-by the fields that the record says are ours. Nothing can be written.
-
-Objects that are new, or whose kind changes with them: judged by the schemas of the same commit, as no server knows these yet.
+An embedded API server that knows the kinds of the record judges each dry run. For a commit the answer is the intent
+itself: defaults of a server are the same before and after, and unknown. For a cluster it is the object with the intent
+applied. New kinds are judged by the schemas of the same commit. Nothing can be written.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""What a plan tells its reviewers. Everything in a report may be shown in public: values of Secrets were masked before they came here.
+"""The report of a plan, its hash, and its restriction to named objects.
 
-Invariant: two plans of the same content against the same state are equal but for times, and have the same `hash`.
+A report may be public: values of Secrets are masked before. Invariant: two plans of equal content against equal state
+differ in times only, and have the same `hash`.
 
-The hash of a plan: equal for plans that do the same, wherever and whenever they are made.
-
-It covers what changes and how, the order, and the rules that say when. It leaves out times, what people say and how far a rollout is: these change
-while a plan waits to be carried out. Values of Secrets are masked before they come here; where one is part of a change, the content of its file
-stands for it, which whoever may read the repository knows already.
-
-A report of only what somebody names.
+The hash covers the changes, their order, and the rules that say when. It leaves out times, requests of people and the
+progress of rollouts, which change while a plan waits. Where a Secret is part of a change, the content of its file counts,
+which every reader of the repository knows.
 """
 
 from __future__ import annotations

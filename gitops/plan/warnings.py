@@ -1,12 +1,7 @@
-"""What a reviewer is warned of before anything runs.
+"""Warnings for reviewers: operators that are removed before their objects, growing privileges, changed windows and policies.
 
-Operators that a plan takes away: workloads whose service account may change objects of a custom group.
-
-Objects of that group may need their operator to be cleaned up, so it has to go after them; and those that stay have nobody to look after them.
-
-Privileges that grow: rules of roles that allow more than before, roles that gather those of more others, and bindings that are new.
-
-Windows and policies that a commit changes: nothing in the cluster is another by that, but when and how everything may become so.
+An operator is a workload whose service account may change objects of a custom group. Those objects may need it to be
+cleaned up, so it has to go last.
 """
 
 from __future__ import annotations

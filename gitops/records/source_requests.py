@@ -1,12 +1,10 @@
-"""A source that is to stay at one commit: an annotation of its record, by a person, until it is taken away or until a time.
+"""Requests of people to a source: stay at a commit (pin), or reconcile now.
 
-The word is its own approval of that commit, whatever history says; the brake on deletions counts. When the pin ends, the source goes on from the
-commit at which it was before, or from the pinned one. Pure.
+A pin is its own approval of that commit, whatever the history; the brake on deletions still counts. When it ends, the
+source continues from the commit before, or from the pinned one.
 
-Requests to look now: an annotation on the record of a source, or on an instance, with any new value.
-
-A request opens no gate. It is answered once the server has been asked where the source stands and a pass has gone over it: the record, or the status
-of the instance, then echoes the value. Pure.
+A request to reconcile opens no gate. Once the server has answered and a reconciliation has ended, the record of the source,
+or the status of the instance, repeats its value. Pure.
 """
 
 from __future__ import annotations

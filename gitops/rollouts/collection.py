@@ -1,10 +1,8 @@
-"""The items that a rollout moves, counted as they change: work for one event does not grow with their number (a logarithm aside).
+"""Items of a rollout with counters that follow each change, so that one event costs the logarithm of their number.
 
-Items change one at a time (`put`, `remove`), time moves with `advance`. Counters and the ordered sets of pending items follow by the difference;
-what changes by time alone (a bake that ends, a deadline that passes) lies in a heap of moments. `recount` is the same from scratch, as a check.
-One collection belongs to one assignment of targets: when a wave gets another target, a new collection is built.
-
-A set of keys in an order of its own, cheap to change while it is large.
+Items change one at a time (`set_item`, `remove`), and time moves with `advance_to`. A heap holds the moments at which time
+alone changes an item: the end of a bake, a deadline. `recount` computes the same from scratch, as a check. A collection
+belongs to one assignment of targets. `SortedKeys` is an ordered set that is cheap to change while it is large.
 """
 
 from __future__ import annotations

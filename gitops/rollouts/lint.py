@@ -1,9 +1,8 @@
-"""Whether windows leave enough room for changes: `availability` of a source's default policy, over the coming year.
+"""Warnings about policies: windows that leave too little room, policies that cannot be told apart, waves that fit no instance.
 
-Wanted are so many hours in every period, counting only pieces that are long enough to do something in. Where the least is found is known ahead: a
-period that begins when a piece ends or gets too short, or that ends when a piece begins or gets long enough.
-
-What only shows with the instances that policies govern: two that cannot be told apart, and instances that a wave does not fit as it is meant.
+`availability` of the default policy asks for so many hours in every period of the coming year, in pieces that are long
+enough. The least is found where a period begins when a piece ends or gets too short, or ends when a piece begins or gets
+long enough.
 """
 
 from __future__ import annotations

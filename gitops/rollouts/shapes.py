@@ -1,9 +1,8 @@
-"""The shape of a rollout: how many items may have been started when so many have settled.
+"""Shapes of a rollout: how many items may have started when so many have settled; counts and percentages.
 
-A shape is a frontier F(s) over N items: never decreasing, and at least min(N, s + 1), so a rollout whose items settle always ends. Whole numbers
-only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would open 625 items instead of 125.
-
-Quantities as people write them in policies: a whole number, or a share such as `25%`.
+A shape is a frontier F(s) over N items: never decreasing, and at least min(N, s + 1), so that a rollout whose items settle
+always ends. It uses whole numbers only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would open 625
+items instead of 125.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""What can be seen of the last pass, as one value: metrics and pages are made from it and from nothing else.
+"""The last reconciliation as one value, the only source of metrics and pages.
 
-The same records and words as `levelgate status`, `windows` and `explain` have; made once for each pass, and only where somebody looks.
-
-The cluster as a pass left it, from memory: the commands that ask a cluster are asked here, so that the page says what they say.
-
-Nothing is asked of the real one, however many people look. What the pass wrote at its end (statuses, records, the calendar) is computed again, as
-it would be written.
+It holds the records and words of `levelgate status`, `windows` and `explain`. It is made once for each reconciliation, and
+only when a person looks. The cluster is answered from memory, so that viewers cause no request; records that the
+reconciliation wrote at its end are computed again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The HTTP side: which path answers what, and the headers that every answer carries. Only GET and HEAD, but for hooks.
-
-Hooks of a forge for a process of which nothing else is to be seen: they wake it, whatever they say. It would have found that by itself.
-"""
+"""HTTP routes and common headers; GET and HEAD only, except for webhooks. Also webhooks for a process without a status page."""
 
 from __future__ import annotations
 

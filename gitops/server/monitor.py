@@ -1,8 +1,6 @@
-"""What the daemon tells while it works, kept for those who look: the last pass, those before it, and whether it is alive.
+"""Events of the working daemon, kept for viewers: recent reconciliations, liveness and readiness.
 
-One of the few places with state that changes. It is told, and decides nothing.
-
-Is it alive, and is it ready? Both answers are decided from what the monitor was told.
+One of the few places with mutable state. It decides nothing but the two probes.
 """
 
 from __future__ import annotations

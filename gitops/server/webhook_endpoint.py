@@ -1,8 +1,7 @@
-"""Where hooks arrive: who sends one has to prove it, and all that comes of it is that something is looked at soon.
+"""The endpoint of forge webhooks: bounded bodies, verified senders, and an early fetch as the only effect.
 
-Bodies of hooks, read side by side: slow ones hold up nobody, and all together hold no more memory than they may.
-
-Whoever sends them has proven nothing yet. So each is bounded by size and by time, and all of them by number and by size.
+A sender has proven nothing while its body is read. So each body is bounded by size and time, and all together by number
+and size.
 """
 
 from __future__ import annotations

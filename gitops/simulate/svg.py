@@ -1,9 +1,7 @@
-"""A timeline as a picture: one row for each instance that takes part, by wave; bars by stage, above them the windows.
+"""A timeline as SVG: one row for each instance, by wave; bars by state, with the windows above.
 
-Stages differ in pattern and height as well as in colour, every bar has its words as a title, and the whole has a description. Nothing in it is
-run or fetched, so it can stand in a review.
-
-Where a moment stands on a picture: time runs to the right, and stretches in which nothing happens are shortened.
+States differ in pattern and height as well as in colour. Every bar has a title, and the whole has a description. The picture
+runs and fetches nothing, so it may stand in a review. Stretches without events are shortened.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What happened in a simulation: one track for each instance, and everything worth telling, in order. Values only.
+"""The timeline of a simulation: one track for each instance, and its events in order. Values only.
 
-What other windows and policies would have done to the commits of the past: the same history twice, once under each set of rules.
+A backtest is the same history under two sets of rules.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The world that a simulation runs in: a sandbox, a clock that jumps, and what the repository takes for granted of a cluster.
+"""The cluster of a simulation: a sandbox, a clock that jumps, and assumptions of the repository about its cluster.
 
-Namespaces that no manifest holds exist as soon as something is written to them; kinds that nothing describes are served without a schema. Events are
-taken and not kept, as nobody reads them, and nobody is told who owns what of a status.
-
-A commit whose windows hold nobody, to bring about the base: how it once came there is not what is simulated.
+A Namespace without a manifest exists from the first write into it. A kind without a description has no schema. Events are
+not kept, and statuses have no owners, since nobody reads them. The base commit is deployed with all windows open.
 """
 
 from __future__ import annotations

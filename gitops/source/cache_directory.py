@@ -1,12 +1,10 @@
-"""The directory of one mirror in the cache: who may be in it, and how a damaged copy is exchanged for a new one.
+"""The cache directory of one mirror: its layout, its lock, and the exchange of a damaged copy.
 
 Layout: `repository.git`, the copy; `lock`; `gitconfig` and `askpass`, for Git to read; `fresh.git` and `damaged.git`
-during an exchange. A crash at any point leaves either a copy or none, and none is fetched again.
+during an exchange. A crash at any point leaves one copy or none; a missing copy is fetched again.
 
-One writer at a time in a cache directory, or several readers, also across processes and after a crash.
-
-The lock is the kernel's (flock), so it ends with the last process that holds the descriptor; a Git process that
-outlives its parent keeps it.
+One writer or several readers, also across processes and after a crash. The lock is the kernel's (flock): it ends with the
+last process that holds the descriptor, also a Git process that outlives its parent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Running Git, and nothing but Git, in an environment that no file and no variable of the machine can change.
+"""Git processes, in an environment that no file and no variable of the machine can change.
 
-The only module that imports GitPython; its command runner starts each process. Only fixed options are passed, values
-that came from outside always follow `--` or `--end-of-options` or are full ref names. Each process has its own
-session, so that a timeout ends all its children and nothing can ask on a terminal.
-
-Servers are not waited for any more once nobody wants to hear what they say: a `tick` of Git that says so.
+The only module that imports GitPython; its command runner starts each process. Only fixed options are passed. Values from
+outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session, so that a timeout ends
+all its children and nothing can ask on a terminal. A `tick` ends a process whose result is no longer wanted.
 """
 
 from __future__ import annotations

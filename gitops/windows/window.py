@@ -1,7 +1,4 @@
-"""A maintenance window as a value, and what it governs.
-
-What windows may govern in a rendering: a target for every object that would be written.
-"""
+"""A maintenance window as a value, and the objects of a rendering that windows can select."""
 
 from __future__ import annotations
 

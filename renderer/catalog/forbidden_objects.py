@@ -1,11 +1,10 @@
-"""Webhook configurations that would be asked about what Levelgate, or the control plane itself, has to write.
+"""Objects that a commit may not contain: Levelgate's own, those a cluster stands on, and webhooks that could block us.
 
-Such a webhook, once it fails or refuses, also stops the repair of itself: no record, no lease and no leader any more. The API server excludes webhook
-configurations from webhooks, and nothing else. What a `matchConditions` lets through is not looked at: it may depend on the request.
+A commit that could write our records could say what was applied, by whom, and what may be deleted. No setting changes this.
 
-What no commit may have: Levelgate's own objects, and what a cluster stands on. Said here alone; nothing in Git or in the configuration changes it.
-
-A commit that could write our records could tell us what was applied, by whom and what may be deleted.
+A webhook that fails or refuses must not be asked about objects that Levelgate or the control plane has to write: it would
+also stop its own repair. The API server exempts only webhook configurations. `matchConditions` are not evaluated, since
+they may depend on the request.
 """
 
 from __future__ import annotations

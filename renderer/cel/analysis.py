@@ -1,8 +1,4 @@
-"""What is known of an expression without evaluating it: its variables, the paths it reads, the functions it calls; and
-whether those exist.
-
-Parts of an expression that have the same value in all of many evaluations, so that they need to be evaluated only once.
-"""
+"""Facts of an expression without its evaluation: variables, paths that it reads, functions that it calls, loop invariants."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Calls that are more than calls: what macros and forms with a namespace become in the tree.
+"""Expansion of macros and of calls with a namespace in the syntax tree.
 
-`cel.bind`, `has`, the slots of `cel.block`, `runtime.newCondition`; macros on a target are in `macros`.
-
-The macros: calls whose arguments are variables and bodies instead of values.
-
-CEL core, cel-go's two-variable comprehensions, bindings, optional types and `sortBy`. A macro is known by its name,
-by whether it is called on a target, and by how many arguments it has.
+CEL core, cel-go's two-variable comprehensions, bindings, optional types and `sortBy`; `cel.bind`, `has`, slots of `cel.block`
+and `runtime.newCondition`. A macro is known by its name, by whether it has a target, and by the number of its arguments.
 """
 
 from __future__ import annotations

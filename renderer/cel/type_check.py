@@ -1,10 +1,8 @@
-"""The type check: what is wrong with an expression before any data is there.
+"""Type check of an expression, before any data is there.
 
-It reports only what cannot work whatever the data: a field that its schema does not have, an operator or function
-that does not take operands of these types. What is not known is `DYN`, about which nothing is said. The types of
-literals, operators and functions are those that evaluation has; functions declare theirs in `functions.table`.
-
-Which overloads take operands of static types, and what a call's value is then.
+It reports only what cannot work whatever the data: a field that its schema lacks, an operator or function that does not
+take operands of these types. An unknown type is `DYN`, and is never reported. Types of literals, operators and functions
+are those of the evaluation; functions declare theirs in `functions.registry`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Validation rules of a schema, which are CEL, as the API server evaluates them on values that fit otherwise.
+"""CEL validation rules of a schema, evaluated on values that fit otherwise, and transition rules in places without an old value.
 
-Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`): `self` has the types of the schema, names of fields that are no identifiers
-are escaped, a rule with `oldSelf` counts only where there is an old value or where that is optional, one that cannot be evaluated is broken. What
-has not changed is held to no rule but those with `oldSelf` ("Validation ratcheting").
+`self` has the types of the schema. Names of fields that are no identifiers are escaped. A rule with `oldSelf` counts only
+where there is an old value, or where that is optional. A rule that cannot be evaluated is broken. Unchanged values are held
+only to rules with `oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a map.
 
-Rules that compare with the old value, in places where the API server has no old value to give.
-
-Source: Kubernetes, "Validation rules", transition rules: an item of a list can be found again in the old object only
-if the list is a map.
+Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`).
 """
 
 from __future__ import annotations

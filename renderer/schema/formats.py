@@ -1,9 +1,8 @@
-"""Formats of texts and numbers that the API server holds the objects of custom kinds to; all others say nothing.
+"""Formats of texts and numbers in custom resources, and regular expressions as RE2, linear in the length of the text.
 
-Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`. A text is refused only if the server
-surely refuses it, so the rarest formats are not here.
+A text is refused only if the server surely refuses it, so the rarest formats are missing.
 
-Regular expressions as the API server reads them: RE2, linear in the length of the text.
+Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether a value fits its schema, judged as the API server judges a custom resource.
+"""Validation of a value against its schema, as the API server validates a custom resource.
 
-Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`. One rule is stricter: an unknown field
-is a mistake here, where the server drops it silently; what Git says and the cluster ignores is never what its author meant.
+One rule is stricter: an unknown field is a mistake here, where the server drops it silently. Also the OpenAPI forms of
+Levelgate's own objects.
 
-Forms of our own objects, written down as OpenAPI v3: what `validate` reads and editors are given.
+Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What the server makes up of a built-in object by itself, so that nobody owns it: first statuses, selectors, what
-admission adds to pods, the addresses of Services. Those follow from names, so that they are the same every time.
+"""Defaults that the server sets by itself, and strategies of built-in kinds on write.
 
-Source: the strategies of Kubernetes' registry (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the admission
-plugins that are on by default.
+Nobody owns these fields: first statuses, selectors, additions of admission to Pods, addresses of Services. They follow
+from names, so that they are the same in every run.
 
-What built-in kinds do each in their own way when they are written. Source: the strategies in Kubernetes `pkg/registry`.
+Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the default admission plugins.
 """
 
 from __future__ import annotations

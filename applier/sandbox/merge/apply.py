@@ -1,8 +1,6 @@
-"""Server-side apply, and the ownership that all other writes leave behind. Pure: nothing is read, nothing changed.
+"""Server-side apply, its conflicts, and the ownership that every other write leaves. Pure.
 
-Rules: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
-
-Fields that others own, as the server says it.
+Source: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""`metadata.managedFields`: who owns what, as entries by their owner.
+"""Entries of `metadata.managedFields`, by their owner.
 
-An owner is a manager with an operation and a subresource; of updates, each API version has its own. Rules: apimachinery
-`managedfields`.
+An owner is a manager with an operation and a subresource. For updates, each API version is an owner of its own.
 
-Who writes.
+Source: apimachinery `managedfields`.
 """
 
 from __future__ import annotations

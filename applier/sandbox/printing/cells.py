@@ -1,7 +1,6 @@
-"""Cells of the tables that `kubectl get` prints: from an object and the time, what stands there. Source: Kubernetes
-`pkg/printers`.
+"""Cells of the tables that `kubectl get` prints, from an object and the current time; ages as kubectl shows them.
 
-Ages as kubectl shows them: apimachinery `pkg/util/duration`, HumanDuration.
+Source: Kubernetes `pkg/printers`; apimachinery `pkg/util/duration`, HumanDuration.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The columns of built-in kinds in what `kubectl get` prints, as the real server has them; kinds that are not here show
-name and age. Source: Kubernetes `pkg/printers`.
+"""Columns and rows of the tables that `kubectl get` prints.
 
-Rows for people: what `kubectl get` prints.
+Built-in kinds have the columns of the real server; a kind without an entry has name and age. Custom kinds declare their
+columns.
 
-Custom kinds say their columns themselves; those of built-in kinds are in `columns`. Source: Kubernetes, "Additional
-printer columns".
+Source: Kubernetes `pkg/printers`; "Additional printer columns".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lists and maps: `size`, cel-go's lists extension, Kubernetes' lists library, kro's maps and lists.
+"""Lists, maps and sets: `size`, cel-go's lists and sets, Kubernetes' lists library, kro's maps and lists.
 
-`sets`: lists as sets (cel-go's sets extension). Elements are equal as `==` has it.
+Elements of sets are equal as `==` says.
 """
 
 from __future__ import annotations
