@@ -1,7 +1,7 @@
-"""What one pass should do, decided from the rendering and from what was observed. Pure.
+"""Plan of one reconciliation, decided from the rendering and the observed state. Pure.
 
-`nodes` decides what may be written, `applier.plan.prune` what may be deleted, this module what is due for each set as a whole and its parent,
-`brake` what waits for a person. What is not done says why.
+`node_planner` decides writes, `prune` deletions, `deletion_brake` what waits for a person. This module decides the actions
+of each set as a whole and of its parent. Every action that is not due carries its cause.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tell others what has changed: webhooks, Slack, commit statuses. Which transitions there are says `gitops.transitions`."""
+"""Notifications about transitions (`gitops.records.transitions`): webhooks, Slack, commit statuses."""
 
 from gitops.notifications.delivery import Delivery
 from gitops.notifications.receivers import (

@@ -43,9 +43,9 @@ async def plan_commits(
 ) -> Report:
     """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
 
-    base = compose.catalog_of(places.read(place, revision="main"), source="platform")
-    head = compose.catalog_of(places.read(place, revision="topic"), source="platform", previous=base)
-    report = await between(base, SourceState(head), clock=SystemClock(), version=program_version(), cluster_name=LOCAL)
+    base = load_catalog(mirror.read_snapshot(mirror.fetch()), source="platform")
+    head = load_catalog(read_working_tree(path), source="platform", previous=base)
+    report = await plan_commits(base, SourceState(head), clock=clock, version=version, cluster_name=LOCAL)
     """
     cache = RenderCache()
     base_rendering, head_rendering = _render_applied(base, cache), render([head.catalog], memo=cache)

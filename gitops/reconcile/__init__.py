@@ -1,1 +1,1 @@
-"""One pass, from the first look at the cluster to its last status. `reconcile` has its steps in order; the rest is what they decide and know."""
+"""One reconciliation, from the first read of the cluster to its last status. `reconciler` has the steps in order."""

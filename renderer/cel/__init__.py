@@ -7,12 +7,12 @@ The language is the CEL language definition with cel-go's and Kubernetes' librar
 up. Evaluation is pure and bounded: no clock, no randomness, no input but the variables, and a budget for work and
 size.
 
-Stages, one module each: grammar, parser and expand (text to tree), analysis (names, paths, calls), generate (tree to
-fast Python), explain (the exact evaluator), program (both together, cached), conversion (results to JSON). Lark is
-imported when the first expression is compiled.
+Stages, one module each: `grammar`, `parser` and `macro_expansion` (text to tree), `analysis` (names, paths, calls),
+`codegen` (tree to fast Python), `exact_evaluator` (errors with their cause), `program` (both together, cached), `to_json`
+(results to JSON). Lark is imported when the first expression is compiled.
 
-`entry.evaluate` is for callers who have an expression and values. `check.check` finds mistakes of type before there are
-values, against `types` that schemas declare; it is imported from there, since it needs all stages.
+`evaluate` is for callers who have an expression and values. The module `type_check` finds mistakes of type before there
+are values, against the types that schemas declare. Import it from there, since it needs all stages.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Server-side apply and field ownership as kube-apiserver does them; values in, values out.
 
-    type_of_schema(schema, crd=..., definitions=...) -> Type     how a kind's objects merge
+    type_of_schema(schema, crd=..., definitions=...) -> MergeType how a kind's objects merge
     DEDUCED                                                      the type of a kind without a schema
-    Writer(manager, type, version, time, subresource, reset, others, blank)
-    apply(live, intent, writer, force=...) -> Object             raises ApplyConflicts (409), NotTyped (500)
-    track_update(live, new, writer) -> Object                    after create, update and patch; never raises
+    FieldManager                                                 who writes: manager, type, version, time and more
+    apply(live, intent, field_manager, force=...) -> Object      raises ApplyConflicts (409), TypeMismatchError (500)
+    track_update(live, new, field_manager) -> Object             after create, update and patch; never raises
     keep_times(live, final) -> Object                            last, before storing
-    reset_by(resource, subresource, has_status=...) -> Reset     what a write cannot change, for `Writer.reset`
+    reset_fields_of(resource, subresource, has_status=...)       what a write cannot change, as `ResetFields`
 
 Invariants: nothing that is passed in is changed; results share parts with it. A write that changes neither content nor
 ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
