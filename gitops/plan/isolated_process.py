@@ -86,7 +86,12 @@ async def compute_plan(request: PlanRequest) -> Report:
     except Exception as error:  # whatever others wrote, it ends no more than its own plan
         if lacks_memory(error):
             raise Defect("it takes more memory than a plan may take; make smaller pull requests") from error
-        raise Defect(f"Levelgate itself failed ({type(error).__name__}): please report it") from error
+        raise _defect_of(error) from error
+
+
+def _defect_of(error: BaseException) -> Defect:
+    """Return what people are told of an error that nobody foresaw: its type, and nothing that it may quote."""
+    return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 
 async def compute_plan_isolated(
@@ -239,12 +244,8 @@ def _end(there: Connection, error: BaseException, room: tuple[int, int], memory:
         is_clear = isinstance(error, PlanError) and not isinstance(error, Defect)
         if not lacks_memory(error) and (is_clear or not is_near(peak_of("self"), memory)):
             code = 1
-            text = (
-                str(error)
-                if isinstance(error, PlanError)
-                else f"Levelgate itself failed ({type(error).__name__}): please report it"
-            )
-            there.send(PlanError(text))
+            failure = error if isinstance(error, PlanError) else _defect_of(error)
+            there.send(PlanError(str(failure)))
             code = 0
     finally:
         os._exit(code)
