@@ -207,7 +207,7 @@ def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
     settled, total = sum(wave.settled for wave in rollout.waves), sum(wave.total for wave in rollout.waves)
     yield f"{explanation.subject} to {targets}: {explanation.state}, {settled} of {total} instances settled."
     for wave in (wave for wave in rollout.waves if wave.total):
-        counts = {"moving": wave.moving, "failed": wave.failed, "held": wave.held, "wait": wave.waiting}
+        counts = {"progressing": wave.moving, "failed": wave.failed, "held": wave.held, "waiting": wave.waiting}
         more_counts = "".join(f", {number} {word}" for word, number in counts.items() if number)
         yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{more_counts}; {wave.shape}"
     yield from _waiting_lines(explanation, times)

@@ -27,6 +27,7 @@ from gitops.reconcile.notable_changes import (
 )
 from gitops.reconcile.sources import revisions_of
 from gitops.reconcile.tally import StateCounts
+from gitops.records.display_state import DisplayState
 from gitops.rollouts.state import RolloutState, WaveProgress
 from gitops.text import escape_terminal, qualified_name, title
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
@@ -210,32 +211,37 @@ class ProgressPrinter:
 
 
 def format_counts(tally: StateCounts) -> str:
-    """`[##########..........] 5/10 settled, 4 held, 1 wait, 0 failed`"""
-    total = tally.settled + tally.held + tally.waiting + tally.failed
-    bar = "#" * round(_BAR_WIDTH * tally.settled / total) if total else ""
-    other_counts = f"{tally.held} held, {tally.waiting} wait, {tally.failed} failed"
-    return f"[{bar:.<{_BAR_WIDTH}}] {tally.settled}/{total} settled, {other_counts}"
+    """`[##########..........] 5/10 settled, 1 progressing, 4 held`"""
+    total, settled = tally.total, tally.by_state.get(DisplayState.SETTLED, 0)
+    bar = "#" * round(_BAR_WIDTH * settled / total) if total else ""
+    unsettled = (
+        state for state in sorted(DisplayState, key=lambda state: -state.rank) if state is not DisplayState.SETTLED
+    )
+    other_counts = "".join(
+        f", {number} {state.lower()}" for state in unsettled if (number := tally.by_state.get(state))
+    )
+    return f"[{bar:.<{_BAR_WIDTH}}] {settled}/{total} settled{other_counts}"
 
 
 def format_rollout(name: str, state: RolloutState) -> str:
-    """`webapp.kro.run r13  canary [##] 2/2  prod [###>....] 3/8 settled, 1 moving, 4 wait`; empty once all have settled."""
+    """`webapp.kro.run r13  canary [##] 2/2  prod [###>....] 3/8 settled, 1 progressing, 4 waiting`; empty once all have settled."""
     waves = [wave for wave in state.waves if wave.total]
     if all(wave.settled == wave.total for wave in waves):
         return ""
     targets = ", ".join(sorted(set(map(str, state.targets.values()))))
     wave_texts = [f"{wave.name} [{_format_bar(wave)}] {wave.settled}/{wave.total}" for wave in waves]
     counts = {
-        "moving": sum(wave.moving for wave in waves),
+        "progressing": sum(wave.moving for wave in waves),
         "held": sum(wave.held for wave in waves),
         "failed": sum(wave.failed for wave in waves),
-        "wait": sum(wave.waiting for wave in waves),
+        "waiting": sum(wave.waiting for wave in waves),
     }
     other_counts = "".join(f", {number} {word}" for word, number in counts.items() if number)
     return f"{name} {targets}  {'  '.join(wave_texts)} settled{other_counts}"
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """One sign for each instance, or for so many of them: `#` settled, `>` moving, `!` failed or held."""
+    """One sign for each instance, or for so many of them: `#` settled, `>` progressing, `!` failed or held."""
     share = max(1, -(-wave.total // _BAR_WIDTH))
     bar = (
         "#" * (wave.settled // share)

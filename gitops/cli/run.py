@@ -31,6 +31,7 @@ from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.tally import StateCounts
 from gitops.records.cause_rows import node_causes
+from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
 
 
@@ -194,6 +195,8 @@ def report(
     tally = StateCounts.of_all(reconcile_result.ledger)
     sys.stdout.flush()
     progress.print_header(str(tally))
-    if errors or reconcile_result.problems or tally.failed or reconcile_result.status_errors:
+    if errors or reconcile_result.problems or tally.by_state.get(DisplayState.FAILED) or reconcile_result.status_errors:
         return 1
-    return EXIT_WAITING if tally.waiting or (tally.held and fail_on_held) else 0
+    waiting = [summary for summary in reconcile_result.ledger.restless() if summary.exists]
+    is_unfinished = any(summary.is_on_its_way or (fail_on_held and summary.holds) for summary in waiting)
+    return EXIT_WAITING if is_unfinished else 0

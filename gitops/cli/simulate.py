@@ -166,7 +166,7 @@ def _text(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> It
             yield from ("", day)
         yield f"{times.format_second(moment)}  {subject_name:<24} {text}".rstrip()
     yield "-" * 80
-    counts = ", ".join(f"{number} {stage}" for stage, number in timeline.counts.items() if number)
+    counts = ", ".join(f"{number} {state}" for state, number in timeline.counts.items() if number)
     yield f"{format_count(len(timeline.tracks), 'instance')}: {counts or 'none'}"
     elapsed = format_duration((timeline.ends - timeline.begins).total_seconds())
     yield f"Ended {times.format_full(timeline.ends)}, after {elapsed}: {timeline.end_reason}."

@@ -18,7 +18,8 @@ from gitops.explain.overview import Overview, RolloutOverview
 from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.phrasing import describe_blocker, describe_unconfigured, describe_unreadable, reference
 from gitops.records.cause_rows import CauseRow, timestamp
-from gitops.records.instance_state import DisplayState, InstanceState, describe_suspension
+from gitops.records.display_state import DisplayState
+from gitops.records.instance_state import InstanceState, describe_suspension
 from gitops.records.references import Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import rollout_key
 from gitops.records.source_record import SourceRecord
@@ -140,7 +141,7 @@ def _table_lines(overview: Overview, times: TimeFormat, now: datetime, *, everyt
     ]
     if shown_rollouts:
         yield from ("",) if overview.sources else ()
-        header = ("ROLLOUT", "TO", "WAVE", "SETTLED", "MOVING", "WAIT", "STATE", "AGE")
+        header = ("ROLLOUT", "TO", "WAVE", "SETTLED", "PROGRESSING", "WAITING", "STATE", "AGE")
         yield from align_table([header, *(_rollout_row(rollout, now) for rollout in shown_rollouts)])
 
 
@@ -238,7 +239,7 @@ def _worst_subject(rows: Iterable[tuple[InstanceState, CauseRow]], others: Itera
     for source, cause in others:
         key = ObjectKey.parse(cause.object)
         candidates.append((DisplayState.from_reasons([cause.reason]), 1, reference(key) if key else f"source/{source}"))
-    return min(candidates, key=lambda candidate: (list(DisplayState).index(candidate[0]), candidate[1]))[2]
+    return min(candidates, key=lambda candidate: (candidate[0].rank, candidate[1]))[2]
 
 
 def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: bool) -> str:

@@ -21,8 +21,9 @@ from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, Waiti
 from gitops.explain.tree import list_members
 from gitops.records import window_calendar
 from gitops.records.cause_rows import CauseRow
+from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION, cluster_name, configured_sources, find_sources_without_commit
-from gitops.records.instance_state import DisplayState, InstanceState, list_instances
+from gitops.records.instance_state import InstanceState, list_instances
 from gitops.records.references import DEFINITION, Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
@@ -183,7 +184,7 @@ class _Explainer:
             explanation.unsettled_instances,
             key=lambda instance: (
                 instance.state is not DisplayState.HALTED,
-                list(DisplayState).index(instance.state),
+                instance.state.rank,
                 instance.key,
             ),
         )
@@ -278,7 +279,7 @@ class _Explainer:
         if instance and (next_row := next((row for row in instance.causes if row.node in nodes), None)):
             return instance, next_row
         others = [other async for other in self._blocking_instances(key, cause, instance) if not other.is_settled]
-        others.sort(key=lambda peer: (not peer.causes, list(DisplayState).index(peer.state)))
+        others.sort(key=lambda peer: (not peer.causes, peer.state.rank))
         return (others[0], others[0].display_causes[0]) if others else None
 
     async def _blocking_instances(

@@ -12,7 +12,8 @@ from itertools import islice
 
 from applier.causes import CauseRef, Reason
 from gitops.records.cause_rows import CauseRow
-from gitops.records.instance_state import DisplayState, InstanceState
+from gitops.records.display_state import DisplayState
+from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState as Rollout
 from gitops.windows.verdict import ClosedWindow, make_closed_window

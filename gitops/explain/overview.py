@@ -11,8 +11,9 @@ from datetime import datetime
 from applier.cluster import Cluster
 from applier.state.observed import label
 from gitops.records.cause_rows import CauseRow
+from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
-from gitops.records.instance_state import DisplayState, InstanceState, list_all_instances
+from gitops.records.instance_state import InstanceState, list_all_instances
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.rollouts.state import RolloutState as Record
@@ -144,9 +145,11 @@ def _rollout_overview(name: str, record: Record, instances: list[InstanceState])
 
 
 def _wave_state(wave: WaveProgress) -> DisplayState:
-    """Of instances that are not looked at: they do not exist yet, or nobody follows their source any more."""
+    """Return the state of a wave by its record: its instances may not exist yet, or their source may have ended."""
     if wave.failed:
         return DisplayState.FAILED
     if wave.held:
         return DisplayState.HELD
-    return DisplayState.PROGRESSING if wave.moving or wave.waiting else DisplayState.SETTLED
+    if wave.waiting:
+        return DisplayState.WAITING
+    return DisplayState.PROGRESSING if wave.moving else DisplayState.SETTLED

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from applier.cluster import Cluster, Object, WatchTarget
 from applier.errors import Unavailable
 from applier.read.watches import Watches
-from gitops.records.instance_state import DisplayState, InstanceState
+from gitops.records.display_state import DisplayState
+from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 from renderer.frozen import dataclass
 

@@ -16,7 +16,7 @@ from applier.causes import EventReason, Reason
 from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 from gitops.notifications.messages import Message
 from gitops.records.cause_rows import timestamp
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.records.transitions import Transition
 from gitops.secret_file import read_secret
 from renderer.frozen import dataclass

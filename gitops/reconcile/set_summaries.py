@@ -16,6 +16,7 @@ from applier.applyset.inventory import Scope
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.plan.prune import PruneOutcome
 from gitops.records.cause_rows import NodeCause, node_causes
+from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import is_waiting
 from gitops.records.source_record import InstanceScopes
 from renderer.frozen import dataclass
@@ -54,10 +55,11 @@ class SetSummary:
         is_first = self.plan.parent is None and self.plan.rendered.is_source and bool(self.plan.nodes)
         return not self.has_failed and (self.is_waiting or is_first)
 
-    @property
-    def is_held(self) -> bool:
-        """It waits for people, gates and the calendar alone."""
-        return bool(self.holds) and not self.has_failed and not self.is_on_its_way
+    @cached_property
+    def state(self) -> DisplayState:
+        """Return the worst state that its causes give; Progressing at least while something of it is still to come."""
+        states = [DisplayState.from_reason(cause.reason) for _, cause, _ in self.rows]
+        return DisplayState.worst([*states, DisplayState.PROGRESSING] if self.is_on_its_way else states)
 
     @property
     def is_settled(self) -> bool:

@@ -19,7 +19,7 @@ from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
 from gitops.records.cause_rows import NodeCause, timestamp
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import instance_status, is_marked_not_in_git
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import MAX_LISTED_OBJECTS, SourceRecord, is_approval
@@ -70,7 +70,7 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
         counts={
             "instances": len(ledger.of_source(name)) - len(own),
             "missing": missing.total(),
-            "failed": existing.failed + missing["failed"],
+            "failed": existing.by_state.get(DisplayState.FAILED, 0) + missing["failed"],
             "held": existing.held + missing["held"],
         },
         causes=_source_causes(state, problems, excess, own, before.causes, now),
@@ -136,7 +136,8 @@ def passes_with(
 def _state(ledger: SetSummaries, state: SourceState, own: Sequence[SetSummary]) -> str:
     if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
         return DisplayState.SUSPENDED
-    return StateCounts.of_all(ledger, state.catalog.source).state(held=bool(state.offer or state.pin))
+    state_of_sets = StateCounts.of_all(ledger, state.catalog.source).state
+    return DisplayState.worst([state_of_sets, DisplayState.HELD] if state.offer or state.pin else [state_of_sets])
 
 
 def _missing(restless: Sequence[SetSummary]) -> Counter[str]:
@@ -146,9 +147,8 @@ def _missing(restless: Sequence[SetSummary]) -> Counter[str]:
     found = Counter[str]()
     for key, one in missing.items():
         blocked = one.error or (said[key].blocked if key in said else None)
-        found[
-            "failed" if blocked and blocked.reason.is_failure else "held" if blocked and blocked.reason.is_hold else ""
-        ] += 1
+        state_word = DisplayState.from_reason(blocked.reason) if blocked else DisplayState.PROGRESSING
+        found["held" if state_word.needs_person_or_time else str(state_word).lower()] += 1
     return found
 
 

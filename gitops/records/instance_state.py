@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
 
 from applier.causes import Reason
@@ -13,6 +12,7 @@ from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.state.observed import annotation, is_terminating
 from gitops.records.cause_rows import CauseRow
+from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import Directives, parse_time
@@ -25,48 +25,10 @@ from renderer.levelgate_status import LevelgateStatus
 _NO_ROLLOUTS: Final[Mapping[str, Rollout]] = {}
 
 
-class DisplayState(StrEnum):
-    """One word for a source, a rollout or an instance, the worst first. Held: only gates, people and the calendar stand in the way; waiting: for
-    readiness or data.
-    """
-
-    FAILED = "Failed"
-    HALTED = "Halted"
-    SUSPENDED = "Suspended"
-    WAITING = "Waiting"
-    HELD = "Held"
-    PROGRESSING = "Progressing"
-    SETTLED = "Settled"
-
-    @classmethod
-    def from_reasons(cls, reasons: Iterable[Reason]) -> DisplayState:
-        """The worst of these; nothing at all is settled."""
-        return cls.worst(map(_state_of_reason, reasons))
-
-    @classmethod
-    def worst(cls, states: Iterable[DisplayState]) -> DisplayState:
-        return min(states, key=list(cls).index, default=cls.SETTLED)
-
-
 def _drop_repeated_failures(causes: Sequence[CauseRow]) -> tuple[CauseRow, ...]:
     """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
-
-
-def _state_of_reason(reason: Reason) -> DisplayState:
-    match reason:
-        case Reason.HALTED:
-            return DisplayState.HALTED
-        case Reason.SUSPENDED:
-            return DisplayState.SUSPENDED
-        case Reason.WAITING_FOR_DATA | Reason.DEPENDENCY_NOT_READY | Reason.DELETION_BLOCKED:
-            return DisplayState.WAITING
-        case Reason.SETTLED:
-            return DisplayState.SETTLED
-    if reason.is_failure or reason is Reason.NOT_IN_GIT:
-        return DisplayState.FAILED
-    return DisplayState.HELD if reason.is_hold else DisplayState.PROGRESSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +119,9 @@ class InstanceState:
 
     @property
     def state(self) -> DisplayState:
+        """Return Terminating while the API server deletes it, else the worst state that its causes give."""
+        if self.is_terminating:
+            return DisplayState.TERMINATING
         return DisplayState.from_reasons(cause.reason for cause in self.display_causes)
 
 

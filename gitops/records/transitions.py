@@ -16,7 +16,7 @@ from applier.cluster import Object
 from applier.execute.results import Result
 from gitops.records import pass_history
 from gitops.records.cause_rows import CauseRow
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import HALTED, OVERRIDDEN, PROPOSED
 from renderer.frozen import dataclass

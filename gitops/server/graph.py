@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from applier.plan.model import NodePlan
-from gitops.records.instance_state import DisplayState
+from applier.state.observed import is_terminating
+from gitops.records.display_state import DisplayState
 from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition
 
@@ -57,7 +58,9 @@ class Graph:
 
 
 def state_of(node: NodePlan) -> DisplayState:
-    """How one node is, in the words for instances."""
+    """Return the state of one node."""
+    if node.live and is_terminating(node.live):
+        return DisplayState.TERMINATING
     if node.node.error:
         return DisplayState.FAILED
     if node.blocked:
@@ -110,7 +113,7 @@ def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str,
             yield Box(
                 name,
                 group[0].node.group_kind.kind,
-                min(states, key=list(DisplayState).index),
+                DisplayState.worst(states),
                 level,
                 _column_x(column),
                 TOP + row * (HEIGHT + GAP_Y),

@@ -28,6 +28,7 @@ from prometheus_client.registry import Collector
 
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
+from gitops.records.display_state import DisplayState
 from gitops.rollouts.directives import parse_time
 from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
@@ -35,6 +36,15 @@ from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_WAVE_COUNTS = {
+    DisplayState.SETTLED: "settled",
+    DisplayState.PROGRESSING: "moving",
+    DisplayState.WAITING: "waiting",
+    DisplayState.HELD: "held",
+    DisplayState.FAILED: "failed",
+}
+"""Counts of `WaveProgress` by the state of the instances that they count."""
 
 Row = TypeVar("Row", bound=tuple[str, ...])
 """Values of labels."""
@@ -206,18 +216,14 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
         {(name,): name not in unreadable for name in {*records, *unreadable}},
     )
     states = {(name, record.state): 1 for name, record in records.items() if record.state}
-    yield _gauge(
-        "levelgate_source_state", "The word that `levelgate status` has for the source.", ("source", "state"), states
-    )
+    yield _gauge("levelgate_source_state", "1 for the state that the source has.", ("source", "state"), states)
 
 
 def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
     states = Tallied(
         (source, definition, instance_state.state) for source, definition, instance_state in board.by_definition
     )
-    yield _gauge(
-        "levelgate_instances", "Instances by the word for how they are.", ("source", "definition", "state"), states
-    )
+    yield _gauge("levelgate_instances", "Instances by state.", ("source", "definition", "state"), states)
     causes = [
         (source, cause) for source, _, instance_state in board.by_definition for cause in instance_state.display_causes
     ]
@@ -235,13 +241,11 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
         openings,
     )
     moves = {
-        (rollout.name, state_name): sum(getattr(wave, state_name) for wave in rollout.waves)
+        (rollout.name, state): sum(getattr(wave, count) for wave in rollout.waves)
         for rollout in board.overview.rollouts
-        for state_name in ("settled", "moving", "held", "failed", "waiting")
+        for state, count in _WAVE_COUNTS.items()
     }
-    yield _gauge(
-        "levelgate_rollout_instances", "Instances of a rollout, by where they are.", ("rollout", "state"), moves
-    )
+    yield _gauge("levelgate_rollout_instances", "Instances of a rollout by state.", ("rollout", "state"), moves)
 
 
 def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:

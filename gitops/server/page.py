@@ -20,7 +20,8 @@ from applier.plan.model import ApplySetPlan
 from gitops.explain.explanation import CauseChain
 from gitops.explain.phrasing import describe_blocker, format_links, suggest_actions
 from gitops.records.cause_rows import CauseRow, timestamp
-from gitops.records.instance_state import DisplayState, InstanceState
+from gitops.records.display_state import DisplayState
+from gitops.records.instance_state import InstanceState
 from gitops.server import window_bars
 from gitops.server.dashboard import Dashboard
 from gitops.server.graph import Graph, draw_graph, state_of
@@ -45,6 +46,7 @@ GLYPHS: Final = {
     DisplayState.HELD: "‖",
     DisplayState.PROGRESSING: "→",
     DisplayState.SETTLED: "✓",
+    DisplayState.TERMINATING: "⌫",
 }
 
 
@@ -119,7 +121,7 @@ def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now:
     cluster_overview, errors = board.overview, monitor.errors()
     matching_instances = sorted(
         filter(query.matches, cluster_overview.instances),
-        key=lambda source_state: (list(DisplayState).index(source_state.state), source_state.key),
+        key=lambda source_state: (source_state.state.rank, source_state.key),
     )
     instances = ListPage.from_rows(matching_instances, query.instances)
     causes = ListPage.from_rows(list(_problem_rows(board)), query.causes)
@@ -175,9 +177,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
     """The worst first. Whoever waits for the same is one row; so is whatever failed with the same words."""
     waiting = [instance_state for instance_state in board.overview.instances if not instance_state.is_settled]
     rows: list[tuple[str, ProblemRow]] = []
-    for instance_state in sorted(
-        waiting, key=lambda instance_state: (list(DisplayState).index(instance_state.state), instance_state.key)
-    ):
+    for instance_state in sorted(waiting, key=lambda instance_state: (instance_state.state.rank, instance_state.key)):
         cause = instance_state.display_causes[0]
         rows.append(
             (
@@ -210,7 +210,7 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
     """Each level with how many of its nodes are how, the worst first; for one line."""
     nodes = sorted(plan.nodes, key=lambda node: node.node.level) if plan else []
     return [
-        (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: list(DisplayState).index(item[0])))
+        (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: item[0].rank))
         for level, group in groupby(nodes, key=lambda node: node.node.level)
     ]
 

@@ -22,9 +22,7 @@ from gitops.simulate.timeline import (
     TimelineEvent,
     Track,
     TrackSpan,
-    TrackStage,
     TrackState,
-    stage_of,
 )
 from gitops.windows.window import Window
 from renderer.frozen import dataclass
@@ -86,10 +84,8 @@ class Recorder:
         for key, account in instances.items():
             self._update_track(key, instance_state(account, owners.get(key)), result)
         for key in [key for key in self._tracks if key not in instances]:
-            self._update_track(key, TrackState(TrackStage.GONE, Reason.SETTLED), result)
-        is_over = all(
-            track.spans[-1].state.stage in (TrackStage.SETTLED, TrackStage.GONE) for track in self._tracks.values()
-        )
+            self._update_track(key, TrackState(Reason.SETTLED, is_deleted=True), result)
+        is_over = all(track.spans[-1].state.is_over for track in self._tracks.values())
         has_pending = any(
             summary.rows or summary.is_waiting for key, summary in accounts.items() if key not in instances
         )
@@ -104,7 +100,7 @@ class Recorder:
     def states(self) -> Hashable:
         """How everything stands, in a form that is equal where nothing but the time and words differ."""
         states = {key: track.spans[-1].state for key, track in self._tracks.items()}
-        return tuple((key, state.stage, state.reason, state.node) for key, state in states.items())
+        return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
     def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str] = ()) -> Timeline:
         """Everything that happened until now."""
@@ -161,20 +157,20 @@ class Recorder:
         """Readiness and settling, which no write tells."""
         duration_text = (
             f" after {format_duration((self.now - last.begins).total_seconds())}"
-            if last.state.stage is TrackStage.MOVING
+            if last.state.word == "progressing"
             else ""
         )
-        match state.stage:
-            case TrackStage.BAKING:
+        match state.word:
+            case "baking":
                 self._add_event(
                     "healthy", format_instance(key), f"healthy{duration_text}, bakes until {{until}}", until=state.until
                 )
-            case TrackStage.SETTLED:
+            case "settled":
                 self._add_event("ready", format_instance(key), f"settled{duration_text}")
-            case TrackStage.FAILED:
+            case "failed":
                 self._add_event("failed", format_instance(key), f"{state.node or ''} FAILED: {state.message}".strip())
-            case TrackStage.GONE:
-                self._add_event("gone", format_instance(key), "instance gone")
+            case "deleted":
+                self._add_event("deleted", format_instance(key), "instance deleted")
 
     def _record_change(self, change: News) -> None:
         match change:
@@ -223,13 +219,13 @@ def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
         node, cause, _ = account.rows[0]
         return _state_of_cause(node, cause)
     if account.is_waiting or parent is None:
-        return TrackState(TrackStage.MOVING, Reason.PROGRESSING)
-    return TrackState(TrackStage.SETTLED, Reason.SETTLED)
+        return TrackState(Reason.PROGRESSING)
+    return TrackState(Reason.SETTLED)
 
 
 def _state_of_cause(node: str, cause: Cause) -> TrackState:
     blockers = tuple(dict.fromkeys(blocker.name for blocker in cause.references))
-    return TrackState(stage_of(cause.reason), cause.reason, cause.message, node, blockers, cause.until)
+    return TrackState(cause.reason, cause.message, node, blockers, cause.until)
 
 
 def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:

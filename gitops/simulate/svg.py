@@ -15,7 +15,7 @@ from typing import Final
 
 from gitops.rollouts.items import name_of
 from gitops.simulate.recorder import format_duration, format_instance
-from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan, TrackStage
+from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan
 from gitops.windows import zones
 from renderer.frozen import dataclass
 
@@ -68,8 +68,8 @@ svg { --ink: #1c2733; --dim: #66727f; --line: #d7dde3; --paper: #ffffff; }
 text { fill: var(--ink); } .dim { fill: var(--dim); } .head { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
 .title { font-size: 16px; font-weight: 600; }
 .paper { fill: var(--paper); } .grid { stroke: var(--line); } .edge { stroke: var(--dim); stroke-dasharray: 2 3; } .inner { font-size: 10.5px; }
-.settled { fill: #2f9e6e; } .moving { fill: url(#moving); } .baking { fill: url(#baking); } .waiting { fill: #b6c0ca; }
-.held { fill: url(#held); stroke: #b7791f; } .failed { fill: url(#failed); stroke: #9b1c1c; } .gone { fill: none; stroke: var(--dim); }
+.settled { fill: #2f9e6e; } .progressing { fill: url(#progressing); } .baking { fill: url(#baking); } .waiting { fill: #b6c0ca; }
+.held { fill: url(#held); stroke: #b7791f; } .failed { fill: url(#failed); stroke: #9b1c1c; } .deleted { fill: none; stroke: var(--dim); }
 .allow { fill: #2f9e6e; fill-opacity: .75; } .deny { fill: url(#deny); stroke: #9b1c1c; } .open { fill: #2f9e6e; fill-opacity: .07; }
 .shut { fill: #9b1c1c; fill-opacity: .07; }
 @media (prefers-color-scheme: dark) { svg { --ink: #e6ebf0; --dim: #98a4b0; --line: #36414c; --paper: #161b21; } }
@@ -82,7 +82,7 @@ _PATTERN: Final = (
 _PATTERNS: Final = "".join(
     _PATTERN.format(name=name, size=size, turned=turned, ground=ground, figure=figure)
     for name, size, turned, ground, figure in (
-        ("moving", 8, 45, "#3b82c4", '<rect width="3" height="8" fill="#6ea8db"/>'),
+        ("progressing", 8, 45, "#3b82c4", '<rect width="3" height="8" fill="#6ea8db"/>'),
         ("baking", 6, 0, "#a7dcc3", '<circle cx="3" cy="3" r="1.3" fill="#2f9e6e"/>'),
         ("held", 7, -45, "#fbe7bf", '<rect width="2" height="7" fill="#d99a2b"/>'),
         ("failed", 8, 0, "#e05252", '<path d="M0 0L8 8M8 0L0 8" stroke="#7d1414" stroke-width="1.4"/>'),
@@ -91,12 +91,12 @@ _PATTERNS: Final = "".join(
 )
 
 _LEGEND: Final = {
-    TrackStage.SETTLED: "settled",
-    TrackStage.MOVING: "moving, not ready yet",
-    TrackStage.BAKING: "healthy, bakes",
-    TrackStage.WAITING: "waits its turn",
-    TrackStage.HELD: "held",
-    TrackStage.FAILED: "failed",
+    "settled": "settled",
+    "progressing": "progressing",
+    "baking": "healthy, baking",
+    "waiting": "waiting for others",
+    "held": "held",
+    "failed": "failed",
 }
 
 
@@ -147,7 +147,7 @@ class _TimelinePicture:
 
     def _description(self) -> str:
         timeline = self.timeline
-        counts = ", ".join(f"{number} {stage}" for stage, number in timeline.counts.items() if number) or "none"
+        counts = ", ".join(f"{number} {state}" for state, number in timeline.counts.items() if number) or "none"
         duration_text = format_duration((timeline.ends - timeline.begins).total_seconds())
         period = f"{self._format_time(timeline.begins)} to {self._format_time(timeline.ends)} ({duration_text})"
         return f"{period}: {timeline.end_reason}. Instances: {counts}."
@@ -213,15 +213,15 @@ class _TimelinePicture:
             y += _ROW
 
     def _bar(self, track: Track, span: TrackSpan, y: int) -> Iterator[str]:
-        stage, left = span.state.stage, self._x(span.begins)
+        state, left = span.state.word, self._x(span.begins)
         width = max(2.0, round(self._x(span.ends) - left, 1))
-        inset = {TrackStage.WAITING: 8, TrackStage.SETTLED: 4, TrackStage.GONE: 9}.get(stage, 3)
+        inset = {"waiting": 8, "settled": 4, "deleted": 9}.get(state, 3)
         title = f"{format_instance(track.instance)}: {span.state.reason}, {self._format_time(span.begins)} to {self._format_time(span.ends)}"
         title += f"; {span.state.message}" if span.state.message else ""
         geometry = f'x="{left}" y="{y + inset}" width="{width}" height="{_ROW - 2 * inset}"'
-        yield f'<rect class="{stage}" rx="3" {geometry}><title>{_escape_text(title)}</title></rect>'
-        inner = ", ".join(span.state.blockers) if stage is TrackStage.HELD else str(span.state.reason)
-        if stage in (TrackStage.HELD, TrackStage.FAILED) and inner and width > len(inner) * _LETTER_WIDTH + 8:
+        yield f'<rect class="{state}" rx="3" {geometry}><title>{_escape_text(title)}</title></rect>'
+        inner = ", ".join(span.state.blockers) if state == "held" else str(span.state.reason)
+        if state in ("held", "failed") and inner and width > len(inner) * _LETTER_WIDTH + 8:
             box = round(len(inner) * _LETTER_WIDTH + 4, 1)
             yield f'<rect class="paper" rx="2" x="{left + 4}" y="{y + 5}" width="{box}" height="12"/>'
             yield _text_element(left + 6, y + 15, inner, "inner")
@@ -234,8 +234,8 @@ class _TimelinePicture:
 
     def _legend(self) -> Iterator[str]:
         x, y = 20.0, self.bottom + 30
-        for stage, description in _LEGEND.items():
-            yield f'<rect class="{stage}" rx="3" x="{x}" y="{y}" width="26" height="14"/>'
+        for state, description in _LEGEND.items():
+            yield f'<rect class="{state}" rx="3" x="{x}" y="{y}" width="26" height="14"/>'
             yield _text_element(x + 32, y + 11, description, "dim")
             x += 50 + len(description) * _LETTER_WIDTH
         unchanged_count = len(self.timeline.tracks) - len(self.tracks)
@@ -246,7 +246,7 @@ class _TimelinePicture:
 
 
 def _takes_part(track: Track) -> bool:
-    return track.written or any(span.state.stage is not TrackStage.SETTLED for span in track.spans)
+    return track.written or any(span.state.word != "settled" for span in track.spans)
 
 
 def _text_element(x: float, y: float, text: str, style: str) -> str:

@@ -8,59 +8,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from applier.causes import Reason
+from gitops.records.display_state import DisplayState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-
-class TrackStage(StrEnum):
-    """Where an instance stands; `waiting`: its turn has not come, `held`: only people, gates and the calendar keep it."""
-
-    SETTLED = "settled"
-    MOVING = "moving"
-    BAKING = "baking"
-    WAITING = "waiting"
-    HELD = "held"
-    FAILED = "failed"
-    GONE = "gone"
-
-
-def stage_of(reason: Reason) -> TrackStage:
-    """The stage that a reason stands for."""
-    if reason is Reason.SETTLED:
-        return TrackStage.SETTLED
-    if reason is Reason.BAKING:
-        return TrackStage.BAKING
-    if reason.is_queued:
-        return TrackStage.WAITING
-    if reason.is_failure:
-        return TrackStage.FAILED
-    return TrackStage.HELD if reason.is_hold else TrackStage.MOVING
+SIMULATED_STATES: Final = ("settled", "progressing", "baking", "waiting", "held", "failed", "deleted")
+"""States that a simulation tells. Baking is told apart from progressing; suspended and halted count as held."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackState:
-    """Why an instance is where it is. `by` names what holds it: windows, other instances, nodes."""
+    """State of an instance and its cause. `blockers` names what holds it: windows, other instances, nodes."""
 
-    stage: TrackStage
     reason: Reason
     message: str = ""
     node: str = ""
     blockers: tuple[str, ...] = ()
     until: datetime | None = None
+    is_deleted: bool = False
+
+    @property
+    def state(self) -> DisplayState:
+        return DisplayState.TERMINATING if self.is_deleted else DisplayState.from_reason(self.reason)
+
+    @property
+    def word(self) -> str:
+        """Return the state as one of `SIMULATED_STATES`."""
+        if self.is_deleted:
+            return "deleted"
+        if self.reason is Reason.BAKING:
+            return "baking"
+        return "held" if self.is_held else self.state.lower()
+
+    @property
+    def is_held(self) -> bool:
+        return self.state.needs_person_or_time
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether nothing of it is still to come."""
+        return self.state in {DisplayState.SETTLED, DisplayState.TERMINATING}
 
     def continues(self, previous: TrackState) -> bool:
-        """Is it the same, apart from its words, and from who is before it in its turn?"""
-        is_same = (self.stage, self.reason, self.node) == (previous.stage, previous.reason, previous.node)
-        return is_same and (self.stage is not TrackStage.HELD or self.blockers == previous.blockers)
+        """Return whether the state is the same, apart from its message and its queue position."""
+        is_same = (self.reason, self.node, self.is_deleted) == (previous.reason, previous.node, previous.is_deleted)
+        return is_same and (not self.is_held or self.blockers == previous.blockers)
 
 
 @dataclass(frozen=True, slots=True)
 class TrackSpan:
-    """A standing for some time; `ends` is that of the simulation where nothing ended it."""
+    """A state for some time; `ends` is that of the simulation where nothing ended it."""
 
     begins: datetime
     ends: datetime
@@ -138,10 +138,10 @@ class Timeline:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Instances by the stage that they end in."""
-        counts = dict.fromkeys(map(str, TrackStage), 0)
+        """Return the number of instances by the state that they end in."""
+        counts = dict.fromkeys(SIMULATED_STATES, 0)
         for track in self.tracks:
-            counts[track.spans[-1].state.stage] += 1
+            counts[track.spans[-1].state.word] += 1
         return counts
 
 
@@ -167,7 +167,7 @@ def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
 
 def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
     """For how long at least one instance was held by the calendar, a gate or a person between these times."""
-    spans = (span for track in timeline.tracks for span in track.spans if span.state.stage is TrackStage.HELD)
+    spans = (span for track in timeline.tracks for span in track.spans if span.state.is_held)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):
         total += max(timedelta(), min(span.ends, ends) - max(span.begins, until))

@@ -78,7 +78,7 @@ def _span_json(span: TrackSpan) -> dict[str, Any]:
     return {
         "from": timestamp(span.begins),
         "to": timestamp(span.ends),
-        "stage": str(state.stage),
+        "state": state.word,
         "reason": str(state.reason),
         **{name: value for name, value in detail.items() if value},
         **({"until": timestamp(state.until)} if state.until else {}),

@@ -17,7 +17,7 @@ from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
 from gitops.records.cause_rows import CauseRow
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.catalog.catalog import load
@@ -110,7 +110,7 @@ def test_who_can_act_can(held_up: Fleet, typed: Typed) -> None:
 def test_the_json_has_what_blocks_it_and_the_chain(held_up: Fleet, typed: Typed) -> None:
     """The contract of docs/reference.md; times in UTC."""
     told = found(typed, held_up, "link", "shop")
-    assert (told["unit"], told["state"]) == (f"Link.{GROUP}/default/shop", "Held")
+    assert (told["unit"], told["state"]) == (f"Link.{GROUP}/default/shop", "Waiting")
     monday = "2026-11-23T08:00:00Z"
     assert told["blockedBy"] == [
         {"kind": "Instance", "name": "default/cart", "reason": "WindowClosed", "since": None, "until": monday}
@@ -202,7 +202,7 @@ def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: Flee
     rollout = answer(typed, held_up, f"rollout/links.{GROUP}")
     assert rollout[:4] == [
         f"rollout/links.{GROUP} to r2: Held, 3 of 8 instances settled.",
-        "  wave prod: 3 of 8 settled, 1 moving, 4 wait; exponential 2",
+        "  wave prod: 3 of 8 settled, 1 progressing, 4 waiting; exponential 2",
         *waiting,
     ]
     assert rollout[8:15] == numbered(1, CART, WINDOW)

@@ -75,7 +75,7 @@ def test_json_has_every_span_and_the_same_input_gives_the_same_bytes(
         "from": "2026-11-20T10:50:00Z",
         "message": "2nd of 4, exponential 2",
         "reason": "PaceReached",
-        "stage": "waiting",
+        "state": "waiting",
         "to": "2026-11-20T10:54:00Z",
     }
 
@@ -186,6 +186,6 @@ def test_a_broken_commit_in_the_middle_of_a_history_keeps_what_was(
     arguments = (str(platform.path), "--base", "main~3", "--head", "main", "--policy", str(rules), "-o", "json")
     found = json.loads(printed(capsys, *arguments, "--assume", "ready=4m"))
     assert [one["subject"] for one in found["commits"]] == ["move to three", "day 26", "day 27"]
-    assert {one["name"]: one["spans"][-1]["stage"] for one in found["instances"]} == dict.fromkeys("abcd", "settled")
+    assert {one["name"]: one["spans"][-1]["state"] for one in found["instances"]} == dict.fromkeys("abcd", "settled")
     deleted = [one for one in found["events"] if "deleted" in one["message"]]
     assert (deleted, "settled" in found["commits"][2]) == ([], True)

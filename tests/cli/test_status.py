@@ -24,12 +24,12 @@ from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [
     "SOURCE     REF    COMMIT    AGE   STATE   INSTANCES   HELD   FAILED",
-    "platform   main   0000000   78m   Held    8           5      0",
+    "platform   main   0000000   78m   Held    8           1      0",
     "",
 ]
 ROLLOUTS = [
-    "ROLLOUT        TO   WAVE   SETTLED   MOVING   WAIT   STATE   AGE",
-    "links.g.test   r2          3/8       1        4      Held    78m",
+    "ROLLOUT        TO   WAVE   SETTLED   PROGRESSING   WAITING   STATE   AGE",
+    "links.g.test   r2          3/8       1             4         Held    78m",
     "",
 ]
 WAITING = [
@@ -251,9 +251,9 @@ def waves() -> Iterator[Fleet]:
 def test_the_wave_that_a_rollout_is_in(waves: Fleet, typed: Typed) -> None:
     waves.push("two")
     waves.step()
-    assert "links.g.test   r2   canary 1/2   0/3       1        2      Held    0s" in typed(waves, "status")
+    assert "links.g.test   r2   canary 1/2   0/3       1             2         Waiting   0s" in typed(waves, "status")
     waves.move("two", except_for=["auth"])
-    assert "links.g.test   r2   prod 2/2   1/3       1        1" in typed(waves, "status")
+    assert "links.g.test   r2   prod 2/2   1/3       1             1" in typed(waves, "status")
 
 
 @pytest.mark.parametrize(("ref", "code"), [("window/x", EXIT_USAGE), ("link/a/app", EXIT_USAGE), ("source/other", 1)])

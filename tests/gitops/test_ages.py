@@ -16,6 +16,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.tally import StateCounts
+from gitops.records.display_state import DisplayState
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
@@ -75,7 +76,7 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
     assert healthy(fleet) == "True"
     fleet.step()
     before = fleet.writes
-    assert StateCounts.of_all(fleet.step().ledger).waiting == 0
+    assert StateCounts.of_all(fleet.step().ledger).state is DisplayState.SETTLED
     assert fleet.writes == before
 
 
@@ -109,8 +110,8 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, w
     mirrors = {"platform": cast(Mirror, Committed(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.run_once(wait=wait))
-    tally = StateCounts.of_all(found.ledger)
-    assert (tally.waiting, tally.failed) == (waiting, 0)
+    assert sum(account.is_on_its_way for account in found.ledger.restless()) == waiting
+    assert not StateCounts.of_all(found.ledger).by_state[DisplayState.FAILED]
 
 
 def test_a_tree_is_judged_by_the_same_rules(fleet: Fleet) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from applier.applyset.completed_jobs import MAX_COMPLETIONS, TTL_TOLERANCE
 from gitops.reconcile.tally import StateCounts
+from gitops.records.display_state import DisplayState
 from renderer import well_known
 from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
 
@@ -97,7 +98,7 @@ def test_a_job_that_its_ttl_removes_counts_as_done(fleet: Fleet) -> None:
     fleet.step()
     before = fleet.writes
     for _ in range(3):
-        assert StateCounts.of_all(fleet.step().ledger) == StateCounts(settled=2, held=0, waiting=0, failed=0)
+        assert StateCounts.of_all(fleet.step().ledger) == StateCounts({DisplayState.SETTLED: 2})
     assert (jobs(fleet), fleet.writes) == ([], before)
 
 

@@ -21,7 +21,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("file", type=Path, nargs="?", default=Path(__file__).parent / "golden.json.gz")
     parser.add_argument("--only", action="append", default=[], help="a scenario, or sample-repo")
-    parser.add_argument("--without-states", action="store_true", help="words for states may differ")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
     actual = asyncio.run(record(options.only))
@@ -35,7 +34,7 @@ def main(arguments: list[str]) -> int:
             "scenarios": {name: steps for name, steps in expected["scenarios"].items() if name in options.only},
             **({name: expected[name] for name in ("sample-repo", "commands")} if "sample-repo" in options.only else {}),
         }
-    lines = differences(expected, actual, states=not options.without_states)
+    lines = differences(expected, actual)
     print("\n".join([*lines, f"{len(lines)} differences"]))
     return 1 if lines else 0
 

@@ -81,7 +81,7 @@ COMMANDS = (
     Command("suspend --all --reason golden"),
     Command("resume --all"),
     Command("break-glass webapp/docs -n prod --for 1h --reason golden --dry-run"),
-    Command("sync source/platform"),
+    Command("reconcile source/platform"),
     Command("uninstall"),
 )
 

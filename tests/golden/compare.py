@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-_STATES = frozenset({"state", "stage"})
-_WORDS = {"moving": "progressing", "gone": "deleted"}
-"""Words for states that are keys or kinds as well, with what they may be called instead."""
 _SHOWN = 160
 
 
-def differences(expected: Any, actual: Any, *, states: bool) -> list[str]:
-    """Return a line for each difference; without `states` the words for states do not count."""
-    if not states:
-        expected, actual = _without_states(expected), _without_states(actual)
+def differences(expected: Any, actual: Any) -> list[str]:
+    """Return a line for each difference."""
     return list(_between(expected, actual, ()))
-
-
-def _without_states(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_WORDS.get(key, key): _without_states(inner) for key, inner in value.items() if key not in _STATES}
-    if isinstance(value, list):
-        return [_without_states(inner) for inner in value]
-    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def _between(expected: Any, actual: Any, path: tuple[str, ...]) -> Iterator[str]:

@@ -42,7 +42,7 @@ def test_sources_are_followed_in_the_order_that_the_configuration_says(tmp_path:
     (tmp_path / "levelgate.yaml").write_text(CONFIG)
     done = terminal.levelgate("run", "--sandbox", "-c", "levelgate.yaml", "--once", "--log-format", "json")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines[-1]["message"] == "settled 2, held 0, waiting 0, failed 0"
+    assert lines[-1]["message"] == "settled 2, progressing 0, waiting 0, held 0, failed 0"
     told = [line.get("message") or line["object"] for line in lines if "source" in line or "object" in line]
     waits = told.index("source shop waits until platform has been applied once")
     platform, shop = (

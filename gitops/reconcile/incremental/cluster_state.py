@@ -426,7 +426,7 @@ def _own(rendered: RenderedApplySet) -> Iterator[ObjectKey]:
 
 def _said(one: SetSummary) -> tuple[object, ...]:
     """What the record of its source tells of a set."""
-    return one.has_failed, one.is_on_its_way, one.is_held, one.plan.current_scope, one.holds
+    return one.state, one.plan.current_scope, one.holds
 
 
 def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:

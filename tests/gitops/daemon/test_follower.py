@@ -413,8 +413,10 @@ async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: WorkKind) -
 
 
 def test_a_tally_counts_sets_by_where_they_are() -> None:
-    assert str(StateCounts.of_all(found().ledger)).startswith("settled 1, held 0, waiting 0, failed 0")
-    assert str(StateCounts.of_all(found(moving=True).ledger)).startswith("settled 0, held 0, waiting 1, failed 0")
+    assert str(StateCounts.of_all(found().ledger)).startswith("settled 1, progressing 0, waiting 0, held 0, failed 0")
+    assert str(StateCounts.of_all(found(moving=True).ledger)).startswith(
+        "settled 0, progressing 1, waiting 0, held 0, failed 0"
+    )
 
 
 async def _stopped(following: Follower, running: asyncio.Future[None]) -> None:

@@ -227,7 +227,7 @@ def test_what_an_instance_says_late_counts_for_its_source(fleet: Late) -> None:
     async def story() -> None:
         async with following(fleet):
             fleet.faulty.faults = [slow("i00")]
-            for is_ready, state in ((False, "Waiting"), (True, "Settled")):
+            for is_ready, state in ((False, "Progressing"), (True, "Settled")):
                 fleet.ready("i00", ready=is_ready)
                 await fleet.rest()
                 assert fleet.request("GET", f"{OWN}/source-platform")["data"]["state"] == state

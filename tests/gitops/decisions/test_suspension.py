@@ -12,6 +12,7 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.errors import NewerRecords
 from gitops.reconcile.tally import StateCounts
+from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
 from tests.gitops.fleet import MERGE, OWN, Fleet
 
@@ -53,7 +54,7 @@ def test_while_everything_is_suspended_nothing_is_written(fleet: Fleet) -> None:
         == "everything is suspended until 2026-11-20T13:00Z: INC-7"
     )
     assert found.propagation.wake_at == fleet.clock.now() + timedelta(hours=1)
-    assert StateCounts.of_all(found.ledger).state() == "Held"
+    assert StateCounts.of_all(found.ledger).state is DisplayState.SUSPENDED
     fleet.step(timedelta(hours=1))
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")
 

@@ -69,7 +69,8 @@ def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) ->
     assert held.cause.message.startswith("waits for window hours (CHG-1), opens 2026-11-23T08:00Z")
     assert heard(fleet, first, timedelta(hours=1))[1] == []
     assert (
-        str(StateCounts.of_all(first.ledger)) == "settled 1, held 3 (until 2026-11-23T08:00:00Z), waiting 0, failed 0"
+        str(StateCounts.of_all(first.ledger))
+        == "settled 1, progressing 0, waiting 0, held 3 (until 2026-11-23T08:00:00Z), failed 0"
     )
 
 
@@ -143,10 +144,13 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     fleet.move("two", except_for=["b"])
     found = fleet.step()
     state = found.propagation.states[ROLLOUT]
-    assert format_rollout(ROLLOUT, state) == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 moving, 1 wait"
+    assert (
+        format_rollout(ROLLOUT, state)
+        == f"{ROLLOUT} r2  canary [#] 1/1  prod [>.] 0/2 settled, 1 progressing, 1 waiting"
+    )
     assert (
         format_counts(StateCounts.of_all(found.ledger))
-        == "[#####...............] 1/4 settled, 1 held, 2 wait, 0 failed"
+        == "[#####...............] 1/4 settled, 2 progressing, 1 waiting"
     )
     fleet.move("two")
     assert format_rollout(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""

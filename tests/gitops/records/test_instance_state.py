@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 
 
@@ -16,3 +17,13 @@ def test_a_failure_is_told_by_its_node_alone_and_a_gate_by_the_instance_too(reas
         {"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "status": {"levelgate": {"blocked": rows}}}
     )
     assert [one.node for one in told.causes] == nodes
+
+
+def test_an_instance_that_is_being_deleted_is_terminating_whatever_its_causes_are() -> None:
+    metadata = {"name": "a", "namespace": "default", "deletionTimestamp": "2026-11-20T12:00:00Z"}
+    conditions = [{"type": "Propagated", "status": "False", "reason": "DeletionBlocked", "message": "why"}]
+    state = InstanceState.from_object(
+        {"apiVersion": "g/v1", "kind": "K", "metadata": metadata, "status": {"conditions": conditions}}
+    )
+    assert state.state is DisplayState.TERMINATING
+    assert [cause.reason for cause in state.display_causes] == ["DeletionBlocked"]

@@ -21,7 +21,7 @@ from gitops.config import read_config
 from gitops.config.fields import parse_address
 from gitops.instrumentation import STAGES
 from gitops.maintenance.cluster_facts import needed_permissions
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.server.observability import Observability
 from renderer.kinds import CRD
 from tests.gitops.server.promql import Scraped
@@ -30,7 +30,7 @@ from tests.gitops.server.test_metrics import KEY, ROOT
 from tests.gitops.server.test_page import held
 
 DEPLOY = ROOT / "deploy"
-ROLLOUT_STATES = {"settled", "moving", "held", "failed", "waiting"}
+ROLLOUT_STATES = {"Settled", "Progressing", "Waiting", "Held", "Failed"}
 VALUES: Mapping[tuple[str, str], Set[str]] = {
     ("levelgate_instances", "state"): set(DisplayState),
     ("levelgate_source_state", "state"): set(DisplayState),

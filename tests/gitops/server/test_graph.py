@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 
 from applier.causes import Cause, Reason
+from applier.cluster import Object
 from applier.plan.model import NodeAction, NodePlan
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.server.graph import GAP_X, HEIGHT, MAX_BOXES, WIDTH, draw_graph, state_of
 from renderer.identity import GroupKind
 from renderer.render.model import RenderedNode
 
-LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+LIVE: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
 def node(
@@ -21,9 +22,10 @@ def node(
     verb: NodeAction = NodeAction.NONE,
     blocked: Cause | None = None,
     error: str = "",
+    live: Object = LIVE,
 ) -> NodePlan:
     rendered = RenderedNode(name, level, deps, GroupKind("", "ConfigMap"), LIVE, None, error=error)
-    return NodePlan(rendered, verb, LIVE, ready=True, healthy=True, blocked=blocked)
+    return NodePlan(rendered, verb, live, ready=True, healthy=True, blocked=blocked)
 
 
 def test_how_a_node_is_has_the_words_of_an_instance() -> None:
@@ -32,6 +34,8 @@ def test_how_a_node_is_has_the_words_of_an_instance() -> None:
     assert state_of(node("a", error="no such field")) is DisplayState.FAILED
     assert state_of(node("a", blocked=Cause(Reason.WINDOW_CLOSED, ""))) is DisplayState.HELD
     assert state_of(node("a", blocked=Cause(Reason.DEPENDENCY_NOT_READY, ""))) is DisplayState.WAITING
+    terminating = {**LIVE, "metadata": {"name": "a", "deletionTimestamp": "2026-11-20T12:00:00Z"}}
+    assert state_of(node("a", error="no such field", live=terminating)) is DisplayState.TERMINATING
 
 
 def test_levels_are_columns_and_boxes_do_not_touch() -> None:

@@ -118,10 +118,10 @@ async def test_a_source_that_lags_and_cannot_be_read() -> None:
     first = min(one.timestamp() for one in openings if one)
     assert values(text, "levelgate_next_opening_timestamp_seconds") == {("platform",): first}
     of_rollout = {state: count for (_, state), count in values(text, "levelgate_rollout_instances").items()}
-    assert of_rollout["waiting"] == 2
-    assert of_rollout["settled"] == 0
+    assert of_rollout["Waiting"] == 2
+    assert of_rollout["Settled"] == 0
     assert {state: count for (_, state), count in values(at_rest, "levelgate_rollout_instances").items()}.get(
-        "settled", 2
+        "Settled", 2
     ) == 2
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from applier.causes import Cause, Reason
 from gitops.errors import SourceError
 from gitops.reconcile.tally import StateCounts
-from gitops.records.instance_state import DisplayState
+from gitops.records.display_state import DisplayState
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
@@ -246,7 +246,7 @@ def test_any_question_can_be_asked(query: dict[str, str]) -> None:
 
 
 def test_passes_that_changed_nothing_are_one_line() -> None:
-    idle = PassLine(START, 0.1, {"platform": "a"}, StateCounts(1, 0, 0, 0))
+    idle = PassLine(START, 0.1, {"platform": "a"}, StateCounts({DisplayState.SETTLED: 1}))
     assert idle.merge(None).passes == 1
     assert idle.merge(idle.merge(idle)).passes == 3
     assert idle.merge(replace(idle, done={"created": 1})).passes == 1

@@ -22,7 +22,7 @@ from gitops.reconcile.sources import SourceState
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.svg import Axis, render_svg
-from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackStage, TrackState, held_time
+from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackState, held_time
 from gitops.simulate.timeline_json import as_json
 from gitops.simulate.world import SimulatedCluster
 from renderer import well_known
@@ -59,8 +59,8 @@ def simulated(
     return simulation.timeline()
 
 
-def spans(timeline: Timeline, name: str) -> list[tuple[TrackStage, datetime, datetime]]:
-    return [(span.state.stage, span.begins, span.ends) for span in spans_of(timeline, name)]
+def spans(timeline: Timeline, name: str) -> list[tuple[str, datetime, datetime]]:
+    return [(span.state.word, span.begins, span.ends) for span in spans_of(timeline, name)]
 
 
 def spans_of(timeline: Timeline, name: str) -> Sequence[TrackSpan]:
@@ -75,16 +75,16 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     """Exponential, four minutes each: three rounds before the freeze; what moves is followed to readiness, and the rest begins when it is over."""
     found = simulated(Fleet(), start=FRIDAY, freeze=FREEZE)
     assert told(found, "window") == [(FREEZES, "window begins (Deny)"), (THAWS, "window ends (Deny)")]
-    assert spans(found, "i1")[1] == (TrackStage.MOVING, FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
+    assert spans(found, "i1")[1] == ("progressing", FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
     assert spans(found, "i3")[1:3] == [
-        (TrackStage.MOVING, FRIDAY + 8 * MINUTE, FRIDAY + 12 * MINUTE),
-        (TrackStage.SETTLED, FRIDAY + 12 * MINUTE, found.ends),
+        ("progressing", FRIDAY + 8 * MINUTE, FRIDAY + 12 * MINUTE),
+        ("settled", FRIDAY + 12 * MINUTE, found.ends),
     ]
     assert spans(found, "i4") == [
-        (TrackStage.WAITING, FRIDAY, FREEZES),
-        (TrackStage.HELD, FREEZES, THAWS),
-        (TrackStage.MOVING, THAWS, THAWS + 4 * MINUTE),
-        (TrackStage.SETTLED, THAWS + 4 * MINUTE, found.ends),
+        ("waiting", FRIDAY, FREEZES),
+        ("held", FREEZES, THAWS),
+        ("progressing", THAWS, THAWS + 4 * MINUTE),
+        ("settled", THAWS + 4 * MINUTE, found.ends),
     ]
     held = next(span for track in found.tracks if track.instance.name == "i4" for span in track.spans[1:2])
     assert (held.state.reason, held.state.blockers, held.state.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
@@ -120,13 +120,13 @@ def test_instances_stand_in_the_order_of_their_waves() -> None:
     found = simulated(Fleet(names=("a", "b"), written=written), pace={"waves": waves})
     assert [(one.instance.name, one.wave) for one in found.tracks] == [("b", "first"), ("a", "last")]
     at_once = replace(found.tracks[0], spans=found.tracks[0].spans[-1:])
-    assert at_once.spans[0].state.stage is TrackStage.SETTLED
+    assert at_once.spans[0].state.word == "settled"
     for changed, rows in ((at_once, 2), (replace(at_once, written=False), 1)):
         drawn = render_svg(replace(found, tracks=(changed, found.tracks[1])))
         assert ("1 instances are not changed" in drawn) == (rows == 1)
 
 
-HELD = TrackState(TrackStage.HELD, Reason.WINDOW_CLOSED)
+HELD = TrackState(Reason.WINDOW_CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
     """A weekend that is closed is followed by a night outside of working hours."""
     hours = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
     found = simulated(Fleet(names=TEN[:4]), start=FRIDAY + 5 * MINUTE, freeze=FREEZE, hours=hours)
-    held = [one for one in spans_of(found, "i3") if one.state.stage is TrackStage.HELD]
+    held = [one for one in spans_of(found, "i3") if one.state.is_held]
     opens = THAWS + timedelta(hours=9)
     assert [(one.state.blockers, one.ends) for one in held] == [(("freeze",), THAWS), (("hours",), opens)]
 
@@ -208,8 +208,8 @@ def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.M
     fleet = Fleet(names=("i0", "i1"), written={"i1": {"metadata": {"labels": {"late": "yes"}}}})
     found = simulated(fleet, "ready=2m,flap=i0", late={**window, **late})
     monday = START + timedelta(days=3)
-    stage, begins, ends = spans(found, "i1")[-2]
-    assert (stage, ends - begins) == (TrackStage.MOVING, 2 * MINUTE)
+    state, begins, ends = spans(found, "i1")[-2]
+    assert (state, ends - begins) == ("progressing", 2 * MINUTE)
     assert monday <= begins <= monday + 2 * MINUTE
     assert found.end_reason.endswith("but for workloads that are ready and not ready in turn")
     assert len(passes) < 200
@@ -225,13 +225,13 @@ def test_a_window_keeps_to_its_zone_where_the_clocks_change() -> None:
         (saturday + 2 * MINUTE, "window ends (Allow)"),
         (sunday, "window begins (Allow)"),
     ]
-    assert spans(found, "i1")[-2] == (TrackStage.MOVING, sunday, sunday + 4 * MINUTE)
+    assert spans(found, "i1")[-2] == ("progressing", sunday, sunday + 4 * MINUTE)
 
 
 def test_bake_is_told_with_its_end() -> None:
     """Healthy is not settled yet."""
     found = simulated(Fleet(names=("i0",)), pace={"bake": "30m"})
-    assert [stage for stage, _, _ in spans(found, "i0")] == [TrackStage.MOVING, TrackStage.BAKING, TrackStage.SETTLED]
+    assert [state for state, _, _ in spans(found, "i0")] == ["progressing", "baking", "settled"]
     assert told(found, "healthy") == [(START + 4 * MINUTE, "healthy after 4m, bakes until {until}")]
     assert found.arrivals[0].settled == START + 34 * MINUTE
 
@@ -302,7 +302,7 @@ def test_the_end_of_the_simulation_cuts_what_is_under_way(assume: str) -> None:
     """What would come at that very moment does not."""
     found = simulated(Fleet(names=("i0",)), assume, lasts=5 * MINUTE)
     assert (found.end_reason, found.ends) == ("the time is over", START + 5 * MINUTE)
-    assert spans(found, "i0") == [(TrackStage.MOVING, START, START + 5 * MINUTE)]
+    assert spans(found, "i0") == [("progressing", START, START + 5 * MINUTE)]
 
 
 def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
@@ -318,7 +318,7 @@ def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     simulation = Simulation(START, Assumptions(), "0")
     asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "move to two")], START + timedelta(days=14)))
     found = simulation.timeline()
-    assert spans(found, "i0")[-1][0] is TrackStage.SETTLED
+    assert spans(found, "i0")[-1][0] == "settled"
     assert (found.end_reason, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
     assert found.warnings == ("at the beginning not all of the base is as Git says: platform, Link default/i0",)
 

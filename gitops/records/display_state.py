@@ -1,0 +1,96 @@
+"""States that users see: one word for a node, an instance, a source or a rollout, in every command, page, record and metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from applier.causes import Reason
+
+
+class DisplayState(StrEnum):
+    """States, the worst first. Source: docs/reference.md, "States"."""
+
+    FAILED = "Failed"
+    """A person has to mend something."""
+    HALTED = "Halted"
+    """The rollout has stopped after a failure."""
+    SUSPENDED = "Suspended"
+    """A person has stopped all writes."""
+    HELD = "Held"
+    """A person, a gate or a window has to let the change start."""
+    WAITING = "Waiting"
+    """The change starts when others have proceeded."""
+    PROGRESSING = "Progressing"
+    """The change is applied, and not settled yet."""
+    SETTLED = "Settled"
+    TERMINATING = "Terminating"
+    """The API server is deleting the object; only the object's own state, never that of a source or a rollout."""
+
+    @classmethod
+    def from_reason(cls, reason: Reason) -> DisplayState:
+        """Return the state that a reason gives."""
+        return _STATE_OF_REASON[reason]
+
+    @classmethod
+    def from_reasons(cls, reasons: Iterable[Reason]) -> DisplayState:
+        """Return the worst state that these reasons give; Settled without any."""
+        return cls.worst(map(cls.from_reason, reasons))
+
+    @classmethod
+    def worst(cls, states: Iterable[DisplayState]) -> DisplayState:
+        """Return the worst of these states; Settled without any."""
+        return min(states, key=lambda state: state.rank, default=cls.SETTLED)
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order of states, 0 for the worst."""
+        return _RANKS[self]
+
+    @property
+    def needs_person_or_time(self) -> bool:
+        """Return whether a person, a gate or a window keeps the change from its start, and nothing has failed."""
+        return self in {DisplayState.HALTED, DisplayState.SUSPENDED, DisplayState.HELD}
+
+
+_RANKS: Final[Mapping[DisplayState, int]] = {state: rank for rank, state in enumerate(DisplayState)}
+
+_REASONS: Final[Mapping[DisplayState, tuple[Reason, ...]]] = {
+    DisplayState.FAILED: (
+        Reason.RENDER_FAILED,
+        Reason.APPLY_FAILED,
+        Reason.CONFLICT,
+        Reason.OWNED_ELSEWHERE,
+        Reason.UNHEALTHY,
+        Reason.NOT_IN_GIT,
+    ),
+    DisplayState.HALTED: (Reason.HALTED,),
+    DisplayState.SUSPENDED: (Reason.SUSPENDED,),
+    DisplayState.HELD: (
+        Reason.WINDOW_CLOSED,
+        Reason.NEVER_OPENS,
+        Reason.CLOCK_SKEW,
+        Reason.GATE_CLOSED,
+        Reason.GATE_ERROR,
+        Reason.DEADLOCKED,
+        Reason.APPROVAL_REQUIRED,
+        Reason.HELD,
+        Reason.BRAKE_ENGAGED,
+        Reason.HISTORY_REWRITTEN,
+        Reason.UNSIGNED,
+    ),
+    DisplayState.WAITING: (
+        Reason.PACE_REACHED,
+        Reason.WAVE_NOT_REACHED,
+        Reason.DEPENDENCY_NOT_READY,
+        Reason.WAITING_FOR_DATA,
+        Reason.DELETION_BLOCKED,
+    ),
+    DisplayState.PROGRESSING: (Reason.PROGRESSING, Reason.BAKING),
+    DisplayState.SETTLED: (Reason.SETTLED,),
+}
+
+_STATE_OF_REASON: Final[Mapping[Reason, DisplayState]] = {
+    reason: state for state, reasons in _REASONS.items() for reason in reasons
+}
