@@ -1,4 +1,4 @@
-"""Durations as people write them, everywhere: in commands, windows, policies and configuration."""
+"""Durations as people write and read them, everywhere: in commands, windows, policies, configuration and messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,26 @@ MAX_DURATION: Final = timedelta(days=36_525)
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def parse_duration(text: str) -> timedelta:
-    """`90s`, `30m`, `1h30m`, `2d` (48 hours). Raises ValueError with what would be valid."""
+def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta:
+    """Return the duration that `90s`, `30m`, `1h30m` or `2d` (48 hours) stands for.
+
+    Raises: ValueError, with what would be valid.
+    """
     parts = _PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 30m, 1h30m or 2d")
     seconds = sum(int(number) * _UNITS[unit] for number, unit in parts)
-    if seconds > MAX_DURATION.total_seconds():
-        raise ValueError(f"{text!r} is longer than {MAX_DURATION.days}d, the longest duration")
+    if seconds > maximum.total_seconds():
+        raise ValueError(f"{text!r} is longer than {maximum.days}d, the longest valid duration")
     return timedelta(seconds=seconds)
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return `52s`, `1h30m` or `2d4h`, which `parse_duration` reads; `300ms` below a second, and `-2m` if negative."""
+    if duration < timedelta():
+        return f"-{format_duration(-duration)}"
+    if duration < timedelta(seconds=1):
+        return f"{duration // timedelta(milliseconds=1)}ms" if duration else "0s"
+    minutes, seconds = divmod(round(duration.total_seconds()), 60)
+    parts = [(minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m"), (seconds, "s")]
+    return "".join(f"{number}{unit}" for number, unit in parts if number)

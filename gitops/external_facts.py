@@ -13,6 +13,7 @@ from typing import Final
 
 from applier.proxy import proxy_of
 from gitops.clock import Clock
+from gitops.durations import format_duration
 from gitops.errors import GitopsError
 from gitops.gates.evaluate import ExternalFact
 from renderer.frozen import dataclass
@@ -101,7 +102,7 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
     age = now - answer.asked_at
     if abs(age) <= max_age:
         return ExternalFact(answer.answer)
-    message = f"the last answer is {age.total_seconds():.0f}s old, more than {max_age.total_seconds():.0f}s"
+    message = f"the last answer is {format_duration(age)} old, more than {format_duration(max_age)}"
     return ExternalFact(None, f"{message}; since then: {answer.error}" if answer.error else message)
 
 
@@ -123,7 +124,7 @@ async def request_fact(external: ExternalFactSource) -> bool:
                 if len(body) > _MAX_RESPONSE_BYTES:
                     raise FactUnavailable(f"the answer is larger than {_MAX_RESPONSE_BYTES // 1024} KiB")
     except TimeoutError:
-        raise FactUnavailable(f"no answer within {external.timeout.total_seconds():g}s") from None
+        raise FactUnavailable(f"no answer within {format_duration(external.timeout)}") from None
     except aiohttp.ClientSSLError:
         raise FactUnavailable("the certificate of the server is not trusted") from None
     except aiohttp.ClientConnectorError as error:

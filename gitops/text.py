@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from json import dumps
 from typing import TYPE_CHECKING, Final
 
@@ -129,10 +129,3 @@ def to_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
         moment = moment.replace(fold=1)  # `astimezone` takes a time in the gap for one before it
     return moment.astimezone(UTC)
-
-
-def format_length(duration: timedelta) -> str:
-    """`16d 18h`, `2h 30m`."""
-    minutes = int(duration.total_seconds()) // 60
-    parts = [(minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "m")]
-    return " ".join(f"{number}{unit}" for number, unit in parts if number) or "less than a minute"

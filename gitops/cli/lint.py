@@ -15,9 +15,9 @@ from gitops.cli.options import revision_option, schemas_option
 from gitops.cli.terminal import echo, echo_lines, print_document
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read_config
+from gitops.durations import format_duration
 from gitops.source import locations
 from gitops.source.target import identity
-from gitops.text import format_length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.export.lint import LintFinding, Severity, lint
@@ -168,9 +168,9 @@ def _availability_problems(
         return
     for shortage in find_shortages(rules, window_targets, now):
         subject_text = f"what {join_names(shortage.windows)} {'governs' if len(shortage.windows) == 1 else 'govern'}"
-        open_for, period = format_length(shortage.open_for), format_length(availability.per)
+        open_for, period = format_duration(shortage.open_for), format_duration(availability.per)
         open_text = f"{subject_text} may change for {open_for} in the {period} from {shortage.begins:%Y-%m-%d %H:%MZ}"
-        required_text = f"{format_length(availability.at_least)} are asked for, in pieces of {format_length(availability.contiguous)} or more"
+        required_text = f"{format_duration(availability.at_least)} are asked for, in pieces of {format_duration(availability.contiguous)} or more"
         problem = Problem(
             policy.origin.file, policy.origin.line, "spec.windows.availability", f"{open_text}; {required_text}"
         )

@@ -13,6 +13,7 @@ from gitops.cli import EXIT_WAITING
 from gitops.cli.options import Duration, refuse_without
 from gitops.cli.person_requests import INSTANCE, RequestCommand, request_options
 from gitops.cli.terminal import echo, unreachable_reporter
+from gitops.durations import format_duration
 from gitops.explain.wait import wait_until
 from gitops.records import requests
 from gitops.records.references import SOURCE
@@ -64,7 +65,7 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
         ]
         unreadable_reasons = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
         why = "; ".join(unreadable_reasons) or "does `levelgate run` work here?"
-        echo(f"No answer within {timeout.total_seconds():g}s: {why}", err=True)
+        echo(f"No answer within {format_duration(timeout)}: {why}", err=True)
         return EXIT_WAITING
 
     return give.to_sources(requests.reconcile, INSTANCE, SOURCE, after_write=after if wait else None)

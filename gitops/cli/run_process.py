@@ -26,6 +26,7 @@ from gitops.config.fields import DEFAULT_ADDRESS, ListenAddress, parse_address
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.source_hints import SyncHintForwarder
+from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactPoller
 from gitops.instrumentation import combine as all_told
 from gitops.leadership import Leadership, own_identity, run_while_held
@@ -112,7 +113,7 @@ class Process:
                 max_concurrent=self.max_concurrent,
             )
             source_list = ", ".join(
-                f"{source_entry.name} every {source_entry.interval.total_seconds():g}s"
+                f"{source_entry.name} every {format_duration(source_entry.interval)}"
                 if is_daemon
                 else source_entry.name
                 for source_entry in self.config.sources

@@ -14,10 +14,10 @@ from gitops.cli import EXIT_INTERRUPTED, program_version
 from gitops.cli.options import EXISTING_FILE, typed_time
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.clock import SystemClock
+from gitops.durations import format_duration
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
 from gitops.simulate.engine import Simulation
-from gitops.simulate.recorder import format_duration
 from gitops.simulate.svg import render_svg
 from gitops.simulate.timeline import BacktestResult, Timeline, TimelineEvent, compare, held_time
 from gitops.simulate.timeline_json import as_json, backtest_as_json
@@ -168,7 +168,7 @@ def _text(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> It
     yield "-" * 80
     counts = ", ".join(f"{number} {state}" for state, number in timeline.counts.items() if number)
     yield f"{format_count(len(timeline.tracks), 'instance')}: {counts or 'none'}"
-    elapsed = format_duration((timeline.ends - timeline.begins).total_seconds())
+    elapsed = format_duration(timeline.ends - timeline.begins)
     yield f"Ended {times.format_full(timeline.ends)}, after {elapsed}: {timeline.end_reason}."
     yield from (f"Warning: {warning}" for warning in timeline.warnings)
 
@@ -218,14 +218,14 @@ def _comparison_lines(
                 times.format_minute(result.tested.at),
                 _format_settled(result.actual.settled, times, overtaken=result.actual.is_superseded),
                 _format_settled(result.tested.settled, times, overtaken=result.tested.is_superseded),
-                "-" if result.delay is None else format_duration(result.delay.total_seconds()),
-                format_duration(held_time(tested, result.tested.at, end).total_seconds()),
+                "-" if result.delay is None else format_duration(result.delay),
+                format_duration(held_time(tested, result.tested.at, end)),
                 result.tested.subject[:40],
             ]
         )
     yield from align_table(rows)
     delays = [result.delay for result in results if result.delay]
-    longest = format_duration(max((timedelta(), *delays)).total_seconds())
+    longest = format_duration(max((timedelta(), *delays)))
     overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
     yield f"{len(delays)} of {len(results)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."

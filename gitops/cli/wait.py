@@ -15,6 +15,7 @@ from gitops.cli import EXIT_WAITING
 from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.clock import SystemClock
+from gitops.durations import format_duration
 from gitops.explain.overview import Overview
 from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.wait import WaitGoal, WaitResult, WaitTarget, wait_until
@@ -90,7 +91,7 @@ async def _wait(
             on_unavailable=unreachable_reporter(),
         ):
             return 0
-        echo(f"Not {wait_target.goal} within {time_limit.total_seconds():g}s.", err=True)
+        echo(f"Not {wait_target.goal} within {format_duration(time_limit)}.", err=True)
         return EXIT_WAITING
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gitops.durations import parse_duration
+from gitops.durations import format_duration, parse_duration
 from gitops.errors import RefusedUrl
 from gitops.source.target import split_url
 from gitops.windows.problem_collector import FieldProblems
@@ -81,7 +81,7 @@ def parse_interval(text: str) -> timedelta:
 def _parse_at_least(text: str, minimum: timedelta) -> timedelta:
     parsed = parse_duration(text)
     if parsed < minimum:
-        raise ValueError(f"{text!r} is shorter than {minimum.seconds}s")
+        raise ValueError(f"{text!r} is shorter than {format_duration(minimum)}")
     return parsed
 
 

@@ -15,6 +15,7 @@ from gitops.config.fields import parse_address, parse_age, parse_interval, parse
 from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors
 from gitops.config.schema import CONFIG_SCHEMA
 from gitops.config.source_reader import SourceReader
+from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactSource
 from gitops.notifications.receivers import (
     DEFAULT_EVENTS,
@@ -208,8 +209,8 @@ class _ConfigReader(SourceReader):
             return None
         external = ExternalFactSource(value.get("name", ""), url, http["expect"], max_age, timeout)
         if "timeout" in http and timeout > external.interval:
-            limit_text = f"{external.interval.total_seconds():g}s"
-            self.problems.add_problem(
-                f"{path}.http.timeout", f"is longer than {limit_text}, a third of maxAge, after which it is asked again"
+            message = (
+                f"is longer than {format_duration(external.interval)}, a third of maxAge, after which it is asked again"
             )
+            self.problems.add_problem(f"{path}.http.timeout", message)
         return replace(external, timeout=min(timeout, external.interval))

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any
 
 from applier.plan.model import Operation
+from gitops.durations import format_duration
 from gitops.records.cause_rows import timestamp
 from gitops.rollouts.source_rules import SourceRules
-from gitops.text import TimeFormat, align_table, format_length
+from gitops.text import TimeFormat, align_table
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge, start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector, WindowTarget
 from renderer.definition.gates import Gate
@@ -226,7 +227,7 @@ def _upcoming_deny(window: Window, groups: Sequence[WindowGroup], times: TimeFor
         return
     begins, ends = window.timeline.span(span.until)[1:]
     assert begins
-    duration = f"for {format_length(ends - begins)}" if ends else "for good"
+    duration = f"for {format_duration(ends - begins)}" if ends else "for good"
     yield f"Ahead: {window.name} closes {describe_selector(window)} {duration} from {times.format_full(begins)}."
     for group in groups:
         if window in group.windows and group.is_timed and ends:

@@ -23,6 +23,7 @@ from applier.cluster import CONTENT_MANAGER, Object
 from applier.read.leftovers import is_our_parent, our_sets
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
+from gitops.durations import format_duration
 from gitops.maintenance.cluster_facts import ClusterFacts
 from gitops.records import revisions
 from renderer import well_known
@@ -248,7 +249,7 @@ class _ClusterChecker:
         yield from _finding_about(
             hanging,
             "leftovers",
-            f"instances that have been going away for more than {TERMINATION_TIMEOUT.seconds // 60} minutes and wait for us",
+            f"instances that have been going away for more than {format_duration(TERMINATION_TIMEOUT)} and wait for us",
             "is `levelgate run` running? `levelgate status` says what they wait for",
         )
         yield from _finding_about(

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from applier.proxy import proxy_of
 from gitops.clock import Clock
+from gitops.durations import format_duration
 from gitops.notifications.messages import Message, group_transitions
 from gitops.notifications.receivers import OutgoingRequest, Receiver
 from gitops.records.transitions import Transition
@@ -35,7 +36,7 @@ ATTEMPTS_BEFORE_NOTICE: Final = 6
 MIN_RETRY_DELAY_SECONDS, MAX_RETRY_DELAY_SECONDS = 1.0, 300.0
 _TIMEOUT_SECONDS: Final = 10.0
 _RETRY_STATUSES: Final = frozenset({408, 425, 429})
-_MAX_AGE_TEXT: Final = f"{MAX_MESSAGE_AGE.total_seconds() / 3600:g}h"
+_MAX_AGE_TEXT: Final = format_duration(MAX_MESSAGE_AGE)
 
 
 class DeliveryAnswer(NamedTuple):

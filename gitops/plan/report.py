@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import Any
 
 from applier.causes import Reason
+from gitops.durations import format_duration
 from gitops.records.references import Ref
-from gitops.text import format_length
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -221,12 +221,12 @@ class WindowCapacity:
 
     def __str__(self) -> str:
         required = (
-            f"about {format_length(self.needs)}, as it took last"
+            f"about {format_duration(self.needs)}, as it took last"
             if self.is_recorded
-            else f"{format_length(self.needs)} at most"
+            else f"{format_duration(self.needs)} at most"
         )
         verdict = "long enough" if self.is_enough else "too short, what is left goes on when it opens again"
-        return f"open for {format_length(self.open_for)}, needs {required}: {verdict}"
+        return f"open for {format_duration(self.open_for)}, needs {required}: {verdict}"
 
 
 @dataclass(frozen=True, slots=True)

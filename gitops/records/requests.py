@@ -14,6 +14,7 @@ from typing import Final
 from applier.cluster import CONTENT_MANAGER, Discovery, Object
 from applier.state.managed_fields import annotation_managers
 from applier.state.observed import annotation
+from gitops.durations import format_duration
 from gitops.errors import GitopsError
 from gitops.records.references import Ref
 from gitops.records.source_record import MIN_COMMIT_CHARACTERS, SourceRecord, is_approval
@@ -192,7 +193,7 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
 def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonRequest:
     """Raises RequestError for longer than is allowed."""
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
-        raise RequestError(f"a break-glass lasts at most {MAX_BREAK_GLASS_DURATION.total_seconds() / 3600:.0f} hours")
+        raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: _format_time(until)}
     outcome = f"{subject} goes past windows until {_format_time(until)}. Pace, halts, holds and approvals stay."
     return PersonRequest(

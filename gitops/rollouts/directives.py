@@ -15,6 +15,7 @@ from applier.causes import Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import annotation_managers
 from applier.state.observed import annotation
+from gitops.durations import format_duration
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
 from renderer import well_known
@@ -133,8 +134,8 @@ class Directives:
         if self.break_glass_until is None:
             return f"{well_known.BREAK_GLASS_UNTIL} says no time, write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
-            hours = MAX_BREAK_GLASS_DURATION // timedelta(hours=1)
-            return f"until {self.break_glass_until:{_MINUTE_FORMAT}} is more than {hours} hours ahead of {since:{_MINUTE_FORMAT}}"
+            limit = format_duration(MAX_BREAK_GLASS_DURATION)
+            return f"until {self.break_glass_until:{_MINUTE_FORMAT}} is more than {limit} ahead of {since:{_MINUTE_FORMAT}}"
         return f"over since {self.break_glass_until:{_MINUTE_FORMAT}}" if now >= self.break_glass_until else ""
 
 
@@ -151,11 +152,10 @@ def find_ineffective_break_glass(
         if ends is None or now < ends <= now + MAX_BREAK_GLASS_DURATION:
             continue
         latest = f"write at most {now + MAX_BREAK_GLASS_DURATION:%Y-%m-%dT%H:%M:%SZ}"
-        hours = MAX_BREAK_GLASS_DURATION // timedelta(hours=1)
         message = (
             "is over: take it out"
             if ends <= now
-            else f"is more than {hours} hours ahead and passes no window; {latest}"
+            else f"is more than {format_duration(MAX_BREAK_GLASS_DURATION)} ahead and passes no window; {latest}"
         )
         yield Problem(declared.origin.file, declared.line_of(path), path, message), ends <= now
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from applier.sandbox.controllers.workloads import Behaviour, Outcome
 from applier.sandbox.storage.store import StoredKey
-from gitops.durations import parse_duration
+from gitops.durations import format_duration, parse_duration
 from renderer.frozen import dataclass
 
 _HASH_RANGE: Final = 1 << 32
@@ -54,9 +54,8 @@ class Assumptions:
         return assumptions
 
     def __str__(self) -> str:
-        ready = f"{_format_duration(self.min_ready_time)}" + (
-            f"..{_format_duration(self.max_ready_time)}" if self.max_ready_time > self.min_ready_time else ""
-        )
+        times = dict.fromkeys((self.min_ready_time, self.max_ready_time))
+        ready = "..".join(map(format_duration, times))
         return ",".join((f"ready={ready}", *(f"{word}={pattern}" for word, pattern in self.rules)))
 
     def usual_behaviour(self, key: StoredKey) -> Behaviour:
@@ -68,14 +67,6 @@ class Assumptions:
                 (self.min_ready_time + fraction * (self.max_ready_time - self.min_ready_time)).total_seconds()
             )
         )
-
-
-def _format_duration(duration: timedelta) -> str:
-    seconds = int(duration.total_seconds())
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds and seconds % size == 0:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from itertools import takewhile
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from gitops.clock import Clock
+from gitops.durations import format_duration
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.notable_changes import InstancesHeld, News, RolloutHalted, WaveSettled, WindowOverridden, news
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
@@ -156,9 +157,7 @@ class Recorder:
     def _record_transition(self, key: ObjectKey, last: TrackSpan, state: TrackState) -> None:
         """Readiness and settling, which no write tells."""
         duration_text = (
-            f" after {format_duration((self.now - last.begins).total_seconds())}"
-            if last.state.word == "progressing"
-            else ""
+            f" after {format_duration(self.now - last.begins)}" if last.state.word == "progressing" else ""
         )
         match state.word:
             case "baking":
@@ -199,15 +198,6 @@ def format_instance(key: ObjectKey) -> str:
     if key.group_kind == GroupKind("", "ConfigMap"):
         return key.name.removeprefix(SOURCE_PREFIX)
     return f"{key.kind} {name_of(key)}"
-
-
-def format_duration(seconds: float) -> str:
-    """`52s`, `2m`, `1h30m`, `2d4h`; `-2m` where it is sooner."""
-    if seconds < 0:
-        return f"-{format_duration(-seconds)}"
-    whole = round(seconds)
-    parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:

@@ -13,8 +13,9 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Final
 
+from gitops.durations import format_duration
 from gitops.rollouts.items import name_of
-from gitops.simulate.recorder import format_duration, format_instance
+from gitops.simulate.recorder import format_instance
 from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan
 from gitops.windows import zones
 from renderer.frozen import dataclass
@@ -148,7 +149,7 @@ class _TimelinePicture:
     def _description(self) -> str:
         timeline = self.timeline
         counts = ", ".join(f"{number} {state}" for state, number in timeline.counts.items() if number) or "none"
-        duration_text = format_duration((timeline.ends - timeline.begins).total_seconds())
+        duration_text = format_duration(timeline.ends - timeline.begins)
         period = f"{self._format_time(timeline.begins)} to {self._format_time(timeline.ends)} ({duration_text})"
         return f"{period}: {timeline.end_reason}. Instances: {counts}."
 

@@ -27,14 +27,11 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def parse_duration(text: str) -> timedelta:
-    """At most a year."""
+    """Return a duration of at most a year."""
     try:
-        parsed = durations.parse_duration(text)
+        return durations.parse_duration(text, maximum=MAX_DURATION)
     except ValueError as error:
         raise ScheduleError(str(error)) from None
-    if parsed > MAX_DURATION:
-        raise ScheduleError(f"{text!r} is longer than {MAX_DURATION.days} days")
-    return parsed
 
 
 def parse_until(text: str) -> tuple[int | None, time]:

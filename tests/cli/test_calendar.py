@@ -134,7 +134,7 @@ def test_the_command_shows_the_calendar_of_the_cluster(fleet: Fleet, typed: Any)
         "(cluster-scoped)   open   (now)   17:00 CET",
         "default            open   (now)   17:00 CET",
         "",
-        "Ahead: freeze closes everything for 2d 12h from Fri 2026-11-20 18:00 CET.",
+        "Ahead: freeze closes everything for 2d12h from Fri 2026-11-20 18:00 CET.",
         "       First opening after it for (cluster-scoped): Mon 2026-11-23 09:00 CET.",
         "       First opening after it for default: Mon 2026-11-23 09:00 CET.",
     ]

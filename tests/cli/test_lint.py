@@ -260,7 +260,7 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "far.yaml",
             7,
             "error",
-            "is more than 4 hours ahead and passes no window; write at most 2026-11-23T12:00:00Z",
+            "is more than 4h ahead and passes no window; write at most 2026-11-23T12:00:00Z",
         ),
         ("half.yaml", 6, "error", "passes no window without levelgate.dev/break-glass-until"),
         ("over.yaml", 7, "warning", "is over: take it out"),
@@ -284,7 +284,7 @@ spec: {{windows: {{availability: {asked}}}}}
     (found,) = findings(capsys, place, code=int(severity == "error"))
     assert (found["file"], found["path"], found["severity"]) == ("p.yaml", "spec.windows.availability", severity)
     assert found["message"] == (
-        "what short governs may change for less than a minute in the 32d from 2026-11-23 08:00Z; "
+        "what short governs may change for 0s in the 32d from 2026-11-23 08:00Z; "
         "2d are asked for, in pieces of 4h or more"
     )
 

@@ -189,7 +189,7 @@ def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) ->
 
 def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
-    assert "at most 4 hours" in typed(fleet, "break-glass", "link/a", "--for", "5h", "--reason", "x", code=1)
+    assert "at most 4h" in typed(fleet, "break-glass", "link/a", "--for", "5h", "--reason", "x", code=1)
     typed(fleet, "break-glass", "link/a", "--for", "4h", "--reason", "INC-7")
     assert noted(fleet, f"{LINKS}/a") == {
         "levelgate.dev/break-glass-reason": "INC-7",

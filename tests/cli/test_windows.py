@@ -54,7 +54,7 @@ def test_the_table_says_what_is_active_and_when_each_target_opens(
         "                 Mon 2026-11-23 08:00 UTC   15:30 UTC / 16:00 UTC",
         "staging   open   (always)                   Fri 2026-12-18 11:00 UTC",
         "",
-        "Ahead: year-end-freeze closes everything for 16d 18h from Fri 2026-12-18 11:00 UTC.",
+        "Ahead: year-end-freeze closes everything for 16d18h from Fri 2026-12-18 11:00 UTC.",
         "       First opening after it for prod: Mon 2027-01-04 08:00 UTC.",
     ]
 

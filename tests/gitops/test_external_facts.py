@@ -80,7 +80,7 @@ async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
 
 async def test_a_server_that_hangs_or_is_gone_is_no_answer() -> None:
     async with Answers(hangs=True).serving() as server:
-        with pytest.raises(FactUnavailable, match=r"no answer within 0\.05s"):
+        with pytest.raises(FactUnavailable, match=r"no answer within 50ms"):
             await request_fact(server.external(timeout=timedelta(milliseconds=50)))
     with pytest.raises(FactUnavailable, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
         await request_fact(server.external())
@@ -101,7 +101,7 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
         assert not await externals.request_fact(budget)
         assert externals.facts(clock.now()) == {"budget": ExternalFact(True)}
         clock.moment += timedelta(seconds=1)
-        why = "the last answer is 61s old, more than 60s; since then: it answered with status 503, not 200"
+        why = "the last answer is 1m1s old, more than 1m; since then: it answered with status 503, not 200"
         assert externals.facts(clock.now()) == {"budget": ExternalFact(None, why)}
         server.status, server.text = 200, "false"
         assert await externals.request_fact(budget)

@@ -134,7 +134,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
         "  data.b",
         "+ 3",
     ]
-    told = "window open for 2h, needs 2h 40m at most: too short, what is left goes on when it opens again"
+    told = "window open for 2h, needs 2h40m at most: too short, what is left goes on when it opens again"
     assert f"| 1 | Mon 2026-11-23 08:00Z | window w: `prod/app-1`<br>{told} |" in found
 
 

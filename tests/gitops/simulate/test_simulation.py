@@ -372,7 +372,7 @@ def test_what_is_no_assumption_is_refused(text: str) -> None:
 
 
 def test_assumptions_are_told_as_they_are_written() -> None:
-    assert str(Assumptions.parse("fail=a*,ready=90s..2h")) == "ready=90s..2h,fail=a*"
+    assert str(Assumptions.parse("fail=a*,ready=90s..2h")) == "ready=1m30s..2h,fail=a*"
 
 
 def test_the_picture_is_well_formed_and_says_what_it_shows() -> None:

@@ -70,7 +70,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"until": None}, "", "neither duration nor until"),
         ({"until": None, "duration": "8 hours"}, "duration", "write for example 90s, 30m, 1h30m or 2d"),
         ({"until": None, "duration": "0s"}, "duration", "can never open"),
-        ({"until": None, "duration": "400d"}, "duration", "is longer than 366 days"),
+        ({"until": None, "duration": "400d"}, "duration", "is longer than 366d"),
         ({"cutoff": "-30m"}, "cutoff", "is not a duration; write for example 90s"),
         ({"cutoff": "8h"}, "cutoff", "nothing can ever be started in it; make it shorter"),
         ({"kind": "Deny", "cutoff": "30m"}, "cutoff", "only an Allow has a last part"),
