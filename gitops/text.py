@@ -9,7 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Final
 
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey
+from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 
 if TYPE_CHECKING:
     from renderer.render.model import RenderedNode
@@ -46,11 +46,13 @@ def one_line(text: str) -> str:
 
 def title(key: ObjectKey) -> str:
     """`WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
-    return f"{key.kind} {qualified_name(key)}"
+    return f"{key.kind} {key.qualified_name}"
 
 
-def qualified_name(key: ObjectKey) -> str:
-    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+def parent_title(parent: ObjectKey) -> str:
+    """`platform` for a source, `WebApp prod/shop` for an instance."""
+    is_source = parent.group_kind == GroupKind("", "ConfigMap")
+    return parent.name.removeprefix(SOURCE_PREFIX) if is_source else title(parent)
 
 
 def mark_of(node: RenderedNode) -> str:

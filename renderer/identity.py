@@ -54,9 +54,13 @@ class ObjectKey(NamedTuple):
     def group_kind(self) -> GroupKind:
         return _cached_group_kind(self.group, self.kind)
 
+    @property
+    def qualified_name(self) -> str:
+        """`prod/shop`, or `main` for a cluster-scoped object: unique among the objects of its kind."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
     def __str__(self) -> str:
-        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.group_kind}/{place}"
+        return f"{self.group_kind}/{self.qualified_name}"
 
     @classmethod
     def parse(cls, text: str) -> ObjectKey | None:

@@ -20,7 +20,7 @@ from gitops.records.installation import INSTALLATION, configured_sources
 from gitops.records.references import SOURCE, Ref, find_key, suggest_name
 from gitops.records.requests import PersonRequest, RequestError, RequestSubject
 from gitops.records.source_record import read_source_names
-from gitops.text import format_local_time, to_utc
+from gitops.text import format_local_time, title, to_utc
 from renderer import well_known
 from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
@@ -194,9 +194,7 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
         unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
         hint = (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
-        raise RequestError(
-            f"{ref or f'ConfigMap {key.namespace}/{key.name}'} does not exist{place} in cluster {cluster.name}{hint}"
-        )
+        raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
     if is_instance:
         await _expect_instance(cluster, key, live)
     user = await cluster.user()

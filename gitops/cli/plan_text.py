@@ -11,8 +11,7 @@ import click
 from gitops.plan.field_diff import diff_lines, shorten
 from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, group_changes
 from gitops.plan.report import PlannedAction, PlannedChange, Report, RevisionMove
-from gitops.plan.start_times import qualified_name
-from gitops.text import TimeFormat, one_line
+from gitops.text import TimeFormat, one_line, title
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
@@ -80,10 +79,7 @@ def _group_title(group: ChangeGroup) -> str:
     first, other_instances = group.instances[0], group.instances[1:]
     if not other_instances:
         suffixes = {True: "removed from Git, in this order", False: ""}
-        return (
-            f"{first.kind} {qualified_name(first)}".ljust(49 if group.is_instance_deleted else 0)
-            + suffixes[group.is_instance_deleted]
-        )
+        return title(first).ljust(49 if group.is_instance_deleted else 0) + suffixes[group.is_instance_deleted]
     return f"{first.kind} {_format_by_namespace(group.instances)}".ljust(62) + f" {len(group.instances)} x this change"
 
 

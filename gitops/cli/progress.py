@@ -29,8 +29,8 @@ from gitops.reconcile.sources import revisions_of
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from gitops.rollouts.state import RolloutState, WaveProgress
-from gitops.text import escape_terminal, qualified_name, title
-from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
+from gitops.text import escape_terminal, parent_title, title
+from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ProgressPrinter:
                 InstancesHeld(instances=keys, node=node, cause=cause)
                 | InstancesFailed(instances=keys, node=node, cause=cause)
             ):
-                subject_text = _parent_title(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
+                subject_text = parent_title(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 word = "HELD" if isinstance(news_item, InstancesHeld) else str(cause.reason)
                 state_text = f"{node} {word}" if node else word
                 set_fields = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
@@ -145,7 +145,7 @@ class ProgressPrinter:
             return
         level = "" if result.level is None else f"level {result.level}"
         name = (
-            result.node if result.node and "/" not in result.node else f"{result.key.kind}/{qualified_name(result.key)}"
+            result.node if result.node and "/" not in result.node else f"{result.key.kind}/{result.key.qualified_name}"
         )
         error_text = str(result.error) if times == 1 else f"as before, {times} times in a row"
         action_text = f"{name} NOT {result.action}: {error_text}" if times else f"{name} {result.action}"
@@ -161,7 +161,7 @@ class ProgressPrinter:
         if result.error is not None:
             fields |= {"error": str(result.error)} if times == 1 else {"times": times}
             fields["reason"] = str(Cause.from_error(result.error).reason)
-        self._print_line(f"{_parent_title(result.set):<24} {level:<8} {action_text}", fields)
+        self._print_line(f"{parent_title(result.set):<24} {level:<8} {action_text}", fields)
 
     def _count_failure(self, result: Result) -> int:
         """How often in a row the same has kept an action on this object from being done; 0: it has been done."""
@@ -184,7 +184,7 @@ class ProgressPrinter:
 
     def print_blocked(self, rendered: RenderedApplySet, node: str, cause: Cause) -> None:
         node_text = f"{node} " if node else ""
-        text = f"{_parent_title(rendered.parent):<24} {node_text}{cause.reason}: {cause.message}"
+        text = f"{parent_title(rendered.parent):<24} {node_text}{cause.reason}: {cause.message}"
         self._print_line(
             text,
             {
@@ -249,7 +249,3 @@ def _format_bar(wave: WaveProgress) -> str:
         + "!" * (-(-(wave.failed + wave.held) // share))
     )
     return f"{bar:.<{-(-wave.total // share)}}"
-
-
-def _parent_title(parent: ObjectKey) -> str:
-    return parent.name.removeprefix(SOURCE_PREFIX) if parent.group_kind == GroupKind("", "ConfigMap") else title(parent)

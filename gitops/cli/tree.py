@@ -15,7 +15,7 @@ from gitops.clock import SystemClock
 from gitops.explain.phrasing import reference
 from gitops.explain.tree import TreeNode, read_tree, walk
 from gitops.records.references import Ref, find_key, get_object
-from gitops.text import align_table, format_local_time, qualified_name
+from gitops.text import align_table, format_local_time, title
 
 
 @click.command()
@@ -58,7 +58,7 @@ def _text(root: TreeNode) -> Iterable[str]:
     for depth, branch in walk(root):
         level = "" if branch.level is None else str(branch.level)
         why = branch.cause if branch.health == "Current" else branch.message
-        name = f"{'  ' * depth}{branch.key.kind} {qualified_name(branch.key)}"
+        name = f"{'  ' * depth}{title(branch.key)}"
         node = "" if branch.node == str(branch.key) else branch.node
         rows.append([level, name, node, branch.health, why])
     return align_table(rows)

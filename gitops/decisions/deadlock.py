@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
-from gitops.rollouts.items import name_of
 from renderer.graph import levels
 from renderer.identity import ObjectKey
 
@@ -101,4 +100,4 @@ def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]])
 
 
 def _named(key: ObjectKey, among: ObjectKey) -> str:
-    return name_of(key) if key.group_kind == among.group_kind else str(key)
+    return key.qualified_name if key.group_kind == among.group_kind else str(key)

@@ -27,7 +27,6 @@ from gitops.records.instance_state import InstanceState, list_instances
 from gitops.records.references import DEFINITION, Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.rollouts.items import name_of
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState as Rollout
 from gitops.windows.verdict import start_state
@@ -287,7 +286,7 @@ class _Explainer:
     ) -> AsyncIterator[InstanceState]:
         names = [ref.name for ref in cause.because if ref.kind == "Instance"]
         for candidate in await self._instances_of(key.group_kind) if names else ():
-            if name_of(candidate.key) in names:
+            if candidate.key.qualified_name in names:
                 yield candidate
         if cause.reason is Reason.HALTED and instance:
             for candidate in await self._instances_of(key.group_kind):
@@ -317,7 +316,7 @@ class _Explainer:
             for peer in wave_instances
             if peer.wave == instance.wave and peer.target.revision == instance.target.revision
         ]
-        settled = tuple(name_of(peer.key) for peer in wave_instances if peer.is_settled)
+        settled = tuple(peer.key.qualified_name for peer in wave_instances if peer.is_settled)
         return WaitingLink(key, cause, instance, settled, unsettled)
 
     async def _open_windows(self, instance: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:

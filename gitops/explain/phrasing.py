@@ -15,7 +15,7 @@ from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import format_window_name
 from gitops.rollouts.directives import parse_time
 from gitops.rollouts.queue_position import QueuePosition
-from gitops.text import TimeFormat, qualified_name, title
+from gitops.text import TimeFormat, title
 from gitops.windows.window import WindowKind
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
@@ -80,7 +80,7 @@ def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
     object_text = f"{kind.partition('.')[0]}/{object_name.rpartition('/')[2]}" if is_other else ""
     since = f"since {times.format_short(cause.since, now)}" if cause.since else ""
     shape = position["shape"] if position else ""
-    name = qualified_name(link.key) if instance else title(link.key)
+    name = link.key.qualified_name if instance else title(link.key)
     return ", ".join(filter(None, (name, node, object_text, shape, since)))
 
 
@@ -171,7 +171,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
             if waits_for_it and instance and cause.reason.is_missing_permission and cause.reason is not Reason.HELD:
                 yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
             if instance and instance.file and cause.reason is Reason.RENDER_FAILED:
-                yield f"change {qualified_name(key)}", f"in Git: {instance.file}"
+                yield f"change {key.qualified_name}", f"in Git: {instance.file}"
             yield from _reason_actions(key, cause, instance.rollout if instance else "", explanation)
 
 

@@ -17,7 +17,6 @@ from itertools import islice
 from gitops.plan.field_diff import diff_lines, shorten
 from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, format_action_counts, group_changes
 from gitops.plan.report import PlannedAction, PlanStep, Report
-from renderer.identity import ObjectKey
 from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
@@ -182,17 +181,13 @@ def _group_title(group: ChangeGroup) -> str:
     if not group.instances:
         return f"<b>objects of the source</b> · {format_action_counts(group.changes)}"
     first = group.instances[0]
-    names = join_names((_html_code(_qualified_name(key)) for key in group.instances), limit=_MAX_NAMES)
+    names = join_names((_html_code(key.qualified_name) for key in group.instances), limit=_MAX_NAMES)
     each = " each" if group.instances[1:] else ""
     obstacle_names = sorted(
         {obstacle.name or obstacle.reason for change in group.changes for obstacle in change.obstacles}
     )
     held_note = f" · gate {', '.join(map(_html_code, obstacle_names[:3]))}" if obstacle_names else ""
     return f"{_html_code(first.kind)} <b>{names}</b> · {format_action_counts(group.changes)}{each}{held_note}"
-
-
-def _qualified_name(key: ObjectKey) -> str:
-    return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
 def _diff_block(changes: Iterable[FoldedChange]) -> str:
@@ -207,7 +202,7 @@ def _change_lines(folded_change: FoldedChange) -> Iterator[str]:
     level = "" if change.level is None or change.key == change.instance else f"level {change.level}  "
     node = f"{folded_change.node}  " if folded_change.node else ""
     ref = (
-        f"{count} x {change.kind} {join_names(map(_qualified_name, folded_change.keys), limit=_MAX_NAMES)}"
+        f"{count} x {change.kind} {join_names((key.qualified_name for key in folded_change.keys), limit=_MAX_NAMES)}"
         if count > 1
         else change.ref
     )

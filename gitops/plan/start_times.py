@@ -73,14 +73,9 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
         begins_at = start.at or (None if start.rank else preview.due.situation.now)
         capacity = capacities.capacity_for(changes_by_start[start], begins_at) if begins_at else None
         names = dict.fromkeys(
-            qualified_name(started.instance) if started.instance else started.ref for started in changes_by_start[start]
+            started.instance.qualified_name if started.instance else started.ref for started in changes_by_start[start]
         )
         yield PlanStep(start.summary, tuple(names), start.at, start.prerequisite, capacity)
-
-
-def qualified_name(key: ObjectKey) -> str:
-    """`prod/cart`."""
-    return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:

@@ -15,7 +15,6 @@ from applier.plan.model import NodeAction
 from gitops.plan.field_diff import diff_objects, format_value
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
-from gitops.plan.start_times import qualified_name
 from gitops.reconcile.context import Preview
 from gitops.rollouts.source_rules import StoredRules
 from renderer import well_known
@@ -291,13 +290,13 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
     for key, record in preview.first.propagation.remembered.items():
         rollouts.setdefault(str((record.get("rollout") or {}).get("name") or ""), []).append(key)
     for name, members in sorted(rollouts.items()):
-        waiting_names = [qualified_name(key) for key in members if key in waiting]
+        waiting_names = [key.qualified_name for key in members if key in waiting]
         for key in members if name and waiting_names else ():
             if key in stopped:
                 change, obstacle = stopped[key]
                 until = f" until {obstacle.until:%Y-%m-%dT%H:%MZ}" if obstacle.until else ""
                 message = (
-                    f"{qualified_name(key)} stops at {change.node}{until} "
+                    f"{key.qualified_name} stops at {change.node}{until} "
                     f"and can hold back {join_names(waiting_names)}; {well_known.PRIORITY} can put it last"
                 )
                 yield PlanWarning(WarningKind.HOLDS_BACK, message, str(key), change.file, change.line)

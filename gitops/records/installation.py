@@ -11,6 +11,7 @@ from applier.applyset.inventory import TOOL
 from applier.cluster import PARENT_MANAGER, Cluster, Object
 from gitops.errors import NewerRecords
 from gitops.records.source_record import SourceRecord, read_records_without_commit
+from gitops.text import title
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
@@ -67,7 +68,7 @@ def check_format(installed: Object | None) -> None:
     recorded_format = str(data.get("format", FORMAT))
     if not recorded_format.isdigit() or int(recorded_format) > int(FORMAT):
         raise NewerRecords(
-            f"{INSTALLATION.kind} {INSTALLATION.namespace}/{INSTALLATION.name}: the records in this cluster are of format {recorded_format}, kept by "
+            f"{title(INSTALLATION)}: the records in this cluster are of format {recorded_format}, kept by "
             f"levelgate {data.get('version')}, and this version knows format {FORMAT}: nothing was written; use that version or a newer one"
         )
 

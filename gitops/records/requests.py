@@ -22,6 +22,7 @@ from gitops.records.source_requests import COMMIT_PATTERN
 from gitops.rollouts import requests
 from gitops.rollouts.directives import MAX_BREAK_GLASS_DURATION
 from gitops.rollouts.state import RolloutState
+from gitops.text import title
 from renderer import well_known
 from renderer.documents.writer import dump
 from renderer.frozen import dataclass
@@ -51,11 +52,7 @@ class RequestSubject:
             return "everything"
         if self.ref.own_type:
             return f"{self.ref.own_type} {self.ref.name}"
-        return (
-            f"{self.key.kind} {self.key.namespace}/{self.key.name}"
-            if self.key.namespace
-            else f"{self.key.kind} {self.key.name}"
-        )
+        return title(self.key)
 
     def format_command(self, verb: str) -> str:
         """The command of this verb for the same thing."""

@@ -14,13 +14,7 @@ from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import TargetRevision
-from renderer.identity import ObjectKey
 from renderer.levelgate_status import LevelgateStatus
-
-
-def name_of(key: ObjectKey) -> str:
-    """How an instance is called among the instances of its definition; the order of these names is their order in a rollout."""
-    return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
 def make_item(
@@ -53,7 +47,7 @@ def make_item(
     failure = next((cause for cause in causes if cause.reason.is_failure), None)
     is_applied = at_target and all(node.is_current for node in managed_nodes)  # what closes then holds nothing of it
     rollout_item = RolloutItem(
-        name_of(rendered.parent),
+        rendered.parent.qualified_name,
         labels=labels,
         priority=priority,
         updated=at_target and (rendered.applied == target.revision or is_applied),

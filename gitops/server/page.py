@@ -26,7 +26,7 @@ from gitops.server import window_bars
 from gitops.server.dashboard import Dashboard
 from gitops.server.graph import Graph, draw_graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.text import TimeFormat, format_age, qualified_name
+from gitops.text import TimeFormat, format_age, title
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -74,7 +74,7 @@ class PageQuery:
 
     def matches(self, instance_state: InstanceState) -> bool:
         return (
-            self.text.lower() in f"{instance_state.key.kind} {qualified_name(instance_state.key)}".lower()
+            self.text.lower() in title(instance_state.key).lower()
             and self.state in {"", instance_state.state}
             and self.source in {"", instance_state.source}
         )
@@ -184,7 +184,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
                 instance_state.source,
                 ProblemRow(
                     instance_state.key,
-                    qualified_name(instance_state.key),
+                    instance_state.key.qualified_name,
                     instance_state.key.kind,
                     cause,
                     describe_blocker(instance_state, cause),
@@ -194,7 +194,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
         )
     for source, cause in board.overview.causes:
         key = ObjectKey.parse(cause.object)
-        name, kind = (qualified_name(key), key.kind) if key else (f"source/{source}", "")
+        name, kind = (key.qualified_name, key.kind) if key else (f"source/{source}", "")
         rows.append((source, ProblemRow(None, name, kind, cause, describe_blocker(None, cause))))
     merged_rows: dict[tuple[object, ...], ProblemRow] = {}
     for source, row in rows:
@@ -291,7 +291,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(glyphs=GLYPHS, path_of=path_of, place=qualified_name, stamp=timestamp)
+    environment.globals.update(glyphs=GLYPHS, path_of=path_of, stamp=timestamp)
     environment.filters["short"] = lambda text: (
         text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
     )

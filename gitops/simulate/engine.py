@@ -30,9 +30,10 @@ from gitops.records.cause_rows import node_causes
 from gitops.records.instance_status import is_waiting
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.assumptions import Assumptions
-from gitops.simulate.recorder import Recorder, format_instance, instance_state
+from gitops.simulate.recorder import Recorder, instance_state
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import SimulatedCluster, VirtualClock, open_windows
+from gitops.text import parent_title
 from gitops.windows.window import LOCAL, Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -118,7 +119,7 @@ class Simulation:
         found = await self._looked(base)
         self.recorder.record_pass(found)
         if late := [
-            format_instance(one.rendered.parent) for one in found.plan.sets if node_causes(one) or is_waiting(one)
+            parent_title(one.rendered.parent) for one in found.plan.sets if node_causes(one) or is_waiting(one)
         ]:
             self.warnings.append(f"at the beginning not all of the base is as Git says: {join_names(late)}")
 

@@ -14,7 +14,6 @@ from gitops.durations import format_duration
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.notable_changes import InstancesHeld, News, RolloutHalted, WaveSettled, WindowOverridden, news
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
-from gitops.rollouts.items import name_of
 from gitops.simulate.timeline import (
     CommitArrival,
     Opening,
@@ -25,9 +24,10 @@ from gitops.simulate.timeline import (
     TrackSpan,
     TrackState,
 )
+from gitops.text import parent_title
 from gitops.windows.window import Window
 from renderer.frozen import dataclass
-from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
+from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
 _CONTENT_ACTIONS = frozenset({"created", "updated", "healed", "replaced", "adopted", "deleted", "released"})
@@ -66,9 +66,7 @@ class Recorder:
         outcome = f"{name} {result.action}" if result.error is None else f"{name} NOT {result.action}: {result.error}"
         level = "" if result.level is None else f"level {result.level}  "
         fields = {"object": str(result.key), "action": result.action, "node": result.node, "level": result.level}
-        self._add_event(
-            "failure" if result.error else "write", format_instance(result.set), f"{level}{outcome}", **fields
-        )
+        self._add_event("failure" if result.error else "write", parent_title(result.set), f"{level}{outcome}", **fields)
         if (track := self._tracks.get(result.set)) and not track.written:
             self._tracks[result.set] = replace(track, written=True)
 
@@ -130,7 +128,7 @@ class Recorder:
         return (
             track.rollout,
             waves.index(track.wave) if track.wave in waves else len(waves),
-            format_instance(track.instance),
+            parent_title(track.instance),
         )
 
     def _close_track(self, track: Track) -> Track:
@@ -162,14 +160,14 @@ class Recorder:
         match state.word:
             case "baking":
                 self._add_event(
-                    "healthy", format_instance(key), f"healthy{duration_text}, bakes until {{until}}", until=state.until
+                    "healthy", parent_title(key), f"healthy{duration_text}, bakes until {{until}}", until=state.until
                 )
             case "settled":
-                self._add_event("ready", format_instance(key), f"settled{duration_text}")
+                self._add_event("ready", parent_title(key), f"settled{duration_text}")
             case "failed":
-                self._add_event("failed", format_instance(key), f"{state.node or ''} FAILED: {state.message}".strip())
+                self._add_event("failed", parent_title(key), f"{state.node or ''} FAILED: {state.message}".strip())
             case "deleted":
-                self._add_event("deleted", format_instance(key), "instance deleted")
+                self._add_event("deleted", parent_title(key), "instance deleted")
 
     def _record_change(self, change: News) -> None:
         match change:
@@ -182,7 +180,7 @@ class Recorder:
             case WindowOverridden(rollout=rollout, decision=override):
                 self._add_event("overridden", rollout, f"{override.subject}: {override.why}", by=override.by)
             case InstancesHeld(instances=keys, node=node, cause=cause):
-                subject = format_instance(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
+                subject = parent_title(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 fields = {"instances": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
                 text = f"{node} HELD: {cause.message}".strip()
                 self._add_event("held", subject, text, **fields, until=cause.until)
@@ -191,13 +189,6 @@ class Recorder:
         self.events.append(
             TimelineEvent(self.now, kind, subject, text, {name: value for name, value in fields.items() if value})
         )
-
-
-def format_instance(key: ObjectKey) -> str:
-    """An instance as `WebApp prod/cart`; a source by its name."""
-    if key.group_kind == GroupKind("", "ConfigMap"):
-        return key.name.removeprefix(SOURCE_PREFIX)
-    return f"{key.kind} {name_of(key)}"
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:

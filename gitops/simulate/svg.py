@@ -14,9 +14,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from gitops.durations import format_duration
-from gitops.rollouts.items import name_of
-from gitops.simulate.recorder import format_instance
 from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan
+from gitops.text import parent_title
 from gitops.windows import zones
 from renderer.frozen import dataclass
 
@@ -208,7 +207,7 @@ class _TimelinePicture:
                 y += 20
                 name = f"{track.rollout}: wave {track.wave}" if track.wave else track.rollout or "others"
                 yield _text_element(20, y - 5, _shorten(name, 60), "head")
-            yield _text_element(32, y + 15, _shorten(name_of(track.instance), 26), "")
+            yield _text_element(32, y + 15, _shorten(track.instance.qualified_name, 26), "")
             for span in track.spans:
                 yield from self._bar(track, span, y)
             y += _ROW
@@ -217,7 +216,7 @@ class _TimelinePicture:
         state, left = span.state.word, self._x(span.begins)
         width = max(2.0, round(self._x(span.ends) - left, 1))
         inset = {"waiting": 8, "settled": 4, "deleted": 9}.get(state, 3)
-        title = f"{format_instance(track.instance)}: {span.state.reason}, {self._format_time(span.begins)} to {self._format_time(span.ends)}"
+        title = f"{parent_title(track.instance)}: {span.state.reason}, {self._format_time(span.begins)} to {self._format_time(span.ends)}"
         title += f"; {span.state.message}" if span.state.message else ""
         geometry = f'x="{left}" y="{y + inset}" width="{width}" height="{_ROW - 2 * inset}"'
         yield f'<rect class="{state}" rx="3" {geometry}><title>{_escape_text(title)}</title></rect>'

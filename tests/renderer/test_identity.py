@@ -110,3 +110,9 @@ def test_ids_hashes_and_digests_stay_what_they_are() -> None:
     """They are stored in clusters: changing one would rewrite or orphan every member."""
     assert digest({"b": 1, "a": [True, None, "é"]}) == "f4145c3fda52b343dd23e7240dadebd0"
     assert key_hash(ObjectKey("apps", "Deployment", "prod", "web")) == "16f0bbd2d64d44d7"
+
+
+def test_a_cluster_scoped_object_has_no_namespace_in_its_name() -> None:
+    namespaced, clusterwide = ObjectKey("x.dev", "Shop", "prod", "web"), ObjectKey("x.dev", "Fleet", "", "main")
+    assert (namespaced.qualified_name, str(namespaced)) == ("prod/web", "Shop.x.dev/prod/web")
+    assert (clusterwide.qualified_name, str(clusterwide)) == ("main", "Fleet.x.dev/main")

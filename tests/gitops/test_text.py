@@ -1,0 +1,16 @@
+"""Names of objects for people."""
+
+from __future__ import annotations
+
+from gitops.text import parent_title, title
+from renderer.identity import ObjectKey, source_parent
+
+
+def test_a_title_names_kind_namespace_and_name() -> None:
+    assert title(ObjectKey("x.dev", "WebApp", "prod", "shop")) == "WebApp prod/shop"
+    assert title(ObjectKey("x.dev", "Fleet", "", "main")) == "Fleet main"
+
+
+def test_a_source_is_called_by_its_name() -> None:
+    assert parent_title(source_parent("platform")) == "platform"
+    assert parent_title(ObjectKey("x.dev", "WebApp", "prod", "shop")) == "WebApp prod/shop"
