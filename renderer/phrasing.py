@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 
-def join_names(names: Iterable[object], *, limit: int = 5, separator: str = ", ") -> str:
-    """`a, b and 3 more`."""
+def join_names(
+    names: Iterable[object], *, limit: int = 5, separator: str = ", ", remainder: str = " and {} more"
+) -> str:
+    """Return `a, b and 3 more`; `remainder` is the format of the end."""
     texts = list(map(str, names))
-    more = f" and {len(texts) - limit} more" if len(texts) > limit else ""
-    return separator.join(texts[:limit]) + more
+    return separator.join(texts[:limit]) + (remainder.format(len(texts) - limit) if len(texts) > limit else "")
 
 
 def format_count(number: int, noun: str) -> str:

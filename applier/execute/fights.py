@@ -14,6 +14,7 @@ from applier.execute.results import Result
 from applier.state.managed_fields import LostField
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
+from renderer.phrasing import join_names
 
 MAX_IMMEDIATE_REPAIRS = 3
 """Repairs of the same fields in a row that follow at once."""
@@ -46,7 +47,7 @@ class _Fight:
         return bool(paths & {lost.path for lost in self.lost_fields}) or not (paths or self.lost_fields)
 
     def __str__(self) -> str:
-        changes_text = "; ".join(map(str, self.lost_fields[:3])) or "it is deleted by somebody else"
+        changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "it is deleted by somebody else"
         return f"{changes_text}, again and again: put right {self.repairs} times, from now on rarely; stop the other, or leave it out of Git"
 
 

@@ -30,6 +30,7 @@ from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, version_of
 from renderer.kinds import CRD, NAMESPACE, scopes_of
+from renderer.phrasing import join_names
 
 _NO_DRY_RUN = "does not support dry run"
 _RECORD_PATHS = frozenset(f".metadata.annotations.{name}" for name in member.RECORD_ANNOTATIONS)
@@ -152,7 +153,7 @@ class MemberWriter:
             expected = await self._apply(plan, node_plan, dry_run=True)
             if fields := adoption_differences(live, expected, node_plan.node.manifest, adoption.manager_prefixes):
                 raise AdoptionWouldChange(
-                    f"{key} exists, and Git says otherwise of {', '.join(fields[:5])}{' and more' if fields[5:] else ''}; "
+                    f"{key} exists, and Git says otherwise of {join_names(fields)}; "
                     f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
                 )
         entries = migrate_managed_fields(live, adoption.manager_prefixes)

@@ -249,7 +249,7 @@ class ChangeCollector:
             return PlannedAction.FAILED, f"{cause.reason}: {cause.message}"
         if node_plan.live and is_terminating(node_plan.live):
             return PlannedAction.REPLACE, node_plan.blocked.message if node_plan.blocked else ""
-        lost = "; ".join(map(str, node_plan.lost_fields[:3])) if node_plan.verb is NodeAction.HEAL else ""
+        lost = join_names(node_plan.lost_fields, limit=3, separator="; ") if node_plan.verb is NodeAction.HEAL else ""
         if node_plan.verb is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
             return (
                 PlannedAction.UPDATE,

@@ -186,7 +186,7 @@ def _group_title(group: ChangeGroup) -> str:
     obstacle_names = sorted(
         {obstacle.name or obstacle.reason for change in group.changes for obstacle in change.obstacles}
     )
-    held_note = f" · gate {', '.join(map(_html_code, obstacle_names[:3]))}" if obstacle_names else ""
+    held_note = f" · gate {join_names(map(_html_code, obstacle_names), limit=3)}" if obstacle_names else ""
     return f"{_html_code(first.kind)} <b>{names}</b> · {format_action_counts(group.changes)}{each}{held_note}"
 
 
@@ -210,7 +210,7 @@ def _change_lines(folded_change: FoldedChange) -> Iterator[str]:
     if change.immutable:
         yield _sanitize(f"! cannot be changed in place: {', '.join(change.immutable)}")
     if change.users:
-        yield _sanitize(f"  used by {', '.join(change.users[:5])}{' and more' if change.users[5:] else ''}")
+        yield _sanitize(f"  used by {join_names(change.users)}")
     if change.message:
         yield _sanitize(f"  {shorten(change.message)}")
     for obstacle in change.obstacles:

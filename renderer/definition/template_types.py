@@ -24,7 +24,7 @@ from renderer.cel.types import (
     Type,
     element_of,
 )
-from renderer.phrasing import suggestion
+from renderer.phrasing import join_names, suggestion
 from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
@@ -223,7 +223,7 @@ def _field_type(expected: Type, name: Any) -> Type | None:
 
 def _fields_hint(name: Any, expected: Type) -> str:
     names = sorted(expected.fields) if isinstance(expected, Record) else []
-    field_list = f"; the fields are {', '.join(names[:20])}{' ...' if len(names) > 20 else ''}" if names else ""
+    field_list = f"; the fields are {join_names(names, limit=20)}" if names else ""
     return suggestion(name, names) or field_list
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from renderer.frozen import dataclass
+from renderer.phrasing import join_names
 from renderer.schema.errors import child_path
 
 Schema = Mapping[str, Any]
@@ -98,13 +99,9 @@ def _enum(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
         yield SchemaChange(path, "enum added", True)
     else:
         if removed := [value for value in before if value not in after]:
-            yield SchemaChange(path, f"enum lost {_join_values(removed)}", True)
+            yield SchemaChange(path, f"enum lost {join_names(removed)}", True)
         if added := [value for value in after if value not in before]:
-            yield SchemaChange(path, f"enum gained {_join_values(added)}", False)
-
-
-def _join_values(values: list[Any]) -> str:
-    return ", ".join(map(str, values))
+            yield SchemaChange(path, f"enum gained {join_names(added)}", False)
 
 
 def _pattern(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:

@@ -17,3 +17,7 @@ def test_a_number_has_its_noun(number: int, told: str) -> None:
 )
 def test_many_names_are_shortened(names: str, told: str) -> None:
     assert join_names(names) == told
+
+
+def test_the_end_of_a_shortened_list_has_the_form_of_the_caller() -> None:
+    assert join_names([80, 443, 8080], limit=2, separator=",", remainder=" + {} more...") == "80,443 + 1 more..."

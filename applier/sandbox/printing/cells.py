@@ -5,9 +5,12 @@ Source: Kubernetes `pkg/printers`; apimachinery `pkg/util/duration`, HumanDurati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
+
+from renderer.phrasing import join_names
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY
@@ -43,6 +46,9 @@ def _format_two_units(whole_seconds: int, unit: int, name: str, smaller_unit: in
     remainder = whole_seconds % unit // smaller_unit
     return f"{whole_seconds // unit}{name}" + (f"{remainder}{smaller_name}" if remainder else "")
 
+
+_join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} more...")
+"""Names as kubectl lists them, the first three only."""
 
 Object = dict[str, Any]
 Cell = Callable[[Object, float], Any]
@@ -238,12 +244,8 @@ def endpoints(obj: Object, _: float) -> str:
     return _join_limited(addresses) if subsets else "<none>"
 
 
-def _join_limited(texts: Sequence[str], *, limit: int = 3, separator: str = ",") -> str:
-    return separator.join(texts[:limit]) + (f" + {len(texts) - limit} more..." if len(texts) > limit else "")
-
-
 def slice_ports(obj: Object, _: float) -> str:
-    return _join_limited([str(port.get("port", "*")) for port in obj.get("ports") or ()]) or "<unset>"
+    return _join_limited(port.get("port", "*") for port in obj.get("ports") or ()) or "<unset>"
 
 
 def slice_endpoints(obj: Object, _: float) -> str:

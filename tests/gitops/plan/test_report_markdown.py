@@ -129,7 +129,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
         "- 1",
         "+ 2",
         "- level 1  delete deployment  Deployment.apps/prod/app-1",
-        "  used by Job/prod/0, Job/prod/1, Job/prod/2, Job/prod/3, Job/prod/4 and more",
+        "  used by Job/prod/0, Job/prod/1, Job/prod/2, Job/prod/3, Job/prod/4 and 1 more",
         "  WindowClosed: window w is closed, not before Mon 2026-11-23 08:00Z",
         "  data.b",
         "+ 3",
