@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
-_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
+from applier.loopback import is_loopback
 
 
 def proxy_of(url: str) -> str | None:
     """The URL of the proxy by which this one is asked; None where it is asked itself, as loopback always is."""
     server, proxies = urlsplit(url), getproxies_environment()
     name = server.hostname or ""
-    if _LOOPBACK.fullmatch(name) or proxy_bypass_environment(f"{name}:{server.port}" if server.port else name):
+    if is_loopback(name) or proxy_bypass_environment(f"{name}:{server.port}" if server.port else name):
         return None
     proxy = proxies.get(server.scheme)
     if not proxy or _is_in_range(name, proxies.get("no", "")):

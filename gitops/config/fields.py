@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
+from applier.loopback import is_loopback
 from gitops.durations import format_duration, parse_duration
 from gitops.errors import RefusedUrl
 from gitops.source.target import split_url
@@ -99,10 +99,7 @@ class ListenAddress:
     @property
     def is_loopback(self) -> bool:
         """Can only this machine (or this pod) reach it?"""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult
 
+from applier.loopback import is_loopback
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.forge.github import Gitea, GitHub
 from gitops.forge.gitlab import GitLab
 from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
-from gitops.source.target import RepositoryAddress, is_loopback, redact, split_url
+from gitops.source.target import RepositoryAddress, redact, split_url
 from renderer.frozen import dataclass
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from applier.loopback import is_loopback
 from gitops.errors import RefusedUrl
 from gitops.source.version_range import VersionRange
 from renderer.frozen import dataclass
@@ -247,14 +248,6 @@ def split_url(url: str) -> SplitResult:
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only be this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _local_path(url: str) -> str:
