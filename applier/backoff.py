@@ -1,10 +1,21 @@
-"""How long to wait: for answers of which it is not known when they come, by those that came lately; and until a time of day."""
+"""Waiting times: after failures in a row, for answers by those that came lately, and until a time of day."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final, TypeVar
 
 from renderer.frozen import dataclass
+
+T = TypeVar("T", float, timedelta)
+
+_MAX_DOUBLINGS: Final = 32
+"""Enough for every maximum, and so few that no product overflows."""
+
+
+def exponential_backoff(failures: int, first: T, maximum: T) -> T:
+    """Return the wait before the next try: `first` without an earlier failure, doubled by each, at most `maximum`."""
+    return min(first * (1 << min(failures, _MAX_DOUBLINGS)), maximum)
 
 
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:

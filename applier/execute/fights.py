@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from applier.backoff import is_waiting
+from applier.backoff import exponential_backoff, is_waiting
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from applier.state.managed_fields import LostField
@@ -37,7 +37,7 @@ class _Fight:
     @property
     def wait(self) -> timedelta:
         excess = self.repairs - MAX_IMMEDIATE_REPAIRS
-        return timedelta() if excess < 0 else min(FIRST_REPAIR_WAIT * 2 ** min(excess, 10), MAX_REPAIR_WAIT)
+        return timedelta() if excess < 0 else exponential_backoff(excess, FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT)
 
     def is_over(self, now: datetime) -> bool:
         return now - self.last_repair >= max(QUIET_PERIOD, 2 * self.wait)

@@ -18,7 +18,7 @@ from dataclasses import field, replace
 from itertools import islice
 from typing import NamedTuple
 
-from applier.backoff import AdaptiveTimeout
+from applier.backoff import AdaptiveTimeout, exponential_backoff
 from applier.cluster import Object
 from applier.errors import ClusterError, PostponedTooLong, Unavailable, WriteInFlight
 from applier.execute.results import Answer, Result
@@ -292,7 +292,7 @@ class WriteBatch:
             try:
                 stored = await send()
             except Unavailable as error:
-                backoff = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0**tries)
+                backoff = exponential_backoff(tries, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
                 seconds, tries = max(error.retry_after or 0.0, backoff), tries + 1
                 spent_seconds += seconds
                 if error.is_transient and spent_seconds <= RETRY_BUDGET_SECONDS and await self._pause(seconds):

@@ -13,7 +13,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from applier.backoff import is_waiting
+from applier.backoff import exponential_backoff, is_waiting
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
 from applier.execute.results import Result
 from applier.plan.model import Plan, RefusedWrite, RefusedWriteKey, refusal_relevant_state
@@ -94,7 +94,7 @@ class Refusals:
             refused_write.live,
         )
         tries = previous.tries + 1 if previous and is_repeated else 1
-        wait = min(self.first_retry_wait * 2 ** min(tries - 1, 12), MAX_RETRY_WAIT)
+        wait = exponential_backoff(tries - 1, self.first_retry_wait, MAX_RETRY_WAIT)
         self._refusals[write_key] = _Refusal(refused_write, tries, now + wait * (1 - self.random_fraction() / 2))
 
     def forget_if_changed(self, observed: Observed) -> None:

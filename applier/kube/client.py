@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from applier.backoff import exponential_backoff
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.error_translation import translate
 from applier.kube.flow_control import RequestSlots, ServerLoad
@@ -177,9 +178,8 @@ class Client:
                     self._server_load.record_success()
                 refused_rounds = self._server_load.record_refusal() if outcome.is_retryable else 0
                 if refused_rounds and not is_last:
-                    await self._sleep(
-                        min(MAX_RETRY_SECONDS, max(wait_seconds, FIRST_RETRY_SECONDS * 2.0 ** min(refused_rounds, 8)))
-                    )
+                    backoff = exponential_backoff(refused_rounds, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+                    await self._sleep(min(MAX_RETRY_SECONDS, max(wait_seconds, backoff)))
             finally:
                 slot.release()
             if is_last or (call.is_write and not self._retries_writes):
@@ -212,7 +212,7 @@ class Client:
             raise Unavailable(f"{call.description}: broken off: {error}") from None
 
     def _retry_wait(self, attempt: int, retry_after: float | None) -> float:
-        backoff = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0**attempt)
+        backoff = exponential_backoff(attempt, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
         return backoff * (0.5 + self._rng() / 2) if retry_after is None else retry_after + backoff * self._rng()
 
     async def _try(self, call: ApiRequest) -> HttpAnswer | _Refusal:

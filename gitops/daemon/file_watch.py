@@ -16,14 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from gitops.daemon.git_servers import backoff_seconds
+from applier.backoff import exponential_backoff
 
 _log = logging.getLogger(__name__)
 
 _TRAILING_SECONDS = 0.05
 _CEILING_SECONDS = 1.0
 CHECK_INTERVAL_SECONDS: Final = 5.0
-"""Seconds between two looks at whether a watch has ended."""
+MAX_CHECK_INTERVAL_SECONDS: Final = 300.0
+"""Seconds between two looks at whether a watch has ended; the interval doubles with each failure in a row after some."""
+FAILURES_WITHOUT_BACKOFF: Final = 5
 STABLE_SECONDS: Final = 60.0
 """A watch that has lasted for so long is sound: that is told, and if it ends, it is begun again as soon as the first time."""
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
@@ -100,7 +102,8 @@ class _DirectoryWatch:
     async def _restart_when_ended(self) -> None:
         """Begin the watch again whenever it has ended, ever more rarely where that does not last. Never returns."""
         while True:
-            await asyncio.sleep(max(CHECK_INTERVAL_SECONDS, backoff_seconds(self._failures, throttled=False)))
+            excess = max(0, self._failures - FAILURES_WITHOUT_BACKOFF)
+            await asyncio.sleep(exponential_backoff(excess, CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS))
             try:
                 identities = await asyncio.to_thread(self._identify_directories)
                 if self._observer is not None and not self._has_ended(identities):

@@ -12,7 +12,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, ParamSpec, TypeVar
 
-from applier.backoff import is_waiting
+from applier.backoff import exponential_backoff, is_waiting
 from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
 from renderer.frozen import dataclass
@@ -83,14 +83,13 @@ class GitServerBackoff:
 
 
 def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None = None) -> float:
-    """Seconds for which a server is not asked after so many failures in a row: none after the first two, then ever more, up to five minutes. One that
-    wants to be asked less often has a minute at once. `wanted` is what it says itself in `Retry-After` (RFC 9110, 10.2.3), heeded up to an hour.
+    """Return the seconds for which a server is not asked after so many failures in a row.
+
+    None after the first two, then 1, 2, 4 and so on up to five minutes. A server that is `throttled` has a minute at
+    once. `retry_after` is what it says itself (RFC 9110, 10.2.3), heeded up to an hour.
     """
-    backoff = (
-        0.0
-        if failures < FAILURES_WITHOUT_BACKOFF
-        else min(2.0 ** (failures - FAILURES_WITHOUT_BACKOFF), MAX_BACKOFF_SECONDS)
-    )
+    excess = failures - FAILURES_WITHOUT_BACKOFF
+    backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)
     if retry_after is not None:
         return max(backoff, min(retry_after, MAX_RETRY_AFTER_SECONDS))
     return max(backoff, min(THROTTLED_BACKOFF_SECONDS * failures, MAX_BACKOFF_SECONDS)) if throttled else backoff

@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final, Generic, TypeVar
 
+from applier.backoff import exponential_backoff
 from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
@@ -126,7 +127,7 @@ class WorkQueue(Generic[K]):
         """The same after it has failed: longer each time, until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        max_delay_seconds = min(MIN_BACKOFF_SECONDS * 2.0 ** min(failures, 64), MAX_BACKOFF_SECONDS)
+        max_delay_seconds = exponential_backoff(failures, MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
         self.add_after(key, max_delay_seconds * (1 + self.random_fraction()) / 2)
 
     def forget(self, key: K) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from applier.backoff import is_waiting
+from applier.backoff import exponential_backoff, is_waiting
 from renderer.frozen import dataclass
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
@@ -40,9 +40,11 @@ class RateLimits:
         is_refusal = _is_limit(status, headers, message)
         if is_refusal or _is_exhausted(headers):
             self.resumes_at = min(
-                _parse_reset_time(headers, now) or now + _DEFAULT_DELAY * 2**self._early_attempts, now + _MAX_DELAY
+                _parse_reset_time(headers, now)
+                or now + exponential_backoff(self._early_attempts, _DEFAULT_DELAY, _MAX_DELAY),
+                now + _MAX_DELAY,
             )
-        self._early_attempts = min(self._early_attempts + 1, 6) if is_refusal else 0
+        self._early_attempts = self._early_attempts + 1 if is_refusal else 0
         return is_refusal
 
 
