@@ -17,6 +17,7 @@ from applier.applyset import kro
 from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry, compare_ownership
 from applier.state.observed import annotation, label
+from applier.state.structural_diff import diff_values
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -244,7 +245,8 @@ def parent_takeover_patch(parent: Object) -> Object:
 
 def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
-    changed_paths = _differing_paths(_comparable_content(live), _comparable_content(applied))
+    changed_fields = diff_values(_comparable_content(live), _comparable_content(applied))
+    changed_paths = (f".{field_diff.path}" for field_diff in changed_fields)
     return tuple(sorted({*changed_paths, *undeclared_fields(live, manifest, managers)}))
 
 
@@ -318,17 +320,6 @@ def _comparable_content(obj: Object) -> Object:
     }
     content = {name: value for name, value in obj.items() if name not in {"apiVersion", "kind", "metadata", "status"}}
     return {**content, "metadata": metadata}
-
-
-def _differing_paths(left: Any, right: Any, path: str = "") -> Iterator[str]:
-    if isinstance(left, dict) and isinstance(right, dict):
-        for name in sorted({*left, *right}):
-            yield from _differing_paths(left.get(name), right.get(name), f"{path}.{name}")
-    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for index, pair in enumerate(zip(left, right, strict=True)):
-            yield from _differing_paths(*pair, f"{path}[{index}]")
-    elif left != right:
-        yield path
 
 
 def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:

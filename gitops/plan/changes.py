@@ -19,10 +19,11 @@ from applier.plan.model import ApplySetPlan, Barrier, NodeAction, NodePlan, Oper
 from applier.plan.model import CandidateChange as Due
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.state.observed import annotation, is_terminating, label
+from applier.state.structural_diff import FieldDiff
 from gitops.plan.dependency_waits import add_dependency_waits
 from gitops.plan.field_diff import creation_diff, diff_objects, field_value
 from gitops.plan.masking import SecretMasks, has_snapshot_masks
-from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.reconcile.context import EventualPlan, Preview
 from gitops.records.source_record import MAX_LISTED_OBJECTS
 from renderer import well_known

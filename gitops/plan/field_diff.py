@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from applier.state.structural_diff import FieldDiff, ItemPairs, diff_values, pair_by_position
 from gitops.plan.masking import may_be_equal
-from gitops.plan.report import FieldDiff
 from renderer import well_known
 from renderer.identity import is_same
 
@@ -33,7 +33,8 @@ MAX_SHOWN_CHARACTERS = 300
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
     """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
-    return tuple(_compare(strip_recorded_fields(old), strip_recorded_fields(new), ""))
+    contents = strip_recorded_fields(old), strip_recorded_fields(new)
+    return tuple(diff_values(*contents, is_equal=_is_equal, pair_items=_pair_items))
 
 
 def creation_diff(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:
@@ -89,26 +90,11 @@ def _is_record(key: str) -> bool:
     return key in _RECORD_KEYS or key.startswith(_RECORD_KEY_PREFIXES)
 
 
-def _compare(old: Any, new: Any, path: str) -> Iterator[FieldDiff]:
-    if is_same(old, new) or may_be_equal(old, new):
-        return
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted(old.keys() | new.keys()):
-            yield from _compare(old.get(name), new.get(name), _join_path(path, name))
-    elif isinstance(old, list) and isinstance(new, list) and (pairs := _pair_items(old, new)) is not None:
-        for name, old_item, new_item in pairs:
-            yield from _compare(old_item, new_item, f"{path}[{name}]")
-    else:
-        yield FieldDiff(path, old, new)
+def _is_equal(old: Any, new: Any) -> bool:
+    return is_same(old, new) or may_be_equal(old, new)
 
 
-def _join_path(path: str, name: str) -> str:
-    if not all(letter.isalnum() or letter in "_-" for letter in name):
-        return f"{path}[{name}]"
-    return f"{path}.{name}" if path else name
-
-
-def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[str, Any, Any]] | None:
+def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
     """Items by what names them, else by their places if there are as many; None where the lists can only be shown whole."""
     for field in _ITEM_NAME_FIELDS:
         old_by_name, new_by_name = _items_by_field(field, old), _items_by_field(field, new)
@@ -117,9 +103,7 @@ def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[str, Any, 
                 (name, old_by_name.get(name), new_by_name.get(name))
                 for name in dict.fromkeys((*old_by_name, *new_by_name))
             ]
-    if len(old) == len(new) and any(isinstance(item, dict | list) for item in old):
-        return [(str(position), *pair) for position, pair in enumerate(zip(old, new, strict=True))]
-    return None
+    return pair_by_position(old, new) if any(isinstance(item, dict | list) for item in old) else None
 
 
 def _items_by_field(field: str, items: Sequence[Any]) -> dict[str, Any] | None:

@@ -13,10 +13,11 @@ from dataclasses import replace
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
+from applier.state.structural_diff import FieldDiff
 from gitops.plan.changes import intended_diff, obstacle_of
 from gitops.plan.field_diff import creation_diff, diff_objects
 from gitops.plan.masking import SecretMasks
-from gitops.plan.report import FieldDiff, InterimChange, PlannedAction, PlannedChange
+from gitops.plan.report import InterimChange, PlannedAction, PlannedChange
 from gitops.reconcile.context import EventualPlan, Preview
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode

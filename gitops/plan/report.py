@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from applier.causes import Reason
+from applier.state.structural_diff import FieldDiff
 from gitops.durations import format_duration
 from gitops.records.references import Ref
 from renderer.catalog.catalog import Catalog
@@ -49,15 +50,6 @@ class PlannedAction(StrEnum):
     def is_change(self) -> bool:
         """Would the cluster be another afterwards, as far as can be told?"""
         return self not in {PlannedAction.KEEP, PlannedAction.UNKNOWN, PlannedAction.FAILED}
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
-    """One field as JSON values; None where it is absent on that side. `path` is as in `spec.template.spec.containers[web].image`."""
-
-    path: str
-    old: Any = None
-    new: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from gitops.plan.report import FieldDiff, InterimChange, Obstacle, PlannedChange, PlanStep, Report, WindowCapacity
+from applier.state.structural_diff import FieldDiff
+from gitops.plan.report import InterimChange, Obstacle, PlannedChange, PlanStep, Report, WindowCapacity
 
 _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "keep", "unchanged", "unknown", "failed")
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from applier.causes import Reason
 from applier.plan.model import NodeAction
+from applier.state.structural_diff import FieldDiff
 from gitops.plan.field_diff import diff_objects, format_value
 from gitops.plan.masking import SecretMasks
-from gitops.plan.report import FieldDiff, Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.reconcile.context import Preview
 from gitops.rollouts.source_rules import StoredRules
 from renderer import well_known

@@ -14,8 +14,9 @@ import orjson
 import pytest
 
 from applier.causes import Reason
+from applier.state.structural_diff import FieldDiff
 from gitops.cli.plan_text import text
-from gitops.plan.report import FieldDiff, Obstacle, PlanWarning, Report, WarningKind
+from gitops.plan.report import Obstacle, PlanWarning, Report, WarningKind
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment

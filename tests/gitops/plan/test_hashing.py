@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from applier.causes import Reason
+from applier.state.structural_diff import FieldDiff
 from gitops.plan.report import (
     HASH_DIGITS,
-    FieldDiff,
     Obstacle,
     PlannedAction,
     PlannedChange,

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
+from applier.state.structural_diff import FieldDiff
 from gitops.cli.plan_text import text
 from gitops.plan.masking import SNAPSHOT_LABEL, SecretMasks, may_be_equal
-from gitops.plan.report import FieldDiff, PlannedAction, Report
+from gitops.plan.report import PlannedAction, Report
 from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment

@@ -12,10 +12,10 @@ import click
 import pytest
 
 from applier.causes import Reason
+from applier.state.structural_diff import FieldDiff
 from gitops.cli.plan_text import text as planned
 from gitops.plan.grouping import fold_changes, group_changes
 from gitops.plan.report import (
-    FieldDiff,
     InterimChange,
     Obstacle,
     PlannedAction,

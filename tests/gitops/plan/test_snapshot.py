@@ -12,9 +12,10 @@ import pytest
 
 from applier.errors import Denied
 from applier.state.observed import annotation
+from applier.state.structural_diff import FieldDiff
 from gitops.plan import planner
 from gitops.plan.masking import SNAPSHOT_LABEL
-from gitops.plan.report import FieldDiff, PlannedAction, Report, WarningKind
+from gitops.plan.report import PlannedAction, Report, WarningKind
 from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, read_snapshot, serialize, take_snapshot
 from gitops.windows.window import LOCAL
 from renderer import well_known

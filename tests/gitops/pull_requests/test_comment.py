@@ -8,9 +8,10 @@ from hashlib import sha256
 
 import pytest
 
+from applier.state.structural_diff import FieldDiff
 from gitops.forge.commit_status import ReviewVerdict
 from gitops.forge.port import Comment, PullState
-from gitops.plan.report import FieldDiff, PlannedAction, PlannedChange, Report
+from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT
 from gitops.pull_requests import comment
 from gitops.pull_requests.comment import ReviewedCommits
