@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from applier.sandbox.merge.values import is_equal
+
 MAX_OPERATIONS = 10_000
 """Operations of one JSON patch; the API server's limit."""
 MAX_COPIED_BYTES = 3 * 1024 * 1024
@@ -63,7 +65,7 @@ def _apply_operation(document: Any, operation: Any) -> Any:
         case {"op": "remove", "path": str(path)}:
             return _remove(document, _parse_pointer(path))
         case {"op": "test", "path": str(path)}:
-            if not _is_equal(_find(document, _parse_pointer(path), absent=None), operation.get("value")):
+            if not is_equal(_find(document, _parse_pointer(path), absent=None), operation.get("value")):
                 raise PatchError(f"test of {path} failed")
             return document
         case {"op": "copy", "path": str(path), "from": str(source)}:
@@ -120,13 +122,8 @@ def _add(document: Any, tokens: list[str], value: Any) -> Any:
 
 
 def _replace(document: Any, tokens: list[str], value: Any) -> Any:
-    parent = _find(document, tokens[:-1]) if tokens else None
-    if isinstance(parent, list):
-        index = _parse_index(tokens[-1], len(parent) - 1)
-        if index is None:
-            raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
-        parent[index] = value
-        return document
+    if tokens and isinstance(_find(document, tokens[:-1]), list):
+        document = _remove(document, tokens)
     return _add(document, tokens, value)
 
 
@@ -140,14 +137,3 @@ def _remove(document: Any, tokens: list[str]) -> Any:
         case _:
             raise PatchError(f"nothing to remove at {'/'.join(tokens)}")
     return document
-
-
-def _is_equal(left: Any, right: Any) -> bool:
-    """Equality of JSON values: `1` and `true` differ, `1` and `1.0` do not."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_is_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_is_equal, left, right))
-    return bool(left == right)
