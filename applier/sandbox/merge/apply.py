@@ -16,7 +16,6 @@ from applier.sandbox.merge.field_set import (
     Fields,
     Path,
     difference,
-    exclude_subtrees,
     format_path,
     from_paths,
     has_path,
@@ -142,7 +141,9 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
     content = _without_entries(before)
     owner = field_manager.manager_key("Apply")
     last_entry = entries.get(owner)
-    intent_fields = exclude_subtrees(fields_of(field_manager.type, intent), from_paths(field_manager.reset_fields))
+    intent_fields = difference(
+        fields_of(field_manager.type, intent), from_paths(field_manager.reset_fields), subtrees=True
+    )
     entries[owner] = ManagedFieldsEntry(intent_fields, field_manager.version, last_entry.time if last_entry else "")
     after = merge_values(field_manager.type, content, intent)
     if last_entry:
@@ -197,7 +198,7 @@ def _track_changes(entries: Entries, before: Object, after: Object, field_manage
         changed, _ = _take_ownership(old, new, entries, None, field_manager, force=True)
     except (TypeMismatchError, MissingListKeyError):
         return {}
-    owned = difference(exclude_subtrees(changed, from_paths(field_manager.reset_fields)), _UNOWNED_FIELDS)
+    owned = difference(difference(changed, from_paths(field_manager.reset_fields), subtrees=True), _UNOWNED_FIELDS)
     if owned:
         owner = field_manager.manager_key("Update")
         if previous := entries.get(owner):
@@ -259,7 +260,7 @@ def _take_ownership(
 
 def _compare_objects(type_: MergeType, before: Object, after: Object, reset_fields: Fields) -> Comparison:
     changed, removed = compare(type_, before, after)
-    return exclude_subtrees(changed, reset_fields), exclude_subtrees(removed, reset_fields)
+    return difference(changed, reset_fields, subtrees=True), difference(removed, reset_fields, subtrees=True)
 
 
 def _prune_dropped_fields(

@@ -40,7 +40,7 @@ def _map_fields(structure: MergeMapType, value: dict[str, Any]) -> Fields:
             out[f"f:{name}"] = LEAF
             continue
         node = fields_of(type_, member)
-        if (kind is dict and not member) or not structure.declares(name):
+        if (kind is dict and not member) or name not in structure.fields:
             node = {SELF: {}, **node}
         if node:
             out[f"f:{name}"] = node

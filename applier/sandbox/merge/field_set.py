@@ -9,7 +9,7 @@ Sets are never mutated once they are built; operations share what does not chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -52,8 +52,8 @@ def intersection(left: Fields, right: Fields) -> Fields:
     return out
 
 
-def difference(left: Fields, right: Fields) -> Fields:
-    """The fields of `left` that are not in `right`; having a field is not having its parts."""
+def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields:
+    """Return the fields of `left` that are not in `right`; having a field is not having its parts, except with `subtrees`."""
     if not right:
         return left
     out: Fields = {}
@@ -61,21 +61,9 @@ def difference(left: Fields, right: Fields) -> Fields:
         right_node = right.get(key)
         if right_node is None:
             out[key] = node
-        elif key != SELF and node != right_node and (remaining := difference(node, right_node)):
-            out[key] = remaining
-    return out
-
-
-def exclude_subtrees(left: Fields, right: Fields) -> Fields:
-    """The fields of `left` that are neither in `right` nor part of a field in it."""
-    if not right:
-        return left
-    out: Fields = {}
-    for key, node in left.items():
-        right_node = right.get(key)
-        if right_node is None:
-            out[key] = node
-        elif SELF not in right_node and (remaining := exclude_subtrees(node, right_node)):
+        elif not (node == right_node or (subtrees and SELF in right_node)) and (
+            remaining := difference(node, right_node, subtrees=subtrees)
+        ):
             out[key] = remaining
     return out
 
@@ -89,7 +77,7 @@ def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
             out[key] = node
         elif key[0] == "f" and structure:
             child = with_declared_fields(node, structure.child(key[2:]))
-            out[key] = {SELF: {}, **child} if structure.declares(key[2:]) else child
+            out[key] = {SELF: {}, **child} if key[2:] in structure.fields else child
         else:
             out[key] = with_declared_fields(node, items.element if key[0] == "k" and items else None)
     return out
@@ -109,10 +97,10 @@ def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
 
 def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
     """Every field of a set: of each level first the fields themselves, then what is below them."""
-    children = [(key, node) for key, node in _sort_nodes(fields.items()) if key != SELF]
-    yield from ((*prefix, key) for key, node in children if SELF in node)
-    for key, node in children:
-        yield from iterate_paths(node, (*prefix, key))
+    keys = [key for key in _sort_keys(fields) if key != SELF]
+    yield from ((*prefix, key) for key in keys if SELF in fields[key])
+    for key in keys:
+        yield from iterate_paths(fields[key], (*prefix, key))
 
 
 def has_path(fields: Fields, path: Path) -> bool:
@@ -144,21 +132,11 @@ def decode(fields: Mapping[str, Any]) -> Fields:
 def encode(fields: Fields) -> dict[str, Any]:
     """Writes `fieldsV1`, its keys in the server's order."""
     return {
-        key: {} if key == SELF or (len(node) == 1 and SELF in node) else encode(node)
-        for key, node in _sort_nodes(fields.items())
+        key: {} if key == SELF or (len(fields[key]) == 1 and SELF in fields[key]) else encode(fields[key])
+        for key in _sort_keys(fields)
     }
 
 
-def _sort_nodes(nodes: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    pairs = list(nodes)
-    if len(pairs) > 1:
-        pairs.sort(key=_element_sort_key if any(key[0] not in "f." for key, _ in pairs) else _name_sort_key)
-    return pairs
-
-
-def _name_sort_key(pair: tuple[str, Any]) -> str:
-    return pair[0]
-
-
-def _element_sort_key(pair: tuple[str, Any]) -> tuple[Any, ...]:
-    return sort_key(pair[0])
+def _sort_keys(fields: Fields) -> list[str]:
+    """Return the keys in the server's order; names alone need no parsing."""
+    return sorted(fields, key=sort_key if any(key[0] not in "f." for key in fields) else None)

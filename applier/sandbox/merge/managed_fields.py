@@ -15,7 +15,7 @@ import orjson
 
 from applier.cluster import Object
 from applier.sandbox.merge.field_set import Fields, decode, encode, union
-from applier.sandbox.merge.path_elements import InvalidFieldsError
+from applier.sandbox.merge.path_elements import InvalidFieldsError, format_json
 from applier.sandbox.merge.reset_fields import ResetFields
 from applier.sandbox.merge.types import MergeType
 from renderer.frozen import dataclass
@@ -37,9 +37,9 @@ class ManagerKey(NamedTuple):
 
     def __str__(self) -> str:
         """As conflicts name it: `"m" with subresource "status" using v1`."""
-        text = _quote(self.manager)
+        text = format_json(self.manager)
         if self.subresource:
-            text += f" with subresource {_quote(self.subresource)}"
+            text += f" with subresource {format_json(self.subresource)}"
         return f"{text} using {self.version}" if self.operation == "Update" else text
 
     @property
@@ -65,10 +65,6 @@ class ManagedFieldsEntry:
 
 
 Entries = dict[ManagerKey, ManagedFieldsEntry]
-
-
-def _quote(text: str) -> str:
-    return orjson.dumps(text).decode()
 
 
 def read_entries(obj: Object | None) -> Entries:

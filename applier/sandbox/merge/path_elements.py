@@ -89,14 +89,14 @@ def format_element(key: str) -> str:
         case "f":
             return f".{text}"
         case "k":
-            return "[" + ",".join(f"{name}={_format_value(value)}" for name, value in orjson.loads(text).items()) + "]"
+            return "[" + ",".join(f"{name}={format_json(value)}" for name, value in orjson.loads(text).items()) + "]"
         case "v":
-            return f"[={_format_value(orjson.loads(text))}]"
+            return f"[={format_json(orjson.loads(text))}]"
         case _:
             return f"[{text}]"
 
 
-def _format_value(value: Any) -> str:
+def format_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
@@ -126,4 +126,4 @@ def _value_sort_key(value: Any) -> tuple[int, Any]:
         case str():
             return (1, value)
         case _:
-            return (3, _format_value(value))
+            return (3, format_json(value))

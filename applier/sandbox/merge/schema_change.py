@@ -6,6 +6,8 @@ The other way round, from atomic to granular, nothing can be told, and nothing i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from applier.sandbox.merge.field_set import LEAF, SELF, Fields
 from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
@@ -16,39 +18,27 @@ def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
     if structure:
         if _is_free(structure):
             return fields
-        return _collapse_to_leaf(fields) if structure.atomic else _reconcile_map(structure, fields)
+        return _collapse_to_leaf(fields) if structure.atomic else _reconcile_parts(structure.child, fields)
     if items and not type_.scalar:
         if items.atomic:
             return _collapse_to_leaf(fields)
-        return _reconcile_items(items.element, fields)
+        return _reconcile_parts(lambda _: items.element, fields)
     return fields
 
 
 def _is_free(structure: MergeMapType) -> bool:
     additional = structure.additional_type
-    return (
-        not structure.declared_names
-        and additional is not None
-        and (additional is DEDUCED or additional.scalar == "untyped")
-    )
+    return not structure.fields and additional is not None and (additional is DEDUCED or additional.scalar == "untyped")
 
 
 def _collapse_to_leaf(fields: Fields) -> Fields:
     return fields if fields.keys() == LEAF.keys() else LEAF
 
 
-def _reconcile_map(structure: MergeMapType, fields: Fields) -> Fields:
-    changed: Fields = {}
-    for key, node in fields.items():
-        type_ = structure.child(key[2:]) if key != SELF else None
-        if type_ and (after := reconcile_fields(type_, node)) is not node:
-            changed[key] = after
-    return {**fields, **changed} if changed else fields
-
-
-def _reconcile_items(element: MergeType, fields: Fields) -> Fields:
-    changed: Fields = {}
-    for key, node in fields.items():
-        if key != SELF and (after := reconcile_fields(element, node)) is not node:
-            changed[key] = after
+def _reconcile_parts(type_of: Callable[[str], MergeType | None], fields: Fields) -> Fields:
+    changed = {
+        key: after
+        for key, node in fields.items()
+        if key != SELF and (type_ := type_of(key[2:])) and (after := reconcile_fields(type_, node)) is not node
+    }
     return {**fields, **changed} if changed else fields

@@ -9,7 +9,7 @@ Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -52,7 +52,7 @@ class MergeListType:
     def key_defaults(self) -> Mapping[str, Any]:
         """What the schema gives for key fields that an item leaves out, such as a port's protocol."""
         structure = self.element.map
-        defaults = {name: structure.default(name) for name in self.keys} if structure else {}
+        defaults = {name: structure.fields.get(name, {}).get("default") for name in self.keys} if structure else {}
         return {name: value for name, value in defaults.items() if value is not None}
 
 
@@ -68,24 +68,16 @@ class MergeMapType:
         read_additional: Callable[[], MergeType] | None = None,
     ) -> None:
         self.atomic = atomic
-        self._fields = fields
+        self.fields = fields
         self._read_schema = read_schema
         self._read_additional = read_additional
         self._types: dict[str, MergeType] = {}
-
-    @property
-    def declared_names(self) -> Collection[str]:
-        """Of the declared fields."""
-        return self._fields.keys()
-
-    def declares(self, name: str) -> bool:
-        return name in self._fields
 
     def child(self, name: str) -> MergeType | None:
         """The type of a member; None if there may be no such member."""
         member_type = self._types.get(name)
         if member_type is None:
-            schema = self._fields.get(name)
+            schema = self.fields.get(name)
             if schema is None or self._read_schema is None:
                 return self.additional_type
             member_type = self._types[name] = self._read_schema(schema)
@@ -95,12 +87,9 @@ class MergeMapType:
     def additional_type(self) -> MergeType | None:
         return self._read_additional() if self._read_additional else None
 
-    def default(self, name: str) -> Any:
-        return self._fields.get(name, {}).get("default")
-
     def with_atomic(self, atomic: bool) -> MergeMapType:
         return MergeMapType(
-            atomic=atomic, fields=self._fields, read_schema=self._read_schema, read_additional=self._read_additional
+            atomic=atomic, fields=self.fields, read_schema=self._read_schema, read_additional=self._read_additional
         )
 
 
