@@ -27,14 +27,14 @@ from applier.sandbox.api.request_path import RequestPath, parse_request_path, pa
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.api.watch_verb import WatchVerb
 from applier.sandbox.api.write_verbs import WriteResult, WriteVerbs
-from applier.sandbox.controllers.crds import CRD_RESOURCE as DEFINITIONS
-from applier.sandbox.controllers.crds import CrdController
+from applier.sandbox.controllers.crds import CRD_RESOURCE, CrdController
 from applier.sandbox.controllers.garbage_collector import GarbageCollector
 from applier.sandbox.controllers.workloads import BehaviourSource, WorkloadControllers
 from applier.sandbox.kinds.builtin import built_in_go_types, built_in_kinds, scale_kind
 from applier.sandbox.kinds.go_types import DELETE_OPTIONS
 from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.kinds.scale import build_stored_scale
+from applier.sandbox.kinds.structural_schema import is_established
 from applier.sandbox.printing.representations import Representation, encode_list, encode_object, negotiate_shape
 from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from applier.sandbox.wire import (
@@ -45,7 +45,6 @@ from applier.sandbox.wire import (
     UnknownPathError,
     bad_request,
     method_not_allowed_refusal,
-    not_found_refusal,
     unknown_resource_refusal,
 )
 from renderer import builtin_kinds
@@ -82,18 +81,13 @@ class Sandbox:
         self._scale_kind = scale_kind()
         self._delete_options = built_in_go_types().definition_type(DELETE_OPTIONS)
         self._crd_controller = CrdController(self.state, schemas=schemas.definitions, evaluate=evaluate)
-        self._delete_verbs = DeleteVerbs(self.state, on_removed=self._notify_removal)
+        self._delete_verbs = DeleteVerbs(self.state)
         self._garbage_collector = GarbageCollector(self.state, self._delete_verbs)
         self._discovery = DiscoveryService(self.state.kinds, schemas.version)
         self._openapi = OpenApi(self.state.kinds, schemas)
         self._read_verbs = ReadVerbs(self.state)
-        self._watch_verb = WatchVerb(self.state, is_served=self._is_served)
-        self._write_verbs = WriteVerbs(
-            self.state,
-            check_namespace=self._check_namespace,
-            on_removed=self._notify_removal,
-            scale_kind=self._scale_kind,
-        )
+        self._watch_verb = WatchVerb(self.state)
+        self._write_verbs = WriteVerbs(self.state, scale_kind=self._scale_kind)
         self.workloads = WorkloadControllers(self.state, self.handle, script) if script else None
         self._bootstrap()
 
@@ -118,9 +112,8 @@ class Sandbox:
         changed = self._garbage_collector.tick()
         if self.workloads:
             changed |= self.workloads.tick()
-        for namespaced_name in self.state.store.resource_store(DEFINITIONS).keys(None):
-            stored = self.state.store.get(StoredKey(DEFINITIONS, *namespaced_name))
-            if stored and (stored.is_deleting or not _has_conditions(stored)):
+        for stored in self.state.store.resource_store(CRD_RESOURCE).sorted_objects():
+            if stored.is_deleting or not _has_conditions(stored):
                 version = self.state.store.version
                 self._crd_controller.reconcile(stored.key.name)
                 changed |= version != self.state.store.version
@@ -183,8 +176,7 @@ class Sandbox:
 
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """A built-in group knows its resources; what serves custom kinds has never heard of the others."""
-        kinds = self.state.kinds
-        group_kinds = (kind for version in kinds.versions(group) for kind in kinds.kinds(group, version))
+        group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
 
     def _read(self, kind: ServedKind, request_path: RequestPath, request: Request) -> Response:
@@ -202,7 +194,7 @@ class Sandbox:
             case "get":
                 return Response(200, encode_object(kind, self._read_verbs.find(kind, request_path), representation))
             case "list":
-                return Response(200, self._read_verbs.list(kind, request_path, representation))
+                return Response(200, self._read_verbs.list_page(kind, request_path, representation))
             case _:
                 return Response(200, stream=self._watch_verb.watch(kind, request_path, representation))
 
@@ -257,37 +249,9 @@ class Sandbox:
         stored = self.state.store.get(key)
         if stored and stored.is_deleting:
             self._garbage_collector.enqueue(key)
-        needs_crd_update = key.resource == DEFINITIONS and not (stored and stored.is_deleting)
+        needs_crd_update = key.resource == CRD_RESOURCE and not (stored and stored.is_deleting)
         if needs_crd_update and (self._serve_immediately or not stored or _has_conditions(stored)):
             self._crd_controller.reconcile(key.name)
-
-    def _notify_removal(self, _kind: ServedKind, stored: StoredObject) -> None:
-        self._garbage_collector.enqueue_dependents(stored)
-
-    def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Raises Refusal: 404 if the namespace is absent, 403 while it is being deleted."""
-        if not kind.namespaced:
-            return
-        namespace = self.state.store.get(StoredKey("namespaces", "", key.namespace))
-        namespace_kind = self.state.kinds.find("", "v1", "namespaces")
-        assert namespace_kind is not None
-        if namespace is None:
-            raise not_found_refusal(namespace_kind.subject(key.namespace))
-        if namespace.is_deleting:
-            subject = kind.subject(key.name)
-            cause = {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {key.namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-            message = (
-                f'{subject.resource} "{key.name}" is forbidden: unable to create new content in namespace '
-                f"{key.namespace} because it is being terminated"
-            )
-            raise Refusal(403, "Forbidden", message, details=subject.details(causes=[cause]))
-
-    def _is_served(self, kind: ServedKind) -> bool:
-        return self.state.kinds.find(kind.group, kind.version, kind.plural) is not None
 
     def _bootstrap(self) -> None:
         """The namespaces that every cluster has, and what a store brings along."""
@@ -296,10 +260,10 @@ class Sandbox:
                 body = orjson.dumps({"metadata": {"name": name}})
                 headers = {"user-agent": "levelgate-sandbox"}
                 self.handle(Request("POST", "/api/v1/namespaces", headers, body))
-        for namespaced_name in self.state.store.resource_store(DEFINITIONS).keys(None):
-            stored = self.state.store.get(StoredKey(DEFINITIONS, *namespaced_name))
-            if stored and _is_established(stored):
-                self._crd_controller.serve(stored.to_object())
+        for stored in self.state.store.resource_store(CRD_RESOURCE).sorted_objects():
+            definition = stored.to_object()
+            if is_established(definition):
+                self._crd_controller.serve(definition)
         self._garbage_collector.restore()
         self.request_count = 0
 
@@ -307,11 +271,6 @@ class Sandbox:
 def _has_conditions(stored: StoredObject) -> bool:
     """Whether it has been decided if a definition is served."""
     return bool((stored.to_object().get("status") or {}).get("conditions"))
-
-
-def _is_established(stored: StoredObject) -> bool:
-    conditions = (stored.to_object().get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:

@@ -6,14 +6,13 @@ become finalizers that the garbage collector works on; namespaces and CustomReso
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.api.options import DeleteOptions
 from applier.sandbox.api.state import ApiState, with_type_meta
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredObject
-from applier.sandbox.wire import Refusal, conflict, not_found_refusal
+from applier.sandbox.wire import Refusal, conflict
 
 Object = dict[str, Any]
 
@@ -22,18 +21,14 @@ _UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteVerbs:
-    """`gone` is told what was removed for good."""
+    """The verbs that delete."""
 
-    def __init__(self, state: ApiState, *, on_removed: Callable[[ServedKind, StoredObject], None]) -> None:
+    def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._on_removed = on_removed
 
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
         """The object that is going away, or a Status that it is gone. Raises Refusal (403, 404, 409)."""
-        stored = self._state.store.get(kind.key(namespace, name))
-        if stored is None:
-            raise not_found_refusal(kind.subject(name))
-        live = with_type_meta(kind, stored)
+        live = with_type_meta(kind, self._state.find(kind, namespace, name))
         _check_preconditions(kind, live, options)
         if kind.resource == "namespaces" and name in _UNDELETABLE_NAMESPACES:
             message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
@@ -50,9 +45,7 @@ class DeleteVerbs:
                 self._state.write(key, terminating)
             return terminating
         if not options.dry_run:
-            removed = self._state.store.remove(key)
-            if removed:
-                self._on_removed(kind, removed)
+            self._state.remove(key)
         details = kind.subject(metadata["name"]).details(uid=metadata["uid"])
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
@@ -76,9 +69,8 @@ class DeleteVerbs:
 
     def delete_all(self, kind: ServedKind, stored_objects: list[StoredObject], options: DeleteOptions) -> None:
         for stored in stored_objects:
-            live = self._state.store.get(stored.key)
-            if live:
-                self._mark_or_remove(kind, with_type_meta(kind, live), options)
+            if live := self._state.read(kind, stored.key):
+                self._mark_or_remove(kind, live, options)
 
 
 def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions) -> None:

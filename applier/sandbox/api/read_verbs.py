@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import builtins
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -23,7 +23,7 @@ from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.printing.representations import Representation, encode_list
 from applier.sandbox.storage.store import StoredObject
-from applier.sandbox.wire import Refusal, bad_request, expired_refusal, not_found_refusal
+from applier.sandbox.wire import Refusal, bad_request, expired_refusal
 from renderer.frozen import dataclass
 
 MAX_LIST_SNAPSHOTS = 32
@@ -129,22 +129,20 @@ class ReadVerbs:
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._snapshots: OrderedDict[tuple[int, str, str], builtins.list[StoredObject]] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[int, str, str], list[StoredObject]] = OrderedDict()
 
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
         """Raises Refusal (404, 500, 504)."""
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
-        stored = self._state.store.get(kind.key(request_path.namespace, request_path.name))
-        if stored is None:
-            raise not_found_refusal(kind.subject(request_path.name))
-        return stored
+        return self._state.find(kind, request_path.namespace, request_path.name)
 
-    def select(self, kind: ServedKind, request_path: RequestPath) -> builtins.list[StoredObject]:
+    def select(self, kind: ServedKind, request_path: RequestPath) -> list[StoredObject]:
         """All objects that an address means, in order."""
         matches, _ = parse_selection(kind, request_path)
-        return [stored for stored in self._list_objects(kind, request_path.namespace) if matches(stored)]
+        resource_store = self._state.store.resource_store(kind.resource)
+        return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
-    def list(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
+    def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
         """Raises Refusal (400, 410, 422, 504)."""
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
@@ -157,7 +155,7 @@ class ReadVerbs:
                 raise expired_refusal("The resourceVersion for the provided list is too old.")
             if options.version == 0:  # Served from a cache, which knows no pages.
                 limit = 0
-            items = self._list_objects(kind, request_path.namespace)
+            items = self._state.store.resource_store(kind.resource).sorted_objects(request_path.namespace)
         page, remaining = _take_page((item for item in items if matches(item)), limit)
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if remaining is not None:
@@ -167,19 +165,15 @@ class ReadVerbs:
                 metadata["remainingItemCount"] = 1 + sum(1 for _ in remaining)
         return encode_list(kind, page, representation, metadata)
 
-    def _list_objects(self, kind: ServedKind, namespace: str) -> builtins.list[StoredObject]:
-        resource_store = self._state.store.resource_store(kind.resource)
-        return [resource_store.objects[key] for key in resource_store.keys(namespace or None)]
-
     def _resume(
         self, kind: ServedKind, request_path: RequestPath, token: _ContinueToken
-    ) -> tuple[int, builtins.list[StoredObject]]:
+    ) -> tuple[int, list[StoredObject]]:
         snapshot = self._snapshots.get((token.version, kind.resource, request_path.namespace))
         if snapshot is None:
             raise expired_refusal(_EXPIRED_MESSAGE)
         return token.version, [item for item in snapshot if item.key[1:] > token.start]
 
-    def _keep_snapshot(self, key: tuple[int, str, str], items: builtins.list[StoredObject]) -> None:
+    def _keep_snapshot(self, key: tuple[int, str, str], items: list[StoredObject]) -> None:
         if key not in self._snapshots:
             self._snapshots[key] = items
             while len(self._snapshots) > MAX_LIST_SNAPSHOTS:
@@ -195,9 +189,6 @@ class ReadVerbs:
 
 def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
     """The first `limit` (0: all), and what comes after the one that follows them, None if none does."""
-    page: list[StoredObject] = []
-    for item in items:
-        if limit > 0 and len(page) == limit:
-            return page, items
-        page.append(item)
-    return page, None
+    if limit <= 0:
+        return list(items), None
+    return list(islice(items, limit)), items if next(items, None) else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.storage.store import Store, StoredKey, StoredObject
+from applier.sandbox.wire import not_found_refusal
 from renderer.frozen import dataclass
 
 Object = dict[str, Any]
@@ -16,16 +18,27 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class ApiState:
-    """`clock` answers seconds since 1970, `new_uid` a text that was never used before; tests bring their own."""
+    """State of one API: `clock` answers seconds since 1970, `new_uid` a text that was never used before.
+
+    `removed_uids` are those of objects that are gone for good, until the garbage collector takes them.
+    """
 
     store: Store
     kinds: KindRegistry
     clock: Callable[[], float]
     new_uid: Callable[[], str]
+    removed_uids: list[str] = field(default_factory=list)
 
     def now(self) -> str:
         """The time as objects show it: RFC 3339, UTC, whole seconds."""
         return format_timestamp(int(self.clock()))
+
+    def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:
+        """Return an object. Raises Refusal (404)."""
+        stored = self.store.get(kind.key(namespace, name))
+        if stored is None:
+            raise not_found_refusal(kind.subject(name))
+        return stored
 
     def read(self, kind: ServedKind, key: StoredKey) -> Object | None:
         """An object as its kind shows it, to work on."""
@@ -35,6 +48,11 @@ class ApiState:
     def write(self, key: StoredKey, obj: Object) -> StoredObject:
         """Store an object; `obj` gets its resourceVersion."""
         return self.store.put(key, without_type_meta(obj))
+
+    def remove(self, key: StoredKey) -> None:
+        """Remove an object for good."""
+        if removed := self.store.remove(key):
+            self.removed_uids.append(removed.uid)
 
 
 def with_type_meta(kind: ServedKind, stored: StoredObject) -> Object:

@@ -8,7 +8,7 @@ detection of changes", and KEP-3157 for initial events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 
 import orjson
@@ -27,11 +27,10 @@ MAX_WATCH_SECONDS, BOOKMARK_INTERVAL_SECONDS = 3600.0, 60.0
 
 
 class WatchVerb:
-    """`served` says whether a kind is still served: a watch ends with its kind."""
+    """The verb that watches. A watch ends when its kind is no longer served."""
 
-    def __init__(self, state: ApiState, *, is_served: Callable[[ServedKind], bool]) -> None:
+    def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._is_served = is_served
 
     def watch(
         self, kind: ServedKind, request_path: RequestPath, representation: Representation
@@ -60,7 +59,7 @@ class WatchVerb:
         deadline, next_bookmark = loop.time() + timeout_seconds, loop.time() + BOOKMARK_INTERVAL_SECONDS
         try:
             yield b"".join(initial_lines)
-            while self._is_served(cursor.kind):
+            while self._state.kinds.find(cursor.kind.group, cursor.kind.version, cursor.kind.plural):
                 change_event.clear()
                 try:
                     lines = b"".join(cursor.take_events())
@@ -106,7 +105,7 @@ class _Cursor:
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
         """What is there, as if just added, and on request the bookmark that ends it."""
         self.position = self._state.store.version
-        objects = (self._resource_store.objects[key] for key in self._resource_store.keys(self._namespace or None))
+        objects = self._resource_store.sorted_objects(self._namespace)
         lines = [self._encode_event(b"ADDED", stored) for stored in objects if self._matches(stored)]
         if with_end_bookmark:
             lines.append(self.encode_bookmark({"k8s.io/initial-events-end": "true"}))

@@ -7,7 +7,7 @@ would change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from applier.sandbox.api.delete_verbs import has_spec_finalizers
@@ -25,7 +25,7 @@ from applier.sandbox.api.request_bodies import (
     read_patched_object,
 )
 from applier.sandbox.api.request_path import RequestPath
-from applier.sandbox.api.state import ApiState
+from applier.sandbox.api.state import ApiState, with_type_meta
 from applier.sandbox.kinds import metadata as rules
 from applier.sandbox.kinds.admission import ALLOWS_CREATE_ON_UPDATE, NAME_RULES, REQUIRES_RESOURCE_VERSION
 from applier.sandbox.kinds.registry import ServedKind
@@ -41,7 +41,6 @@ from applier.sandbox.kinds.server_fields import (
 from applier.sandbox.merge import (
     ApplyConflicts,
     FieldManager,
-    MergeType,
     TypeMismatchError,
     apply,
     keep_times,
@@ -81,22 +80,11 @@ class WriteResult:
 
 
 class WriteVerbs:
-    """The write verbs. `check_namespace` refuses what cannot be created where it is asked for; `gone` is told what is
-    removed with its last finalizer; `scale` is the kind that scales are.
-    """
+    """The write verbs; `scale_kind` is the kind that scales are."""
 
-    def __init__(
-        self,
-        state: ApiState,
-        *,
-        check_namespace: Callable[[ServedKind, StoredKey], None],
-        on_removed: Callable[[ServedKind, StoredObject], None],
-        scale_kind: ServedKind,
-    ) -> None:
+    def __init__(self, state: ApiState, *, scale_kind: ServedKind) -> None:
         self._state = state
         self._scale_kind = scale_kind
-        self._check_namespace = check_namespace
-        self._on_removed = on_removed
 
     # ---- verbs
 
@@ -151,9 +139,7 @@ class WriteVerbs:
             return self._apply(kind, request_path, request)
         change = parse_patch(kind, content_type, request.body)
         options = parse_write_options(request, request_path.query, "patch")
-        live = self._state.read(kind, kind.key(request_path.namespace, request_path.name))
-        if live is None:
-            raise not_found_refusal(kind.subject(request_path.name))
+        live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
         obj, warnings = read_patched_object(kind, _apply_change(change, live), options)
         check_identity(obj["metadata"], request_path, name=request_path.name)
         _check_version(kind, obj["metadata"], live)
@@ -162,9 +148,7 @@ class WriteVerbs:
     def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         """An update or patch of an object's scale; answers the object."""
         options = parse_write_options(request, request_path.query, request_path.verb)
-        live = self._state.read(kind, kind.key(request_path.namespace, request_path.name))
-        if live is None:
-            raise not_found_refusal(kind.subject(request_path.name))
+        live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
         if request_path.verb == "update":
             new_scale, warnings = read_object(
                 self._scale_kind, parse_object(self._scale_kind, request), options, request.body
@@ -310,10 +294,29 @@ class WriteVerbs:
         if options.dry_run:
             return WriteResult(final, False, warnings)
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and not has_spec_finalizers(kind, final):
-            if removed := self._state.store.remove(key):
-                self._on_removed(kind, removed)
+            self._state.remove(key)
             return WriteResult(final, False, warnings)
         return WriteResult(final, False, warnings, self._state.write(key, final))
+
+    def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
+        """Raises Refusal: 404 if the namespace is absent, 403 while it is being deleted."""
+        if not kind.namespaced:
+            return
+        namespace = self._state.store.get(StoredKey("namespaces", "", key.namespace))
+        if namespace is None:
+            raise not_found_refusal(RefusalSubject("", "namespaces", "Namespace", key.namespace))
+        if namespace.is_deleting:
+            subject = kind.subject(key.name)
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {key.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            message = (
+                f'{subject.resource} "{key.name}" is forbidden: unable to create new content in namespace '
+                f"{key.namespace} because it is being terminated"
+            )
+            raise Refusal(403, "Forbidden", message, details=subject.details(causes=[cause]))
 
     def _validate(self, kind: ServedKind, obj: Object, live: Object | None) -> None:
         standard_finalizers = not kind.is_custom and kind.group != "apiextensions.k8s.io"
@@ -327,17 +330,6 @@ class WriteVerbs:
             raise invalid_object(kind.subject(obj["metadata"].get("name", "")), mistakes)
 
     def _field_manager(self, kind: ServedKind, request_path: RequestPath, options: WriteOptions) -> FieldManager:
-        other_types: Mapping[str, MergeType] | None = None
-        if kind.is_custom:
-            served_kinds = [
-                self._state.kinds.find(kind.group, version, kind.plural)
-                for version in self._state.kinds.versions(kind.group)
-            ]
-            other_types = {
-                other_kind.api_version: other_kind.model.type
-                for other_kind in served_kinds
-                if other_kind and other_kind is not kind
-            }
         return FieldManager(
             manager=options.manager,
             type=kind.model.type,
@@ -348,7 +340,11 @@ class WriteVerbs:
             reset_fields=reset_fields_of(
                 kind.resource, request_path.subresource, has_status="status" in kind.subresources
             ),
-            other_types=other_types,
+            other_types={
+                other_kind.api_version: other_kind.model.type
+                for other_kind in self._state.kinds.group_kinds(kind.group)
+                if kind.is_custom and other_kind.plural == kind.plural and other_kind is not kind
+            },
             blank=kind.model.blank,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from applier.sandbox.api.state import ApiState, with_type_meta, without_type_meta
 from applier.sandbox.kinds.custom import CustomKindModel
-from applier.sandbox.kinds.registry import ALL_VERBS, Column, KindRegistry, ScalePaths, ServedKind
+from applier.sandbox.kinds.registry import ALL_VERBS, Column, ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey
 from renderer.schema import Evaluate
 
@@ -38,11 +38,10 @@ class CrdController:
         """Bring what is served, and the definition's status, to what the definition says."""
         key = StoredKey(CRD_RESOURCE, "", name)
         stored = self._state.store.get(key)
-        kind = self._state.kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        if stored is None or kind is None:
+        if stored is None:
             self.withdraw(name)
             return
-        obj = with_type_meta(kind, stored)
+        obj = stored.to_object()
         if stored.is_deleting:
             self._finish_deletion(key, obj)
             return
@@ -78,13 +77,11 @@ class CrdController:
                 self._convert_stored(kind)
 
     def _convert_stored(self, kind: ServedKind) -> None:
-        for namespaced_name in self._state.store.resource_store(kind.resource).keys(None):
-            key = StoredKey(kind.resource, *namespaced_name)
-            obj = self._state.read(kind, key)
-            assert obj is not None
+        for stored in self._state.store.resource_store(kind.resource).sorted_objects():
+            obj = with_type_meta(kind, stored)
             converted = kind.model.default(kind.model.decode(obj).obj, None)
             if converted != obj:
-                self._state.store.replace_content(key, without_type_meta(converted))
+                self._state.store.replace_content(stored.key, without_type_meta(converted))
 
     def withdraw(self, name: str) -> None:
         self._served_versions.pop(name, None)
@@ -127,19 +124,15 @@ class CrdController:
 
     def _find_conflict(self, name: str, spec: Object) -> str:
         """The name that another definition of the group has already; "" if there is none."""
-        names = spec["names"]
-        for kind in self._other_kinds(name, spec["group"]):
+        names, served_resource = spec["names"], self._served_resources.get(name)
+        for kind in self._state.kinds.group_kinds(spec["group"]):
+            if (kind.group, kind.plural) == served_resource:
+                continue
             if kind.kind == names["kind"]:
                 return f"Kind:{names['kind']}"
             if kind.list_kind == names.get("listKind"):
                 return f"ListKind:{names['listKind']}"
         return ""
-
-    def _other_kinds(self, name: str, group: str) -> list[ServedKind]:
-        registry: KindRegistry = self._state.kinds
-        served_resource = self._served_resources.get(name)
-        group_kinds = [kind for version in registry.versions(group) for kind in registry.kinds(group, version)]
-        return [kind for kind in group_kinds if (kind.group, kind.plural) != served_resource]
 
     def _build_status(self, obj: Object, conflict: str) -> Object:
         now, spec = self._state.now(), obj["spec"]

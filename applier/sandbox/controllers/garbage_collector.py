@@ -6,12 +6,13 @@ Source: Kubernetes, "Garbage Collection"; kube-controller-manager `pkg/controlle
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from applier.sandbox.api.delete_verbs import DeleteVerbs
 from applier.sandbox.api.options import DeleteOptions
-from applier.sandbox.api.state import ApiState, with_type_meta
-from applier.sandbox.controllers.crds import CRD_RESOURCE as DEFINITIONS
+from applier.sandbox.api.state import ApiState
+from applier.sandbox.controllers.crds import CRD_RESOURCE
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredKey, StoredObject
 
@@ -22,20 +23,14 @@ _BACKGROUND_DELETION = DeleteOptions(propagation="Background")
 
 
 class GarbageCollector:
-    """Works on what a deletion left to do: `pending` are namespaces and definitions that are being emptied, owners that
-    wait for their dependents, and uids of owners that are gone.
+    """Works on what a deletion left to do: `pending` are namespaces and definitions that are being emptied, and owners
+    that wait for their dependents; the uids of owners that are gone are in the state.
     """
 
     def __init__(self, state: ApiState, delete_verbs: DeleteVerbs) -> None:
         self._state = state
         self._delete_verbs = delete_verbs
-        self._removed_uids: list[str] = []
         self._pending_keys: list[StoredKey] = []
-
-    def enqueue_dependents(self, stored: StoredObject) -> None:
-        """An object is gone for good; its dependents are looked at in the next step."""
-        if stored.uid not in self._removed_uids:
-            self._removed_uids.append(stored.uid)
 
     def enqueue(self, key: StoredKey) -> None:
         """An object is being deleted and something may have to be done for that."""
@@ -49,49 +44,51 @@ class GarbageCollector:
             for stored in store.resource_store(resource).objects.values():
                 if stored.is_deleting:
                     self.enqueue(stored.key)
-        self._removed_uids += [uid for uid in store.owner_uids() if store.find_by_uid(uid) is None]
+        self._state.removed_uids += [uid for uid in store.owner_uids() if store.find_by_uid(uid) is None]
 
     def tick(self) -> bool:
         """One step; whether it changed anything."""
         version = self._state.store.version
-        removed_uids, self._removed_uids = self._removed_uids, []
+        removed_uids, self._state.removed_uids = self._state.removed_uids, []
         for uid in removed_uids:
-            for key in self._state.store.dependents(uid):
-                self._collect(key)
+            for kind, dependent in self._dependents(uid):
+                self._collect(kind, dependent)
         pending_keys, self._pending_keys = self._pending_keys, []
         for key in pending_keys:
             stored = self._state.store.get(key)
             if stored and stored.is_deleting:
-                self._advance(key)
+                self._advance(stored)
                 if (remaining := self._state.store.get(key)) and remaining.is_deleting and self._has_work(remaining):
                     self.enqueue(key)
         return self._state.store.version != version
 
-    def _kind_of(self, key: StoredKey) -> ServedKind | None:
-        return self._state.kinds.find_resource(key.resource)
+    def _dependents(self, uid: str) -> Iterator[tuple[ServedKind, StoredObject]]:
+        """Yield the objects of served kinds whose owner references name this uid, each as it is when it is its turn."""
+        for key in self._state.store.dependents(uid):
+            kind, stored = self._state.kinds.find_resource(key.resource), self._state.store.get(key)
+            if kind and stored:
+                yield kind, stored
 
     def _has_work(self, stored: StoredObject) -> bool:
-        if stored.key.resource in ("namespaces", DEFINITIONS):
+        if stored.key.resource in ("namespaces", CRD_RESOURCE):
             return True
         finalizers = stored.to_object()["metadata"].get("finalizers") or ()
         return _FOREGROUND_FINALIZER in finalizers or _ORPHAN_FINALIZER in finalizers
 
-    def _advance(self, key: StoredKey) -> None:
-        if key.resource == "namespaces":
-            self._empty_namespace(key)
-        elif key.resource == DEFINITIONS:
-            self._empty_definition(key)
-        else:
-            self._propagate(key)
+    def _advance(self, stored: StoredObject) -> None:
+        resource = stored.key.resource
+        if resource == "namespaces":
+            self._empty_namespace(stored)
+        elif resource == CRD_RESOURCE:
+            self._empty_definition(stored)
+        elif self._state.kinds.find_resource(resource):
+            self._propagate(stored)
 
     # ---- owners and dependents
 
-    def _collect(self, key: StoredKey) -> None:
+    def _collect(self, kind: ServedKind, stored: StoredObject) -> None:
         """A dependent of an owner that is gone: deleted when no owner is left, else it forgets those that are gone."""
-        kind, stored = self._kind_of(key), self._state.store.get(key)
-        if kind is None or stored is None:
-            return
-        obj = with_type_meta(kind, stored)
+        obj, key = stored.to_object(), stored.key
         owners = obj["metadata"].get("ownerReferences") or []
         live_owners = [owner for owner in owners if self._is_live(owner["uid"], key.namespace)]
         if live_owners:
@@ -106,107 +103,84 @@ class GarbageCollector:
         owner = self._state.store.find_by_uid(uid)
         return owner is not None and owner.key.namespace in ("", namespace)
 
-    def _propagate(self, key: StoredKey) -> None:
-        kind, stored = self._kind_of(key), self._state.store.get(key)
-        if kind is None or stored is None:
-            return
+    def _propagate(self, stored: StoredObject) -> None:
         finalizers = stored.to_object()["metadata"].get("finalizers") or []
         if _ORPHAN_FINALIZER in finalizers:
-            for dependent in self._state.store.dependents(stored.uid):
+            for _, dependent in self._dependents(stored.uid):
                 self._remove_owner_reference(dependent, stored.uid)
-            self._remove_finalizer(kind, key, _ORPHAN_FINALIZER)
+            self._remove_finalizer(stored.key, _ORPHAN_FINALIZER)
         elif _FOREGROUND_FINALIZER in finalizers:
             is_blocked = False
-            for dependent in self._state.store.dependents(stored.uid):
-                is_blocked |= self._delete_dependent(dependent, stored.uid)
+            for kind, dependent in self._dependents(stored.uid):
+                is_blocked |= self._delete_dependent(kind, dependent, stored.uid)
             if not is_blocked:
-                self._remove_finalizer(kind, key, _FOREGROUND_FINALIZER)
+                self._remove_finalizer(stored.key, _FOREGROUND_FINALIZER)
 
-    def _delete_dependent(self, key: StoredKey, owner: str) -> bool:
+    def _delete_dependent(self, kind: ServedKind, stored: StoredObject, owner: str) -> bool:
         """Delete a dependent; whether the owner has to wait until it is gone."""
-        kind, stored = self._kind_of(key), self._state.store.get(key)
-        if kind is None or stored is None:
-            return False
+        key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
             self._delete_verbs.delete(kind, key.namespace, key.name, DeleteOptions(propagation="Foreground"))
         elif not stored.is_deleting:
-            self._remove_owner_reference(key, owner)
+            self._remove_owner_reference(stored, owner)
         blocks_owner = any(
             reference["uid"] == owner and reference.get("blockOwnerDeletion")
             for reference in stored.to_object()["metadata"]["ownerReferences"]
         )
         return blocks_owner and self._state.store.get(key) is not None
 
-    def _remove_owner_reference(self, key: StoredKey, uid: str) -> None:
-        kind, stored = self._kind_of(key), self._state.store.get(key)
-        if kind is None or stored is None:
-            return
-        obj = with_type_meta(kind, stored)
+    def _remove_owner_reference(self, stored: StoredObject, uid: str) -> None:
+        obj = stored.to_object()
         remaining_owners = [owner for owner in obj["metadata"]["ownerReferences"] if owner["uid"] != uid]
         obj["metadata"]["ownerReferences"] = remaining_owners
         if not remaining_owners:
             del obj["metadata"]["ownerReferences"]
-        self._state.write(key, obj)
+        self._state.write(stored.key, obj)
 
-    def _remove_finalizer(self, kind: ServedKind, key: StoredKey, name: str) -> None:
+    def _remove_finalizer(self, key: StoredKey, name: str) -> None:
         stored = self._state.store.get(key)
         if stored is None:
             return
-        obj = with_type_meta(kind, stored)
+        obj = stored.to_object()
         remaining = [finalizer for finalizer in obj["metadata"].get("finalizers") or () if finalizer != name]
         if remaining:
             obj["metadata"]["finalizers"] = remaining
             self._state.write(key, obj)
         else:
-            removed = self._state.store.remove(key)
-            if removed:
-                self.enqueue_dependents(removed)
+            self._state.remove(key)
 
     # ---- namespaces and definitions
 
-    def _empty_namespace(self, key: StoredKey) -> None:
+    def _empty_namespace(self, stored: StoredObject) -> None:
         """Delete all that is in a namespace; without content it loses its own finalizer and goes."""
-        content = self._list_namespace_content(key.name)
-        for content_kind, content_key in content:
-            stored = self._state.store.get(content_key)
-            if stored and not stored.is_deleting:
-                self._delete_verbs.delete(content_kind, content_key.namespace, content_key.name, _BACKGROUND_DELETION)
-        kind = self._kind_of(key)
-        stored = self._state.store.get(key)
-        if kind is None or stored is None or self._list_namespace_content(key.name):
+        for kind, content in self._list_namespace_content(stored.key.name):
+            if not content.is_deleting:
+                self._delete_verbs.delete(kind, content.key.namespace, content.key.name, _BACKGROUND_DELETION)
+        if self._list_namespace_content(stored.key.name):
             return
-        obj = with_type_meta(kind, stored)
-        obj["spec"]["finalizers"] = []
-        if obj["metadata"].get("finalizers"):
-            if stored.to_object()["spec"].get("finalizers"):
-                self._state.write(key, obj)
-        else:
-            removed = self._state.store.remove(key)
-            if removed:
-                self.enqueue_dependents(removed)
+        obj = stored.to_object()
+        if not obj["metadata"].get("finalizers"):
+            self._state.remove(stored.key)
+        elif obj["spec"].get("finalizers"):
+            obj["spec"]["finalizers"] = []
+            self._state.write(stored.key, obj)
 
-    def _list_namespace_content(self, namespace: str) -> list[tuple[ServedKind, StoredKey]]:
-        content: list[tuple[ServedKind, StoredKey]] = []
-        for resource in self._state.store.resources():
-            kind = self._state.kinds.find_resource(resource)
-            if kind and kind.namespaced:
-                keys = self._state.store.resource_store(resource).keys(namespace)
-                content += [(kind, StoredKey(resource, *namespaced_name)) for namespaced_name in keys]
-        return content
+    def _list_namespace_content(self, namespace: str) -> list[tuple[ServedKind, StoredObject]]:
+        return [
+            (kind, stored)
+            for resource in self._state.store.resources()
+            if (kind := self._state.kinds.find_resource(resource)) and kind.namespaced
+            for stored in self._state.store.resource_store(resource).sorted_objects(namespace)
+        ]
 
-    def _empty_definition(self, key: StoredKey) -> None:
-        """Delete all objects of a custom kind; `Definitions.settle` removes the definition after the last."""
-        stored = self._state.store.get(key)
-        assert stored is not None
+    def _empty_definition(self, stored: StoredObject) -> None:
+        """Delete all objects of a custom kind; `CrdController.reconcile` removes the definition after the last."""
         spec = stored.to_object()["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
-        kind = self._state.kinds.find_resource(resource)
-        if kind is None:
-            return
-        for namespaced_name in self._state.store.resource_store(resource).keys(None):
-            custom_object = self._state.store.get(StoredKey(resource, *namespaced_name))
-            if custom_object and not custom_object.is_deleting:
-                self._delete_verbs.delete(kind, *namespaced_name, _BACKGROUND_DELETION)
+        if kind := self._state.kinds.find_resource(resource):
+            custom_objects = self._state.store.resource_store(resource).sorted_objects()
+            remaining = [custom_object for custom_object in custom_objects if not custom_object.is_deleting]
+            self._delete_verbs.delete_all(kind, remaining, _BACKGROUND_DELETION)
 
 
 def _deletion_options(obj: Object) -> DeleteOptions:

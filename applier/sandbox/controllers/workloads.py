@@ -114,7 +114,7 @@ class WorkloadControllers:
         resource_store, seen_version = self._state.store.resource_store(resource), self._seen_versions[resource]
         self._seen_versions[resource] = self._state.store.version
         if seen_version < resource_store.compacted_version or seen_version < 0:
-            keys = {StoredKey(resource, *namespaced_name) for namespaced_name in resource_store.keys(None)}
+            keys = {stored.key for stored in resource_store.sorted_objects()}
         else:
             keys = {event.after.key for event in resource_store.events_after(seen_version)}
         for key in sorted(keys):

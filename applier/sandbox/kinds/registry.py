@@ -144,57 +144,49 @@ class KindRegistry:
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
         self.revision = 0
-        self._by_path: dict[tuple[str, str, str], ServedKind] = {}
-        self._versions: dict[str, dict[str, list[str]]] = {}
-        for kind in built_in:
-            self._add(kind)
+        self._kinds: dict[str, dict[str, dict[str, ServedKind]]] = {}
+        self.add(built_in)
 
     def __iter__(self) -> Iterator[ServedKind]:
-        return iter(self._by_path.values())
+        return (kind for versions in self._kinds.values() for kinds in versions.values() for kind in kinds.values())
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
-        return self._by_path.get((group, version, plural))
+        return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
         """Any served version of a resource (`deployments.apps`)."""
         plural, _, group = resource.partition(".")
-        for version in self.versions(group):
-            if kind := self.find(group, version, plural):
-                return kind
-        return None
+        return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 
     def groups(self) -> list[str]:
-        return list(self._versions)
+        return list(self._kinds)
 
     def versions(self, group: str) -> Sequence[str]:
         """Versions of a group, the preferred one first."""
-        return sorted(self._versions.get(group, {}), key=version_priority)
+        return sorted(self._kinds.get(group, {}), key=version_priority)
 
     def kinds(self, group: str, version: str) -> list[ServedKind]:
         """Kinds of a group version by plural."""
-        plurals = self._versions.get(group, {}).get(version, [])
-        return [self._by_path[group, version, plural] for plural in sorted(plurals)]
+        return [kind for _, kind in sorted(self._kinds.get(group, {}).get(version, {}).items())]
+
+    def group_kinds(self, group: str) -> list[ServedKind]:
+        """Return the kinds of a group in all its versions."""
+        return [kind for version in self.versions(group) for kind in self.kinds(group, version)]
 
     def add(self, kinds: Iterable[ServedKind]) -> None:
         for kind in kinds:
-            self._add(kind)
+            self._kinds.setdefault(kind.group, {}).setdefault(kind.version, {})[kind.plural] = kind
         self.revision += 1
-
-    def _add(self, kind: ServedKind) -> None:
-        self._by_path[kind.group, kind.version, kind.plural] = kind
-        plurals = self._versions.setdefault(kind.group, {}).setdefault(kind.version, [])
-        if kind.plural not in plurals:
-            plurals.append(kind.plural)
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving a resource in all its versions."""
-        for version in list(self._versions.get(group, {})):
-            if self._by_path.pop((group, version, plural), None):
-                self._versions[group][version].remove(plural)
-                if not self._versions[group][version]:
-                    del self._versions[group][version]
-        if group in self._versions and not self._versions[group]:
-            del self._versions[group]
+        versions = self._kinds.get(group, {})
+        for version, kinds in list(versions.items()):
+            kinds.pop(plural, None)
+            if not kinds:
+                del versions[version]
+        if not versions:
+            self._kinds.pop(group, None)
         self.revision += 1
 
 

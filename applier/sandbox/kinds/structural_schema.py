@@ -59,7 +59,7 @@ def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCaus
     for index, version in enumerate(versions):
         yield from _validate_version(version, f"spec.versions[{index}]")
     for path in ("group", "scope", "names.kind", "names.plural"):
-        if live is not None and _is_established(live) and get_field(spec, path) != get_field(live, f"spec.{path}"):
+        if live is not None and is_established(live) and get_field(spec, path) != get_field(live, f"spec.{path}"):
             yield immutable_field(f"spec.{path}", get_field(spec, path))
 
 
@@ -112,7 +112,7 @@ def _validate_version(version: Object, path: str) -> Iterator[StatusCause]:
         yield from _validate_structural(schema, field_path)
 
 
-def _is_established(definition: Object) -> bool:
+def is_established(definition: Object) -> bool:
     conditions = get_field(definition, "status.conditions") or []
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 

@@ -11,6 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import orjson
@@ -88,21 +89,14 @@ class ResourceStore:
 
     def events_after(self, version: int) -> Iterator[StoreEvent]:
         """Events after a version, oldest first; found from the end, where watchers mostly are."""
-        newer_count = 0
-        for event in reversed(self.events):
-            if event.version <= version:
-                break
-            newer_count += 1
-        return iter([self.events[index] for index in range(len(self.events) - newer_count, len(self.events))])
+        return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
-    def keys(self, namespace: str | None, after: tuple[str, str] = ("", "")) -> list[tuple[str, str]]:
-        """Keys in order, of one namespace or (None) of all, greater than `after`."""
-        start = bisect_left(self.sorted_keys, max(after, (namespace or "", "")))
-        if start < len(self.sorted_keys) and self.sorted_keys[start] == after:
-            start += 1
+    def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
+        """Return the objects of a namespace, or of all, in order."""
+        start = bisect_left(self.sorted_keys, (namespace, ""))
         # No name sorts after this: names are ASCII.
-        end = len(self.sorted_keys) if namespace is None else bisect_left(self.sorted_keys, (namespace, "\x7f"))
-        return self.sorted_keys[start:end]
+        end = bisect_left(self.sorted_keys, (namespace, "\x7f")) if namespace else len(self.sorted_keys)
+        return [self.objects[key] for key in self.sorted_keys[start:end]]
 
 
 class Store:

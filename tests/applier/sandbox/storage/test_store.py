@@ -166,16 +166,20 @@ def stored(store: Store, name: str, namespace: str = "", **metadata: Any) -> Sto
     return key
 
 
-def test_keys_are_in_order_and_by_namespace() -> None:
+def test_objects_are_in_order_and_by_namespace() -> None:
     store = Store()
     for namespace, name in (("b", "x"), ("a", "y"), ("a", "x"), ("aa", "x"), ("a-b", "x")):
         stored(store, name, namespace)
     shelf: ResourceStore = store.resource_store("things")
-    assert shelf.keys(None) == [("a", "x"), ("a", "y"), ("a-b", "x"), ("aa", "x"), ("b", "x")]
-    assert shelf.keys("a") == [("a", "x"), ("a", "y")]
-    assert shelf.keys("absent") == []
+
+    def names(namespace: str = "") -> list[tuple[str, ...]]:
+        return [stored_object.key[1:] for stored_object in shelf.sorted_objects(namespace)]
+
+    assert names() == [("a", "x"), ("a", "y"), ("a-b", "x"), ("aa", "x"), ("b", "x")]
+    assert names("a") == [("a", "x"), ("a", "y")]
+    assert names("absent") == []
     store.remove(StoredKey("things", "a", "x"))
-    assert shelf.keys("a") == [("a", "y")]
+    assert names("a") == [("a", "y")]
 
 
 def test_owners_find_their_dependents() -> None:
