@@ -11,11 +11,11 @@ from typing import Any, Final
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS, lookup
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.nanoseconds import DURATION_TYPES, TIMESTAMP_TYPES
 from renderer.cel.operators import add, check_sortable, equal
 from renderer.cel.operators import contains as is_in
-from renderer.cel.values import LISTS, NONE, OMIT, Omit, Optional, type_name
+from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
 """Numbers of different types compare, but cel-go does not sort them."""
@@ -79,16 +79,6 @@ def number_range(meter: Meter, count: int) -> list[int]:
     return list(range(count))
 
 
-@overload("list.first(): optional_type")
-def first(values: list[Any]) -> Optional:
-    return Optional(values[0]) if values else NONE
-
-
-@overload("list.last(): optional_type")
-def last(values: list[Any]) -> Optional:
-    return Optional(values[-1]) if values else NONE
-
-
 @overload("list.isSorted(): bool")
 def is_sorted(meter: Meter, values: list[Any]) -> bool:
     check_sortable(values, meter, alike=_COMPARABLE)
@@ -107,16 +97,6 @@ def total(meter: Meter, values: list[Any]) -> Any:
         meter.spend(1)
         result = add(result, value, meter)
     return result
-
-
-@overload("list.min(): dyn")
-def smallest(meter: Meter, values: list[Any]) -> Any:
-    return min(_require_comparable("min", meter, values))
-
-
-@overload("list.max(): dyn")
-def largest(meter: Meter, values: list[Any]) -> Any:
-    return max(_require_comparable("max", meter, values))
 
 
 def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
@@ -181,26 +161,24 @@ def _check_index(values: list[Any], index: int, last: int) -> None:
         raise EvaluationError(f"index {index} out of range ({len(values)} items)")
 
 
-@overload("omit(): omit")
-def omit() -> Omit:
-    return OMIT
-
-
-@overload("dyn(dyn): dyn")
-def dyn(value: Any) -> Any:
-    return value
-
-
 @overload("sets.contains(list, list): bool")
 def contains(meter: Meter, values: list[Any], required: list[Any]) -> bool:
     return all(is_in(value, values, meter) for value in required)
 
 
-@overload("sets.equivalent(list, list): bool")
-def equivalent(meter: Meter, left: list[Any], right: list[Any]) -> bool:
-    return contains(meter, left, right) and contains(meter, right, left)
-
-
-@overload("sets.intersects(list, list): bool")
-def intersects(meter: Meter, left: list[Any], right: list[Any]) -> bool:
-    return any(is_in(value, right, meter) for value in left)
+overload_each(
+    {
+        "list.first(): optional_type": lambda values: Optional(values[0]) if values else NONE,
+        "list.last(): optional_type": lambda values: Optional(values[-1]) if values else NONE,
+        "list.min(): dyn": lambda meter, values: min(_require_comparable("min", meter, values)),
+        "list.max(): dyn": lambda meter, values: max(_require_comparable("max", meter, values)),
+        "sets.equivalent(list, list): bool": lambda meter, left, right: (
+            contains(meter, left, right) and contains(meter, right, left)
+        ),
+        "sets.intersects(list, list): bool": lambda meter, left, right: any(
+            is_in(value, right, meter) for value in left
+        ),
+        "omit(): omit": lambda: OMIT,
+        "dyn(dyn): dyn": lambda value: value,
+    }
+)

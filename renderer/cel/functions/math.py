@@ -10,7 +10,7 @@ from typing import Any, Final
 from renderer.cel.budget import Meter
 from renderer.cel.containers import NUMBERS
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.operators import check_int_range, greater, less
 from renderer.cel.values import LISTS, UINT_MAX, UInt, type_name
 
@@ -44,50 +44,31 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
     return best
 
 
-@overload("math.ceil(double): double")
-def ceil(value: float) -> float:
-    return _round_finite(math.ceil, value)
-
-
-@overload("math.floor(double): double")
-def floor(value: float) -> float:
-    return _round_finite(math.floor, value)
-
-
-@overload("math.trunc(double): double")
-def trunc(value: float) -> float:
-    return _round_finite(math.trunc, value)
-
-
-@overload("math.round(double): double")
-def round_half_away(value: float) -> float:
-    """Halves go away from zero."""
-    return _round_finite(lambda number: math.trunc(number) + math.trunc(2 * (number - math.trunc(number))), value)
-
-
 def _round_finite(rounding: Callable[[float], int], value: float) -> float:
     """Infinities and NaN stay, and so does the sign of zero."""
     return math.copysign(rounding(value), value) if math.isfinite(value) else value
 
 
+overload_each(
+    {
+        "math.ceil(double): double": lambda value: _round_finite(math.ceil, value),
+        "math.floor(double): double": lambda value: _round_finite(math.floor, value),
+        "math.trunc(double): double": lambda value: _round_finite(math.trunc, value),
+        "math.round(double): double": lambda value: _round_finite(_round_half_away, value),
+        "math.isInf(double): bool": math.isinf,
+        "math.isNaN(double): bool": math.isnan,
+        "math.isFinite(double): bool": math.isfinite,
+    }
+)
+
+
+def _round_half_away(value: float) -> int:
+    return math.trunc(value) + math.trunc(2 * (value - math.trunc(value)))
+
+
 @overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")
 def sqrt(value: float) -> float:
     return math.sqrt(value) if value >= 0 else math.nan
-
-
-@overload("math.isInf(double): bool")
-def is_inf(value: float) -> bool:
-    return math.isinf(value)
-
-
-@overload("math.isNaN(double): bool")
-def is_nan(value: float) -> bool:
-    return math.isnan(value)
-
-
-@overload("math.isFinite(double): bool")
-def is_finite(value: float) -> bool:
-    return math.isfinite(value)
 
 
 @overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")

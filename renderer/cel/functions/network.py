@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.values import register_type
 from renderer.frozen import dataclass
 
@@ -80,11 +80,6 @@ def ip(text: str) -> IP:
     return address
 
 
-@overload("isIP(string): bool")
-def is_ip(text: str) -> bool:
-    return _parse_ip(text) is not None
-
-
 @overload("ip.isCanonical(string): bool", namespaced=True)
 def is_canonical(text: str) -> bool:
     """Whether the text is the address as RFC 5952 writes it."""
@@ -101,31 +96,6 @@ def cidr(text: str) -> CIDR:
     return network
 
 
-@overload("isCIDR(string): bool")
-def is_cidr(text: str) -> bool:
-    return _parse_cidr(text) is not None
-
-
-@overload("string(ip): string", "string(cidr): string")
-def text_of(value: IP | CIDR) -> str:
-    return str(value)
-
-
-@overload("ip.family(): int")
-def family(value: IP) -> int:
-    return value.address.version
-
-
-@overload("ip.isUnspecified(): bool")
-def is_unspecified(value: IP) -> bool:
-    return value.address.is_unspecified
-
-
-@overload("ip.isLoopback(): bool")
-def is_loopback(value: IP) -> bool:
-    return value.address.is_loopback
-
-
 @overload("ip.isLinkLocalMulticast(): bool")
 def is_link_local_multicast(value: IP) -> bool:
     """224.0.0.0/24, and ff02::/16 with any flags."""
@@ -135,32 +105,12 @@ def is_link_local_multicast(value: IP) -> bool:
     return packed[0] == 0xFF and packed[1] & 0x0F == 0x02
 
 
-@overload("ip.isLinkLocalUnicast(): bool")
-def is_link_local_unicast(value: IP) -> bool:
-    return value.address.is_link_local
-
-
 @overload("ip.isGlobalUnicast(): bool")
 def is_global_unicast(value: IP) -> bool:
     """Go's sense: private ranges are global too."""
     address = value.address
     special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not special and str(address) != _BROADCAST
-
-
-@overload("cidr.ip(): ip")
-def ip_of(value: CIDR) -> IP:
-    return value.ip
-
-
-@overload("cidr.prefixLength(): int")
-def prefix_length(value: CIDR) -> int:
-    return value.bits
-
-
-@overload("cidr.masked(): cidr")
-def mask(value: CIDR) -> CIDR:
-    return CIDR(IP(type(value.ip.address)(value.first)), value.bits)
 
 
 @overload("cidr.containsIP(ip): bool", "cidr.containsIP(string): bool")
@@ -177,3 +127,20 @@ def contains_cidr(value: CIDR, other: CIDR | str) -> bool:
 def _covers(outer: CIDR, inner: CIDR) -> bool:
     same_family = outer.ip.address.version == inner.ip.address.version
     return same_family and outer.bits <= inner.bits and CIDR(inner.ip, outer.bits).first == outer.first
+
+
+overload_each(
+    {
+        "isIP(string): bool": lambda text: _parse_ip(text) is not None,
+        "isCIDR(string): bool": lambda text: _parse_cidr(text) is not None,
+        "string(ip): string": str,
+        "string(cidr): string": str,
+        "ip.family(): int": lambda value: value.address.version,
+        "ip.isUnspecified(): bool": lambda value: value.address.is_unspecified,
+        "ip.isLoopback(): bool": lambda value: value.address.is_loopback,
+        "ip.isLinkLocalUnicast(): bool": lambda value: value.address.is_link_local,
+        "cidr.ip(): ip": lambda value: value.ip,
+        "cidr.prefixLength(): int": lambda value: value.bits,
+        "cidr.masked(): cidr": lambda value: CIDR(IP(type(value.ip.address)(value.first)), value.bits),
+    }
+)

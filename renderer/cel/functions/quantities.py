@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.values import INT_MAX, INT_MIN, register_type
 from renderer.frozen import dataclass
 from renderer.quantity import parse_nanos
@@ -30,16 +30,6 @@ def quantity(text: str) -> Quantity:
     return Quantity(amount)
 
 
-@overload("isQuantity(string): bool")
-def is_quantity(text: str) -> bool:
-    return parse_nanos(text) is not None
-
-
-@overload("quantity.sign(): int", "sign(quantity): int")
-def sign(value: Quantity) -> int:
-    return (value.nanos > 0) - (value.nanos < 0)
-
-
 @overload("quantity.isInteger(): bool")
 def is_integer(value: Quantity) -> bool:
     return value.nanos % _BILLION == 0 and INT_MIN <= value.nanos // _BILLION <= INT_MAX
@@ -60,30 +50,19 @@ def as_approximate_float(value: Quantity) -> float:
         return math.inf if value.nanos > 0 else -math.inf
 
 
-@overload("quantity.add(quantity): quantity", "quantity.add(int): quantity")
-def add(value: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(value.nanos + _nanos_of(other))
-
-
-@overload("quantity.sub(quantity): quantity", "quantity.sub(int): quantity")
-def subtract(value: Quantity, other: Quantity | int) -> Quantity:
-    return Quantity(value.nanos - _nanos_of(other))
-
-
-def _nanos_of(value: Quantity | int) -> int:
-    return value.nanos if isinstance(value, Quantity) else value * _BILLION
-
-
-@overload("quantity.compareTo(quantity): int")
-def compare_to(value: Quantity, other: Quantity) -> int:
-    return (value.nanos > other.nanos) - (value.nanos < other.nanos)
-
-
-@overload("quantity.isLessThan(quantity): bool")
-def is_less_than(value: Quantity, other: Quantity) -> bool:
-    return value.nanos < other.nanos
-
-
-@overload("quantity.isGreaterThan(quantity): bool")
-def is_greater_than(value: Quantity, other: Quantity) -> bool:
-    return value.nanos > other.nanos
+overload_each(
+    {
+        "isQuantity(string): bool": lambda text: parse_nanos(text) is not None,
+        "quantity.sign(): int": lambda value: (value.nanos > 0) - (value.nanos < 0),
+        "sign(quantity): int": lambda value: (value.nanos > 0) - (value.nanos < 0),
+        "quantity.add(quantity): quantity": lambda value, other: Quantity(value.nanos + other.nanos),
+        "quantity.add(int): quantity": lambda value, whole: Quantity(value.nanos + whole * _BILLION),
+        "quantity.sub(quantity): quantity": lambda value, other: Quantity(value.nanos - other.nanos),
+        "quantity.sub(int): quantity": lambda value, whole: Quantity(value.nanos - whole * _BILLION),
+        "quantity.compareTo(quantity): int": lambda value, other: (
+            (value.nanos > other.nanos) - (value.nanos < other.nanos)
+        ),
+        "quantity.isLessThan(quantity): bool": lambda value, other: value.nanos < other.nanos,
+        "quantity.isGreaterThan(quantity): bool": lambda value, other: value.nanos > other.nanos,
+    }
+)

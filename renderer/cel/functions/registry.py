@@ -5,7 +5,7 @@
 
 A signature starting with a type is a method of that type; another qualifier (`json.marshal`) is part of the name. `dyn`
 takes every type. `Type{}` is the construction of a message from the map of its fields. An implementation whose first
-parameter is called `meter` is handed the budget.
+parameter is called `meter` is handed the budget; a class or a built-in function takes one operand.
 """
 
 from __future__ import annotations
@@ -109,6 +109,12 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
     return declare
 
 
+def overload_each(implementations: Mapping[str, Implementation]) -> None:
+    """Declare functions of one expression by their signatures."""
+    for signature, implementation in implementations.items():
+        _declare(signature, implementation, namespaced=False)
+
+
 def _declare(signature: str, implementation: Implementation, namespaced: bool) -> None:
     parsed = _SIGNATURE.fullmatch(signature)
     if parsed is None:
@@ -132,9 +138,9 @@ def _accepted_types(name: str) -> frozenset[type] | None:
 
 
 def _with_meter(implementation: Implementation) -> Implementation:
-    code = implementation.__code__
-    if code.co_varnames[:1] == ("meter",):
+    code = getattr(implementation, "__code__", None)
+    if code and code.co_varnames[:1] == ("meter",):
         return implementation
-    if code.co_argcount == 1:
+    if code is None or code.co_argcount == 1:
         return lambda _, operand: implementation(operand)
     return lambda _, *operands: implementation(*operands)

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.values import INT_MAX, register_type
 from renderer.frozen import dataclass
 
@@ -73,31 +73,15 @@ def is_semver(text: str, normalize: bool = False) -> bool:
     return _parse(text, normalize) is not None
 
 
-@overload("semver.major(): int")
-def major(value: Semver) -> int:
-    return value.numbers[0]
-
-
-@overload("semver.minor(): int")
-def minor(value: Semver) -> int:
-    return value.numbers[1]
-
-
-@overload("semver.patch(): int")
-def patch(value: Semver) -> int:
-    return value.numbers[2]
-
-
-@overload("semver.compareTo(semver): int")
-def compare_to(value: Semver, other: Semver) -> int:
-    return (value.sort_key > other.sort_key) - (value.sort_key < other.sort_key)
-
-
-@overload("semver.isLessThan(semver): bool")
-def is_less_than(value: Semver, other: Semver) -> bool:
-    return value.sort_key < other.sort_key
-
-
-@overload("semver.isGreaterThan(semver): bool")
-def is_greater_than(value: Semver, other: Semver) -> bool:
-    return value.sort_key > other.sort_key
+overload_each(
+    {
+        "semver.major(): int": lambda value: value.numbers[0],
+        "semver.minor(): int": lambda value: value.numbers[1],
+        "semver.patch(): int": lambda value: value.numbers[2],
+        "semver.compareTo(semver): int": lambda value, other: (
+            (value.sort_key > other.sort_key) - (value.sort_key < other.sort_key)
+        ),
+        "semver.isLessThan(semver): bool": lambda value, other: value.sort_key < other.sort_key,
+        "semver.isGreaterThan(semver): bool": lambda value, other: value.sort_key > other.sort_key,
+    }
+)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
-from renderer.cel.functions.registry import overload
+from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.values import register_type
 from renderer.frozen import dataclass
 
@@ -110,12 +109,6 @@ def is_url(meter: Meter, text: str) -> bool:
     return isinstance(_parse(text), URL)
 
 
-def _register_getter(name: str, get: Callable[[URL], str]) -> None:
-    @overload(f"url.{name}(): string")
-    def part(value: URL) -> str:
-        return get(value)
-
-
 def _split_port(host: str) -> tuple[str, str]:
     name, colon, port = host.rpartition(":")
     if not colon or not _PORT.fullmatch(colon + port):
@@ -123,14 +116,15 @@ def _split_port(host: str) -> tuple[str, str]:
     return (name[1:-1] if name.startswith("[") and name.endswith("]") else name), port
 
 
-for _name, _get in (
-    ("getScheme", lambda value: value.scheme),
-    ("getHost", lambda value: value.host),
-    ("getHostname", lambda value: _split_port(value.host)[0]),
-    ("getPort", lambda value: _split_port(value.host)[1]),
-    ("getEscapedPath", lambda value: value.path),
-):
-    _register_getter(_name, _get)
+overload_each(
+    {
+        "url.getScheme(): string": lambda value: value.scheme,
+        "url.getHost(): string": lambda value: value.host,
+        "url.getHostname(): string": lambda value: _split_port(value.host)[0],
+        "url.getPort(): string": lambda value: _split_port(value.host)[1],
+        "url.getEscapedPath(): string": lambda value: value.path,
+    }
+)
 
 
 @overload("url.getQuery(): map")
