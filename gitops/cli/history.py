@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from heapq import merge
 from itertools import groupby
 from typing import Any
 
@@ -122,17 +123,21 @@ async def _history(
 
 
 async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_CommitPasses]:
-    """The newest first; empty and None: of all sources, and of all that they hold."""
-    commits = [
-        _CommitPasses(name, commit, tuple(pass_records))
+    """Return the commits of all sources, the newest first. Those of one source stand as its record has them: times are
+    in full seconds, and clocks go back. An empty `source` and no `instance` restrict nothing.
+    """
+    by_source = [
+        [
+            _CommitPasses(name, commit, tuple(pass_records))
+            for commit, pass_records in groupby(
+                _restrict_to_instance(pass_history.parse_passes(record.passes), instance),
+                lambda pass_record: pass_record.commit,
+            )
+        ]
         for name, record in await read_records(cluster)
         if source in {"", name}
-        for commit, pass_records in groupby(
-            _restrict_to_instance(pass_history.parse_passes(record.passes), instance),
-            lambda pass_record: pass_record.commit,
-        )
     ]
-    return sorted(commits, key=lambda commit: commit.passes[-1].at, reverse=True)
+    return list(merge(*map(reversed, by_source), key=lambda commit: commit.passes[-1].at, reverse=True))
 
 
 def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:

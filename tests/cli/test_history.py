@@ -10,7 +10,7 @@ import pytest
 
 from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import Fleet
+from tests.gitops.fleet import Fleet, commit_id
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 
 
@@ -35,6 +35,18 @@ def test_one_line_for_each_commit_the_newest_first(fleet: Fleet, typed: Typed) -
     assert newest.split()[-5:] == ["WindowClosed", "2", "overridden", "by", "kubectl-annotate"]
     assert "2 updated" in newest
     assert "Settled" in oldest
+
+
+@pytest.mark.parametrize("later", [0, -60], ids=["within one second", "by a clock that went back"])
+def test_commits_of_a_source_stand_in_the_order_of_its_record(typed: Typed, later: int) -> None:
+    with Fleet(names=("a",)) as fleet:
+        fleet.start()
+        fleet.push("two")
+        fleet.step(timedelta(seconds=later))
+        fleet.push("three")
+        fleet.step(timedelta(seconds=later))
+        told = json.loads(typed(fleet, "history", "-o", "json"))
+        assert [one["commit"] for one in told] == [commit_id(number) for number in (3, 2, 1)]
 
 
 def test_all_that_one_commit_did(fleet: Fleet, typed: Typed) -> None:
