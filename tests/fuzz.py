@@ -19,7 +19,7 @@ except ImportError:
 
 with atheris.instrument_imports(include=["renderer"]):
     from tests.properties.repositories import config_map, definition, instance, widget
-    from tests.properties.test_language import TEXT, bomb, doubled, gone_through
+    from tests.properties.test_language import TEXT, bomb, doubled, go_through
 
 LONGEST = 20
 MOST = 1500
@@ -62,9 +62,9 @@ def with_expression(text: str) -> dict[str, bytes]:
 def once(data: bytes) -> None:
     kind, rest = data[:1], data[1:]
     if kind == b"e":
-        gone_through(with_expression(rest.decode(errors="replace")))
+        go_through(with_expression(rest.decode(errors="replace")))
     else:
-        gone_through({"a.yaml": rest, "b.json": json.dumps(json.loads(instance("Link", "z"))).encode()})
+        go_through({"a.yaml": rest, "b.json": json.dumps(json.loads(instance("Link", "z"))).encode()})
 
 
 def main(seconds: str) -> None:
