@@ -111,7 +111,7 @@ class EventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseRef:
-    """What stands behind a cause of waiting, such as a window: what it is, and since and until when it does (None: not known)."""
+    """Reference to what stands behind a cause, such as a window; `since` and `until` are None where they are not known."""
 
     kind: str
     name: str
@@ -122,16 +122,18 @@ class CauseRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause of waiting: the reason, a sentence, the node it is because of (`by`) or the object to look at (`at`), the earliest time at which
-    it can end (`until`; None: not known), and what stands behind it. `details` is what a report says beside that, as JSON. Where it is `shared`, many
-    wait for the same: until when and for what is recorded once for all of them.
+    """Why something waits: a reason, a sentence, the object to look at, and the earliest time at which that can end (`until`; None: not known).
+
+    `blockers` are the nodes of the same set, or the instances of the same rollout, that it waits for; `references` are
+    what stands behind it, each with its own reason. `details` is what a report says besides, as JSON. Of a shared cause
+    (`is_shared`), the record of the rollout says until when and for what all wait.
     """
 
     reason: Reason
-    message: str
-    blocking_node: str = ""
+    message: str = ""
     object_key: ObjectKey | None = None
     until: datetime | None = None
+    blockers: tuple[str, ...] = ()
     references: tuple[CauseRef, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     is_shared: bool = False

@@ -146,7 +146,7 @@ class NodePlanner:
         ):
             return None
         message = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
-        return Cause(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {message}", blocking_node=plan.node.id)
+        return Cause(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {message}", blockers=(plan.node.id,))
 
     def _plan_node(
         self,
@@ -176,7 +176,7 @@ class NodePlanner:
         ready, readiness_cause = self._readiness(node, live, health) if live is not None else (False, None)
         for name in node.healthy_first:
             if name in plans and not plans[name].healthy and cause is None and verb in BARRIER_ACTIONS:
-                cause = Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", blocking_node=name)
+                cause = Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", blockers=(name,))
         if cause is None and verb not in {NodeAction.NONE, NodeAction.READ}:
             operation = verb.operation(is_applied=rendered.is_applied)
             node_id = "" if rendered.is_source else node.id

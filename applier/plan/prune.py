@@ -96,8 +96,8 @@ class PruneProtection:
         cause = Cause(
             Reason.DEPENDENCY_NOT_READY,
             message,
-            blocking_node=self.id,
             object_key=candidate.member.key,
+            blockers=(self.id,),
             references=(cause_ref,),
         )
         return replace(candidate, outcome=outcome, allowed=False, blocked=cause)
@@ -323,6 +323,6 @@ def _used_by_cause(users: Sequence[Member]) -> Cause:
     return Cause(
         Reason.DEPENDENCY_NOT_READY,
         f"still used by {user_names}",
-        blocking_node=str(users[0].key),
         object_key=users[0].key,
+        blockers=(str(users[0].key),),
     )

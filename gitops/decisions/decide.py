@@ -51,9 +51,8 @@ def initial_placements(
 
 def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> Decision | None:
     """What holds while a person has suspended everything; None where nobody has."""
-    if not (wait := suspension.installation_suspension(observed, now)):
+    if not (why := suspension.installation_suspension(observed, now)):
         return None
-    why = wait.to_cause("Instance")
     gates = ChangePermissions(lambda _: why, suspended={one.parent: why for one in bundle.sets})
     return Decision(gates=gates, wake_at=why.until, stopped=why)
 
@@ -66,7 +65,7 @@ def decide_changes(here: DecisionInputs) -> Decision:
     permission = ChangeJudge(
         here,
         verdicts,
-        {key: wait.to_cause("Instance") for key, wait in suspended.items()},
+        suspended,
         moves.holds,
         frozenset(moves.frozen),
         moves.unruled,

@@ -13,9 +13,9 @@ from applier.state.observed import is_terminating
 from gitops.gates.instance_gates import InstanceGates
 from gitops.rollouts import items
 from gitops.rollouts.collection import RolloutCollection, RolloutItem
-from gitops.rollouts.outlook import build_outlook
+from gitops.rollouts.outlook import build_outlook, with_blocker_references
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait, WaveForecast
+from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.windows.window import Window
 from renderer.frozen import dataclass
@@ -34,7 +34,7 @@ class DecidedRollout(NamedTuple):
     keys: Mapping[str, ObjectKey]
     gates: InstanceGates
     windows: Mapping[str, Window]
-    closed: Mapping[str, Wait]
+    closed: Mapping[str, Cause]
 
     def target(self, item: str) -> TargetRevision:
         return self.state.targets[self.collection.wave_of(item).name]
@@ -81,7 +81,7 @@ def explain_instances(
             wait = reasons.get(name)
             told = wait is None or wait.reason is Reason.PROGRESSING or (member.granted and wait == member.blocked)
             if wait and not told and plans[key].error is None:
-                found.blocked[key] = wait.to_cause("Instance", reasons)
+                found.blocked[key] = with_blocker_references(wait, reasons)
         for names, waiting in _by_what(reasons).items():
             others = frozenset(one.keys[name] for name in names)
             found.awaited |= {one.keys[name]: others for name in waiting}
@@ -118,10 +118,10 @@ def _kept_by_gates(one: DecidedRollout) -> dict[str, RolloutItem]:
     return kept
 
 
-def _by_what(reasons: Mapping[str, Wait]) -> Mapping[tuple[str, ...], list[str]]:
+def _by_what(reasons: Mapping[str, Cause]) -> Mapping[tuple[str, ...], list[str]]:
     """Items that wait for other items alone, by these; what looks again after a time waits for that as well."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name, wait in reasons.items():
-        if wait.blocking_items and (wait.reason is not Reason.GATE_CLOSED or wait.not_before is None):
-            found.setdefault(wait.blocking_items, []).append(name)
+        if wait.blockers and (wait.reason is not Reason.GATE_CLOSED or wait.until is None):
+            found.setdefault(wait.blockers, []).append(name)
     return found

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from applier.causes import Cause
 from applier.errors import ClusterError
 from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
@@ -18,7 +19,6 @@ from gitops.gates.evaluate import TargetVariables as TargetRevision
 from gitops.records.source_record import causes_of
 from gitops.rollouts.directives import Directives, first_seen_at, parse_time
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy, select_policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState
@@ -48,7 +48,7 @@ class DecisionRules:
     cluster: str
     requests: Mapping[str, tuple[RolloutRequest, ...]] = field(default_factory=dict)
     suspended: Mapping[str, str] = field(default_factory=dict)
-    suspended_kinds: Mapping[GroupKind, Wait] = field(default_factory=dict)
+    suspended_kinds: Mapping[GroupKind, Cause] = field(default_factory=dict)
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
     externals: Mapping[str, ExternalFact] | None = None

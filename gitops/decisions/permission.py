@@ -13,7 +13,6 @@ from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
 from gitops.gates.evaluate import GateFacts
 from gitops.gates.node_gates import NodeGates
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import DecisionRecord
 from gitops.windows.verdict import ClosedWindow, WindowVerdict
 from gitops.windows.window import Drain
@@ -76,7 +75,7 @@ class ChangeJudge:
             self._closed_sources[source] = self.situation.conditions.closed(source)
         return self._closed_sources[source]
 
-    def _at_node(self, change: CandidateChange) -> Wait | None:
+    def _at_node(self, change: CandidateChange) -> Cause | None:
         """The gates of the definition for this node. Deleting a whole instance is somebody's word, and passes them (S1-21)."""
         found = self._asked_of(change)
         return found.find_wait(change.node_id, change.operation, change.live) if found else None
@@ -92,13 +91,12 @@ class ChangeJudge:
     def _asked_of(self, change: CandidateChange) -> NodeGates | None:
         return self._gates_of(change.set.parent) if change.node_id and not change.set.is_source else None
 
-    def _told(self, wait: Wait, instance: ObjectKey) -> Cause:
-        found = wait.to_cause("Node")
-        if found.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
-            return found
+    def _told(self, wait: Cause, instance: ObjectKey) -> Cause:
+        if wait.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
+            return wait
         windows = self.situation.closings(instance.group_kind)
         return self.verdicts.refused(
-            found, instance, {windows[one.name].source for one in found.references if one.kind == "Window"}
+            wait, instance, {windows[one.name].source for one in wait.references if one.kind == "Window"}
         )
 
     def _gates_of(self, instance: ObjectKey) -> NodeGates | None:

@@ -18,7 +18,6 @@ from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.collection import RolloutItem, build_collection
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import DecisionRecord, RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times, newest_target
@@ -41,7 +40,7 @@ class RolloutDecisions:
 
     situation: DecisionInputs
     verdicts: WindowVerdicts
-    suspended: Mapping[ObjectKey, Wait]
+    suspended: Mapping[ObjectKey, Cause]
     places: dict[ObjectKey, RevisionPlacement] = field(init=False)
     targets: dict[ObjectKey, int] = field(init=False)
     states: dict[str, RolloutState] = field(init=False)
@@ -184,7 +183,7 @@ class RolloutDecisions:
         self.rollouts.append(rollout)
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one), rollout.state.completed)
-        self.edges |= {one for one in (gates.wake_at, *(wait.not_before for wait in shut.values())) if one}
+        self.edges |= {one for one in (gates.wake_at, *(wait.until for wait in shut.values())) if one}
         if decision.wake_at:
             (self.wake_ups if decision.wake_at > now else self.edges).add(decision.wake_at)
 
@@ -200,7 +199,7 @@ class RolloutDecisions:
             else None
         )
         if held:
-            self.holds[key] = held.to_cause("Instance")
+            self.holds[key] = held
         unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
         shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
@@ -214,7 +213,7 @@ class RolloutDecisions:
             labels=labels,
             priority=asked.priority,
             held=self.suspended.get(key) or held,
-            blocked=Wait.from_cause(shut) if shut else None,
+            blocked=shut,
             granted=self.targets.get(key) == target.revision,
             is_creation_paced=paced,
         )

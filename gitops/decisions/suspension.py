@@ -7,13 +7,12 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
-from applier.causes import CauseRef, Reason
+from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan
 from applier.state.observed import Observed, annotation, label
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives
-from gitops.rollouts.queue_position import Wait
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.frozen import dataclass
@@ -22,7 +21,7 @@ from renderer.kinds import defined_kind
 from renderer.render.model import RenderedApplySet, Rendering
 
 
-def installation_suspension(observed: Observed, now: datetime) -> Wait | None:
+def installation_suspension(observed: Observed, now: datetime) -> Cause | None:
     """The word that nothing is written anywhere, on the record of the installation."""
     return Directives.from_objects(None, observed.objects.get(INSTALLATION)).active_suspension(now, "everything is")
 
@@ -40,19 +39,19 @@ def sources(bundle: Rendering, observed: Observed) -> dict[str, Directives]:
     return {name: Directives.from_objects(None, observed.objects.get(source_parent(name))) for name in bundle.sources}
 
 
-def configured(suspended: Mapping[str, str]) -> dict[str, Wait]:
+def configured(suspended: Mapping[str, str]) -> dict[str, Cause]:
     """Sources that the operator's configuration suspends, each with why."""
     return {
-        name: Wait(
+        name: Cause(
             Reason.SUSPENDED,
             f"source {name} is suspended by the configuration: {why}",
-            because=(CauseRef("Source", name, Reason.SUSPENDED),),
+            references=(CauseRef("Source", name, Reason.SUSPENDED),),
         )
         for name, why in suspended.items()
     }
 
 
-def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Wait]]:
+def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Cause]]:
     """Sources without an inventory, so never written, that wait for others of which no commit has been brought about yet."""
     for name, others in depends_on.items():
         missing = [one for one in others if not _record(one, observed).applied]
@@ -60,7 +59,7 @@ def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Obser
         if missing and not (parent and label(parent, well_known.PARENT_ID)):
             told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
             because = tuple(CauseRef("Source", one, Reason.PROGRESSING) for one in missing)
-            yield name, Wait(Reason.DEPENDENCY_NOT_READY, told, because=because)
+            yield name, Cause(Reason.DEPENDENCY_NOT_READY, told, references=because)
 
 
 def _record(source: str, observed: Observed) -> SourceRecord:
@@ -78,8 +77,8 @@ class Suspensions:
     instances: Mapping[ObjectKey, Directives]
     plans: Mapping[ObjectKey, ApplySetPlan]
     bundle: Rendering
-    configured: Mapping[str, Wait] = field(default_factory=dict)
-    elsewhere: Mapping[GroupKind, Wait] = field(default_factory=dict)
+    configured: Mapping[str, Cause] = field(default_factory=dict)
+    elsewhere: Mapping[GroupKind, Cause] = field(default_factory=dict)
 
     @cached_property
     def sets(self) -> Mapping[str, RenderedApplySet]:
@@ -92,7 +91,7 @@ class Suspensions:
         everyone = (*self.instances.values(), *self.definitions.values(), *self.sources.values())
         return {end for asked in everyone if asked is not NO_DIRECTIVES for end in asked.end_times}
 
-    def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Wait]]:
+    def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Cause]]:
         """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
         sources = {
             name: wait
@@ -125,7 +124,7 @@ class Suspensions:
         return plan.rendered.source if plan else ""
 
 
-def _suspended(asked: Directives, what: str, name: str, now: datetime) -> Wait | None:
+def _suspended(asked: Directives, what: str, name: str, now: datetime) -> Cause | None:
     """The suspension of something wider than one instance."""
     wait = asked.active_suspension(now, f"{what} {name} is")
-    return wait and replace(wait, because=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.not_before),))
+    return wait and replace(wait, references=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.until),))

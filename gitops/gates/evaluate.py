@@ -14,12 +14,11 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
-from applier.causes import CauseRef, Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts import closed_windows as calendar
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, frontier
 from gitops.windows.verdict import ClosedWindow
 from renderer.cel import NoSuchKey
@@ -303,7 +302,7 @@ def shape_of(rate: PaceCall) -> Shape:
             return Linear(CountOrPercent.parse(argument))
 
 
-def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Wait | None:
+def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
     """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
     if not closed_gates:
         return None
@@ -333,11 +332,11 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
         calendar.format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
     )
     refs = (*map(calendar.window_ref, closed_windows), *gates)
-    return Wait(
+    return Cause(
         reason,
         message,
-        not_before,
-        because=refs,
+        until=not_before,
+        references=refs,
         details={"gates": [closed_gate.as_json() for closed_gate in closed_gates]},
     )
 

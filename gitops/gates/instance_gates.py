@@ -7,13 +7,12 @@ from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property, partial
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
 from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, make_wait
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.collection import RolloutCollection
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.windows.verdict import ClosedWindow
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
@@ -42,14 +41,14 @@ class InstanceGates:
             self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans)
         )
 
-    def find_wait(self, item: str) -> Wait | None:
+    def find_wait(self, item: str) -> Cause | None:
         """Why the conditions keep this item where it is."""
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
         wait = make_wait(closed_gates, self.windows)
         return (
-            replace(wait, blocking_items=self._unsettled)
+            replace(wait, blockers=self._unsettled)
             if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates)
             else wait
         )
@@ -62,7 +61,7 @@ class InstanceGates:
         """The pace that the gates set, where it is none that a policy can have."""
         return self._evaluator.pace(policy, self._variables_of)
 
-    def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
+    def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
         """The waits of a rollout, in the words of the gates for those that wait because of their pace."""
         if self.pace(policy) is None:
             return waits
@@ -75,13 +74,13 @@ class InstanceGates:
     def wake_at(self) -> datetime | None:
         return self._evaluator.wake_at
 
-    def _pace_wait(self, policy: Policy, name: str, pace_wait: Wait) -> Wait:
+    def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
         counters = self.collection.wave_of(name).counters
         gate_wait = make_wait(
             self._evaluator.closed_pace_gates(policy, self._variables_of(name), self.collection[name], counters),
             self.windows,
         )
-        return replace(gate_wait, blocking_items=pace_wait.blocking_items) if gate_wait else pace_wait
+        return replace(gate_wait, blockers=pace_wait.blockers) if gate_wait else pace_wait
 
     @cached_property
     def _unsettled(self) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from applier.causes import Reason
+from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan, Operation
 from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, apply_pace, make_wait
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
-from gitops.rollouts.queue_position import QueuePosition, Wait
+from gitops.rollouts.queue_position import MAX_LISTED_ITEMS, QueuePosition
 from gitops.rollouts.shapes import frontier
 from gitops.windows.verdict import ClosedWindow
 from renderer.definition.gates import Gate
@@ -37,9 +37,9 @@ class NodeGates:
     windows: Mapping[str, ClosedWindow]
     bypassed_windows: frozenset[str] = frozenset()
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
-    _pace_waits: dict[str, Mapping[str, Wait]] = field(default_factory=dict)
+    _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
-    def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Wait | None:
+    def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
         """Why this node may not be written, or deleted, now."""
         base, _, index = node.partition("/")
         gates = self._gates(base, operation)
@@ -66,10 +66,10 @@ class NodeGates:
             self._variables_of(node, live), self.bypassed_windows
         )
 
-    def _with_wake_time(self, wait: Wait | None, base: str) -> Wait | None:
+    def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
         """A gate that reads the time is asked again soon."""
         wake_at = self._evaluators[base].wake_at
-        return replace(wait, not_before=wait.not_before or wake_at) if wait else None
+        return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
         rendered = self.plan.rendered
@@ -99,7 +99,7 @@ class NodeGates:
                 ancestors[base] = _subject(self.plan, node_plan)
         return GateVariables(_subject(self.plan, own_plan) if own_plan else GateSubject(live or {}), ancestors, values)
 
-    def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Wait]]:
+    def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Cause]]:
         """Items of a collection whose turn has not come. By default that concerns changes of items that exist already (S1-7)."""
         sets_pace = gates is not None and (not gates or any(gate.sets_pace for gate in gates))
         if not sets_pace and not self.plan.rendered.applied:
@@ -114,6 +114,7 @@ class NodeGates:
             sum(item.updated and item.healthy for item in items),
         )
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
+        refs = tuple(CauseRef("Node", name, Reason.PROGRESSING) for name in unsettled[:MAX_LISTED_ITEMS])
         is_slowed = False
         for place, item in enumerate(items, start=1):
             if item.updated or (
@@ -135,10 +136,8 @@ class NodeGates:
             position = QueuePosition(
                 place, counters.total, limit, counters.updated, next_limit, shape=str(policy.shape)
             )
-            yield (
-                item.key,
-                Wait(Reason.PACE_REACHED, f"{position}{suffix}", blocking_items=unsettled, position=position),
-            )
+            details = {"position": position._asdict()}
+            yield item.key, Cause(Reason.PACE_REACHED, f"{position}{suffix}", references=refs, details=details)
 
     def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""

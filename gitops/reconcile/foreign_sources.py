@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.plan.model import Plan
 from applier.read import observe
@@ -22,7 +22,6 @@ from gitops.reconcile.context import Context
 from gitops.records.cause_rows import CauseRow
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.source_rules import restore_rules
 from renderer import well_known
 from renderer.catalog.catalog import Catalog, written_versions
@@ -116,12 +115,12 @@ def _under_their_rules(said: DecisionRules, neighbours: Collection[str], archive
     return replace(said, rules={**rules, **said.rules}, governors={**governors, **said.governors})
 
 
-def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Wait]:
+def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Cause]:
     """Kinds whose definition Git suspends, as the records of their sources tell: their CRDs do not, since nothing writes these any more."""
     rows = (CauseRow.from_dict(row) for record in neighbours for row in record.causes)
     told = {row.object: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)}
     return {
-        kind: Wait(row.reason, row.message, row.until, because=row.because)
+        kind: Cause(row.reason, row.message, until=row.until, references=row.because)
         for kind in kinds
         if (row := told.get(str(key_of(kind))))
     }

@@ -68,8 +68,9 @@ def node_causes(plan: ApplySetPlan) -> list[NodeCause]:
     dependents: dict[str, list[str]] = {}
     for node in blocked_nodes:
         if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
-            dependents.setdefault(node.blocked.blocking_node, []).append(node.node.id)
-            if node.blocked.blocking_node not in causes:
+            for blocker in node.blocked.blockers:
+                dependents.setdefault(blocker, []).append(node.node.id)
+            if causes.keys().isdisjoint(node.blocked.blockers):
                 causes.setdefault(node.node.id, node.blocked)
     rows = set_causes + [(node_id, cause, tuple(dependents.get(node_id, ()))) for node_id, cause in causes.items()]
     rows += [

@@ -67,7 +67,7 @@ def is_waiting(plan: ApplySetPlan) -> bool:
         waits_for_held = (
             node.blocked is not None
             and node.blocked.reason is Reason.DEPENDENCY_NOT_READY
-            and node.blocked.blocking_node in held
+            and not held.isdisjoint(node.blocked.blockers)
         )
         if node.is_held or waits_for_held:
             held.add(node.node.id)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from datetime import datetime
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.collection import Counters, RolloutCollection, RolloutItem, SortKey
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ApprovalPoint, Mode, NewInstances, OnHalt, Policy, PolicyScope, Wave
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import frontier
 from gitops.rollouts.state import CONTROLLER, HALTED, DecisionRecord, Halt, Revert, RolloutState, TargetRevision
 from gitops.rollouts.targets import shape_of
@@ -25,7 +24,7 @@ from renderer.phrasing import join_names
 
 Pace = Callable[[RolloutItem, Counters], bool]
 """May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""
-ObstacleCheck = Callable[[str], Wait | None]
+ObstacleCheck = Callable[[str], Cause | None]
 """What keeps this item where it is besides its pace. Asked in order of those whose turn it is: one that is kept makes room for the next."""
 
 
@@ -49,7 +48,7 @@ class RolloutSnapshot:
     policy: Policy
     collection: RolloutCollection
     state: RolloutState
-    closed: Mapping[str, Wait]
+    closed: Mapping[str, Cause]
 
     def target(self, wave: Wave) -> TargetRevision:
         return self.state.targets[wave.name]
@@ -75,24 +74,24 @@ class RolloutSnapshot:
         counters = self.collection.counters
         return counters.healthy < self.policy.min_available.round_up(counters.total)
 
-    def obstacles(self, wave: Wave) -> Iterator[Wait]:
+    def obstacles(self, wave: Wave) -> Iterator[Cause]:
         """Why nothing of this wave may start, whatever its pace; the one that a person should hear of first."""
         target, earlier = self.target(wave), self._earlier_waves(wave)
         if halt := self.state.halt_of(target):
-            yield Wait(Reason.HALTED, str(replace(halt, target=target.revision)))
+            yield Cause(Reason.HALTED, str(replace(halt, target=target.revision)))
         incomplete = [
             earlier_wave
             for earlier_wave in earlier
             if self.target(earlier_wave) == target and not is_complete(self.counters(earlier_wave))
         ]
         if incomplete:
-            yield Wait(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}")
+            yield Cause(Reason.WAVE_NOT_REACHED, f"wave {wave.name} waits for wave {incomplete[0].name}")
         earlier_names, moved_count = {earlier_wave.name for earlier_wave in earlier}, self._count_moved(target)
         for point in unapproved_points(self.policy, self.state, target):
             if point.after_wave in earlier_names or 0 < point.after_settled <= moved_count:
                 approvers = f" by {' or '.join(point.by)}" if point.by else ""
                 details = {"approval": {"after": str(point), "by": list(point.by)}}
-                yield Wait(
+                yield Cause(
                     Reason.APPROVAL_REQUIRED, f"{target} needs approval after {point}{approvers}", details=details
                 )
         if wave.name in self.closed:
@@ -133,7 +132,7 @@ def decide_grants(
     state: RolloutState,
     *,
     now: datetime,
-    closed: Mapping[str, Wait] | None = None,
+    closed: Mapping[str, Cause] | None = None,
     pace: Pace | None = None,
     find_obstacle: ObstacleCheck = lambda _: None,
 ) -> RolloutStep:
@@ -176,7 +175,7 @@ def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> boo
 
 
 def _next_change(snapshot: RolloutSnapshot) -> datetime | None:
-    moments = [snapshot.collection.next_change, *(wait.not_before for wait in snapshot.closed.values())]
+    moments = [snapshot.collection.next_change, *(wait.until for wait in snapshot.closed.values())]
     return min((moment for moment in moments if moment is not None), default=None)
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.windows.verdict import ClosedWindow, WindowVerdict, make_closed_window, start_state
 from gitops.windows.window import Window, WindowKind
 
@@ -23,20 +22,17 @@ def closed_window_cause(verdict: WindowVerdict) -> Cause:
     )
 
 
-def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Wait]]:
+def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Cause]]:
     """Waves whose own windows are not all open, each with why."""
     for wave in policy.waves:
         for name in wave.windows:
             window = windows.get(name)
             if window is None:
-                yield wave.name, Wait(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
+                yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
             elif not start_state(window, now).is_open:
                 closed_window = make_closed_window(window, now)
-                description = f"wave {wave.name} waits for {format_window_name(window)}"
-                yield (
-                    wave.name,
-                    Wait(closed_window.reason, description, closed_window.until, because=(window_ref(closed_window),)),
-                )
+                message, refs = f"wave {wave.name} waits for {format_window_name(window)}", (window_ref(closed_window),)
+                yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=refs)
 
 
 def window_ref(closed_window: ClosedWindow) -> CauseRef:

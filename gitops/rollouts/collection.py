@@ -15,10 +15,9 @@ from heapq import heappop, heappush
 from operator import add, sub
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ItemOrder, Policy
-from gitops.rollouts.queue_position import Wait
 from renderer.frozen import dataclass
 
 _P = TypeVar("_P", bound=tuple[Any, ...])
@@ -85,8 +84,8 @@ class RolloutItem:
     is_isolated: bool = False
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
-    held: Wait | None = None
-    blocked: Wait | None = None
+    held: Cause | None = None
+    blocked: Cause | None = None
 
     @property
     def has_moved(self) -> bool:

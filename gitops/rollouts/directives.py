@@ -11,13 +11,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import annotation_managers
 from applier.state.observed import annotation
 from gitops.durations import format_duration
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from renderer import well_known
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -107,21 +106,24 @@ class Directives:
         """When something of it may end."""
         return tuple(filter(None, (self.hold_until, self.suspend_until, self.break_glass_until)))
 
-    def active_hold(self, policy: Policy, now: datetime, *, since: datetime) -> Wait | None:
+    def active_hold(self, policy: Policy, now: datetime, *, since: datetime) -> Cause | None:
         """The hold, while it lasts: as long as was said, and no longer than the policy allows after it was first seen."""
         if not self.hold_reason:
             return None
         ends = policy.hold_end(since, self.hold_until)
         return (
-            Wait(Reason.HELD, f"held until {ends:{_MINUTE_FORMAT}}: {self.hold_reason}", ends) if now < ends else None
+            Cause(Reason.HELD, f"held until {ends:{_MINUTE_FORMAT}}: {self.hold_reason}", until=ends)
+            if now < ends
+            else None
         )
 
-    def active_suspension(self, now: datetime, subject: str = "") -> Wait | None:
+    def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
         """The suspension, while it lasts; `what` is suspended, where that is more than one instance: `source platform is`."""
         if not self.suspend_reason or (self.suspend_until and now >= self.suspend_until):
             return None
         until = f" until {self.suspend_until:{_MINUTE_FORMAT}}" if self.suspend_until else ""
-        return Wait(Reason.SUSPENDED, f"{subject} suspended{until}: {self.suspend_reason}".lstrip(), self.suspend_until)
+        message = f"{subject} suspended{until}: {self.suspend_reason}".lstrip()
+        return Cause(Reason.SUSPENDED, message, until=self.suspend_until)
 
     def windows_overridden_until(self, since: datetime) -> datetime | None:
         """Until when windows are passed; None where nobody asked, without a reason, or for longer than is allowed."""

@@ -7,12 +7,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, NodePlan
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import TargetRevision
 from renderer.levelgate_status import LevelgateStatus
 
@@ -25,8 +24,8 @@ def make_item(
     bake: timedelta,
     labels: Mapping[str, str],
     priority: int = 0,
-    held: Wait | None = None,
-    blocked: Wait | None = None,
+    held: Cause | None = None,
+    blocked: Cause | None = None,
     granted: bool = False,
     is_creation_paced: bool = True,
 ) -> RolloutItem:
@@ -56,8 +55,8 @@ def make_item(
         is_new=not rendered.applied and not plan.target_revision,
         is_isolated=not rendered.applied and not is_creation_paced,
         error=failure.message if failure else "",
-        held=held or (Wait.from_cause(plan.error) if plan.error else None) or _incompatibility_wait(plan, target),
-        blocked=Wait.from_cause(gate_cause) if gate_cause else None if is_applied else blocked,
+        held=held or plan.error or _incompatibility_wait(plan, target),
+        blocked=gate_cause or (None if is_applied else blocked),
     )
     is_waiting = gate_cause is not None or rollout_item.is_passed_over
     return (
@@ -67,10 +66,10 @@ def make_item(
     )
 
 
-def _incompatibility_wait(plan: ApplySetPlan, target: TargetRevision) -> Wait | None:
+def _incompatibility_wait(plan: ApplySetPlan, target: TargetRevision) -> Cause | None:
     """What Git wants of the instance does not fit the target: it stays where it is until somebody changes one of the two."""
     incompatible_reason = plan.rendered.incompatible_reason
-    return Wait(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
+    return Cause(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 
 
 def _with_progress(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from applier.causes import Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.durations import MAX_DURATION
 from gitops.rollouts.advance import RolloutSnapshot
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, WaveItems
@@ -19,7 +19,6 @@ from gitops.rollouts.queue_position import (
     BlockingItem,
     QueuePosition,
     StartForecast,
-    Wait,
     WaveForecast,
     ordinal,
 )
@@ -32,7 +31,7 @@ from renderer.frozen import dataclass
 class RolloutOutlook:
     """`waits` by key, in order; `ahead`, by wave, is what those have in common that have not moved."""
 
-    waits: Mapping[str, Wait]
+    waits: Mapping[str, Cause]
     forecasts: Mapping[str, WaveForecast]
 
 
@@ -42,12 +41,12 @@ def build_outlook(
     state: RolloutState,
     *,
     now: datetime,
-    closed: Mapping[str, Wait] | None = None,
+    closed: Mapping[str, Cause] | None = None,
 ) -> RolloutOutlook:
     """Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
     collection.advance_to(now)
     snapshot = RolloutSnapshot(policy, collection, state, closed or {})
-    waits: dict[str, Wait] = {}
+    waits: dict[str, Cause] = {}
     views: list[_WaveView] = []
     opens = collection.now
     earlier_unsettled: tuple[str, ...] = ()
@@ -60,6 +59,11 @@ def build_outlook(
         earlier_unsettled = (*earlier_unsettled, *(item.key for item in items if not view.is_concluded(item)))
         views.append(view)
     return RolloutOutlook(waits, {view.wave.name: view.wave_forecast(waits) for view in views})
+
+
+def with_blocker_references(cause: Cause, causes: Mapping[str, Cause]) -> Cause:
+    """Return the cause with references to its first blockers in place of their names; `causes` tells why each of them waits itself."""
+    return replace(cause, blockers=(), references=(*_instance_refs(cause.blockers, causes), *cause.references))
 
 
 def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
@@ -80,6 +84,12 @@ def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutSta
     return tuple(progress)
 
 
+def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterator[CauseRef]:
+    for name in names[:MAX_LISTED_ITEMS]:
+        cause = causes.get(name) or Cause(Reason.PROGRESSING)
+        yield CauseRef("Instance", name, cause.reason, until=cause.until)
+
+
 class _WaveView:
     """One wave, as its items see it. `late` are the items of earlier waves that it waits for."""
 
@@ -97,22 +107,16 @@ class _WaveView:
         self.unsettled: tuple[str, ...] = ()
         self.starts: list[StartForecast] = []
 
-    def wave_forecast(self, waits: Mapping[str, Wait]) -> WaveForecast:
+    def wave_forecast(self, waits: Mapping[str, Cause]) -> WaveForecast:
         names = (
             self.earlier_unsettled
             if self.obstacle and self.obstacle.reason is Reason.WAVE_NOT_REACHED
             else self.unsettled
         )
-        blockers = ((name, waits.get(name)) for name in names[:MAX_LISTED_ITEMS])
-        blocking_items = (
-            BlockingItem(name, str(wait.reason), wait.not_before)
-            if wait
-            else BlockingItem(name, str(Reason.PROGRESSING))
-            for name, wait in blockers
-        )
+        blocking_items = (BlockingItem(ref.name, str(ref.reason), ref.until) for ref in _instance_refs(names, waits))
         return WaveForecast(tuple(blocking_items), tuple(self.starts))
 
-    def waits(self, items: Sequence[RolloutItem], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Wait]]:
+    def waits(self, items: Sequence[RolloutItem], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Cause]]:
         self.unsettled = tuple(item.key for item in items if item.has_moved and not self.is_concluded(item))
         availability_wait = self._availability_wait() if self.snapshot.lacks_availability else None
         rank = 0
@@ -136,36 +140,49 @@ class _WaveView:
         state = self.collection.state_of(item.key)
         return state.is_settled or state.has_failed or state.is_passed_over
 
-    def _in_flight_wait(self, item: RolloutItem) -> Wait | None:
+    def _in_flight_wait(self, item: RolloutItem) -> Cause | None:
         state = self.collection.state_of(item.key)
         if state.is_settled or (
             state.is_passed_over and not item.is_passed_over
         ):  # what is wrong with one that is alone, its nodes say
             return None
         if item.error:
-            return Wait(Reason.APPLY_FAILED, item.error)
+            return Cause(Reason.APPLY_FAILED, item.error)
         if item.progress.flaps > self.policy.max_flaps:
-            return Wait(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
+            return Cause(Reason.UNHEALTHY, f"lost its health {item.progress.flaps} times while baking at {self.target}")
         if state.has_failed:
-            return Wait(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
+            return Cause(Reason.UNHEALTHY, f"not healthy at {self.target} within the progress deadline")
         if item.is_passed_over:
             return item.held
         if item.blocked:
             return item.blocked
         if item.updated and item.healthy:
-            return Wait(Reason.BAKING, f"healthy at {self.target}, has to stay so", not_before=state.changes_at)
-        return Wait(Reason.PROGRESSING, f"moving to {self.target}")
+            return Cause(Reason.BAKING, f"healthy at {self.target}, has to stay so", until=state.changes_at)
+        return Cause(Reason.PROGRESSING, f"moving to {self.target}")
 
-    def _pace_wait(self, position: QueuePosition, start: datetime | None) -> Wait:
+    def _pace_wait(self, position: QueuePosition, start: datetime | None) -> Cause:
         wave = f" in wave {self.wave.name}" if self.policy.waves else ""
         message = f"{ordinal(position.place)} of {position.total}{wave}, {self.shape}"
-        return Wait(Reason.PACE_REACHED, message, start, self.unsettled, position, shared=True)
+        return Cause(
+            Reason.PACE_REACHED,
+            message,
+            until=start,
+            blockers=self.unsettled,
+            details={"position": position.stable_fields},
+            is_shared=True,
+        )
 
-    def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Wait | None:
+    def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Cause | None:
         wait = item.held or self._halt_obstacle() or item.blocked or self.obstacle
         if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
             return wait
-        return replace(wait, not_before=start, blocking_items=self.earlier_unsettled, position=position, shared=True)
+        return replace(
+            wait,
+            until=start,
+            blockers=self.earlier_unsettled,
+            details={"position": position.stable_fields},
+            is_shared=True,
+        )
 
     def _record_start(self, place: int, starts_at: datetime | None) -> None:
         """Remember from which place on others start later."""
@@ -176,16 +193,16 @@ class _WaveView:
         ):
             self.starts.append(StartForecast(place, starts_at))
 
-    def _availability_wait(self) -> Wait:
+    def _availability_wait(self) -> Cause:
         total = self.collection.counters
         needed = self.policy.min_available.round_up(total.total)
-        return Wait(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
+        return Cause(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
 
     def _position(self, place: int) -> QueuePosition:
         counters = self.wave_items.counters
         return QueuePosition(place, counters.total, self.limit, counters.updated, self.then, self.wave.name, self.shape)
 
-    def _halt_obstacle(self) -> Wait | None:
+    def _halt_obstacle(self) -> Cause | None:
         return self.obstacle if self.obstacle and self.obstacle.reason is Reason.HALTED else None
 
     def forecast_starts(self, items: Sequence[RolloutItem], opens: datetime) -> tuple[dict[str, datetime], datetime]:
@@ -197,7 +214,7 @@ class _WaveView:
         """
         now, bake = self.collection.now, self.wave_items.bake
         latest = now + MAX_DURATION
-        begin = max((opens, *([self.obstacle.not_before] if self.obstacle and self.obstacle.not_before else [])))
+        begin = max((opens, *([self.obstacle.until] if self.obstacle and self.obstacle.until else [])))
         ends = [self._earliest_end(item) for item in items if item.has_moved and not self.is_concluded(item)]
         heapify(ends)
         eligible = iter([item.key for item in items if self.collection.state_of(item.key).is_eligible])
@@ -225,7 +242,7 @@ class _WaveView:
         now = self.collection.now
         if item.updated and item.healthy:
             return self.collection.state_of(item.key).changes_at or now
-        begin = item.blocked.not_before if item.blocked else item.progress.running_since
+        begin = item.blocked.until if item.blocked else item.progress.running_since
         if begin is None:
             return now
         return begin + (self.wave_items.bake if item.granted else timedelta())

@@ -1,15 +1,12 @@
-"""Why one item has not settled at its target."""
+"""The place of an item in its wave, and what the items of a wave that have not moved wait for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from applier.causes import Cause, CauseRef, Reason
 from renderer.frozen import dataclass
 
 MAX_LISTED_ITEMS = 10
@@ -69,47 +66,6 @@ class WaveForecast:
 
     def start_of(self, place: int) -> datetime | None:
         return max((forecast.at for forecast in self.starts if forecast.place <= place), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """One cause. `not_before`: the earliest time at which it can end, None where that is not known; `by`: the items that it is because of.
-
-    `because`, `details` and `shared` are as in `Cause`: what stands behind it beside other items, such as windows.
-    """
-
-    reason: Reason
-    message: str
-    not_before: datetime | None = None
-    blocking_items: tuple[str, ...] = ()
-    position: QueuePosition | None = None
-    because: tuple[CauseRef, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    shared: bool = False
-
-    @classmethod
-    def from_cause(cls, cause: Cause) -> Wait:
-        return cls(cause.reason, cause.message, cause.until, because=cause.references, details=cause.details)
-
-    def to_cause(self, item_kind: str, waits: Mapping[str, Wait] | None = None) -> Cause:
-        """As a cause in a plan. `items` is what its items are called (`Instance`, `Node`), `others` tells why each of these waits itself."""
-        waits = waits or {}
-        refs = (
-            CauseRef(item_kind, name, wait.reason, until=wait.not_before)
-            if (wait := waits.get(name))
-            else CauseRef(item_kind, name, Reason.PROGRESSING)
-            for name in self.blocking_items[:MAX_LISTED_ITEMS]
-        )
-        position_fields = self.position and (self.position.stable_fields if self.shared else self.position._asdict())
-        position = {"position": position_fields} if position_fields else {}
-        return Cause(
-            self.reason,
-            self.message,
-            until=self.not_before,
-            references=(*refs, *self.because),
-            details={**position, **self.details},
-            is_shared=self.shared,
-        )
 
 
 def ordinal(number: int) -> str:

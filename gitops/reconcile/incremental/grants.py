@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.decisions import suspension
@@ -23,7 +24,6 @@ from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts import closed_windows
 from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.outlook import progress_of
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import RolloutState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -106,11 +106,11 @@ class _Asked:
         whole = self.whole
         return DecisionInputs(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
 
-    def window(self, key: ObjectKey) -> Wait | None:
+    def window(self, key: ObjectKey) -> Cause | None:
         """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
         verdicts = WindowVerdicts(self.at(key))
         verdict = verdicts.of_instance(self.whole.plans[key].rendered)
-        return None if verdict.is_open else Wait.from_cause(verdicts.blocked(verdict, key))
+        return None if verdict.is_open else verdicts.blocked(verdict, key)
 
     def is_more_than_moves(self, decision: RolloutStep) -> str:
         """What else it decides; empty where that is nothing."""

@@ -232,7 +232,7 @@ def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
     }
     assert set(kept) == set(told)
     for blocked in filter(None, kept.values()):
-        assert (blocked.reason, blocked.blocking_node) == (Reason.DEPENDENCY_NOT_READY, node.id)
+        assert (blocked.reason, blocked.blockers) == (Reason.DEPENDENCY_NOT_READY, (node.id,))
         assert blocked.message.startswith(f"no longer wanted; it stays until {node.id} is written")
 
 

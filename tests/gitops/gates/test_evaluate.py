@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, PolicyScope, Rollback, Wave
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve, halt, resume
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RequestRefused, TargetRevision
@@ -48,7 +47,7 @@ def test_a_wave_starts_when_the_one_before_has_settled_with_its_own_bake() -> No
 def test_a_held_canary_is_passed() -> None:
     """S1-12, S1-24: a hold never blocks others."""
     rollout = two_waves()
-    rollout.change("b", held=Wait(Reason.HELD, "investigating"))
+    rollout.change("b", held=Cause(Reason.HELD, "investigating"))
     assert rollout.step() == ["a"]
     rollout.apply("a")
     rollout.now += 30 * MINUTE
@@ -60,7 +59,7 @@ def test_one_that_a_person_holds_on_its_way_is_passed(reason: Reason) -> None:
     """S1-12, S1-24, surface 1.2: it uses up no place, is not waited for, and does not fail; once released it counts again."""
     rollout = Rollout(Policy(name="p", shape=Exponential(2)), items("01234567"))
     assert rollout.run(sick="3") == ["0", "1", "23"]
-    rollout.change("3", held=Wait(reason, "somebody looks into it"))
+    rollout.change("3", held=Cause(reason, "somebody looks into it"))
     assert rollout.run() == ["4", "567"]
     assert {key: wait.reason for key, wait in rollout.waits().items()} == {"3": reason}
     assert rollout.state.completed == TargetRevision(1)
@@ -72,7 +71,7 @@ def test_one_that_cannot_be_rendered_any_more_on_its_way_is_not_passed() -> None
     """What goes wrong at the target stops the others; only a person's word lets them pass."""
     rollout = Rollout(Policy(name="p", shape=linear(2)), items("0123"))
     rollout.step()
-    rollout.change("0", held=Wait(Reason.RENDER_FAILED, "no field size"))
+    rollout.change("0", held=Cause(Reason.RENDER_FAILED, "no field size"))
     rollout.apply("1")
     assert rollout.step() == []
 
@@ -81,14 +80,14 @@ def test_one_that_is_held_on_its_way_has_moved_for_an_approval_by_number() -> No
     """No more than three, before somebody has agreed, have ever seen the new revision."""
     rollout = Rollout(Policy(name="p", shape=linear(2), approvals=(ApprovalPoint(after_settled=3),)), items("012345"))
     rollout.step()
-    rollout.change("0", held=Wait(Reason.HELD, "investigating"))
+    rollout.change("0", held=Cause(Reason.HELD, "investigating"))
     assert rollout.run() == ["2"]
 
 
 def test_a_canary_behind_a_window_is_not_passed() -> None:
     """The calendar is no hold: it is waited for."""
     rollout = two_waves()
-    rollout.change("b", blocked=Wait(Reason.GATE_CLOSED, "window"))
+    rollout.change("b", blocked=Cause(Reason.GATE_CLOSED, "window"))
     rollout.step()
     rollout.apply("a")
     rollout.now += 30 * MINUTE
@@ -117,7 +116,7 @@ def test_an_instance_of_no_wave_or_of_two_goes_last() -> None:
 def test_a_wave_behind_its_own_window_waits_for_it() -> None:
     rollout = two_waves()
     opens = rollout.now + 20 * MINUTE
-    rollout.closed = {"canary": Wait(Reason.GATE_CLOSED, "window dba-hours", not_before=opens)}
+    rollout.closed = {"canary": Cause(Reason.GATE_CLOSED, "window dba-hours", until=opens)}
     assert rollout.step() == []
     assert rollout.ask().wake_at == opens
     rollout.closed = {}
@@ -157,7 +156,7 @@ def test_a_wave_that_needs_approval_waits_for_a_person() -> None:
     rollout.now += 30 * MINUTE
     assert rollout.step() == []
     told = {"approval": {"after": "canary", "by": ["leads"]}}
-    wait = Wait(Reason.APPROVAL_REQUIRED, "r2 needs approval after canary by leads", details=told)
+    wait = Cause(Reason.APPROVAL_REQUIRED, "r2 needs approval after canary by leads", details=told)
     assert rollout.waits()["c"] == wait
     rollout.state = approve(policy, rollout.state, "canary", by="ada", why="looks good", now=rollout.now)
     assert rollout.step() == ["c"]
@@ -450,6 +449,6 @@ def test_a_new_instance_that_joins_counts_once() -> None:
 
 
 def test_a_held_new_instance_is_not_started() -> None:
-    rollout = Rollout(Policy(name="p"), items("0") | {"n": replace(NEW["n"], held=Wait(Reason.HELD, "later"))})
+    rollout = Rollout(Policy(name="p"), items("0") | {"n": replace(NEW["n"], held=Cause(Reason.HELD, "later"))})
     decision = rollout.ask()
     assert ("n" in decision.grants, "n" in decision.starts) == (False, False)

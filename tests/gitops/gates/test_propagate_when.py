@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.causes import CauseRef, Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.gates.evaluate import (
     ExternalFact,
     GateEvaluator,
@@ -28,7 +28,6 @@ from gitops.gates.evaluate import (
 from gitops.rollouts.advance import decide_grants
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced
 from gitops.windows.verdict import make_closed_window
 from renderer.definition.gates import Gate
@@ -188,13 +187,13 @@ def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
     closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()))
     wait = make_wait(closed, WINDOWS)
     assert wait
-    assert (wait.reason, wait.not_before) == (Reason.WINDOW_CLOSED, MONDAY)
+    assert (wait.reason, wait.until) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
     later = make_wait(
         GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed_gates(view(app())), WINDOWS
     )
     assert later
-    assert later.not_before == MONDAY
+    assert later.until == MONDAY
 
 
 def test_a_wait_carries_windows_gates_and_operands() -> None:
@@ -203,7 +202,7 @@ def test_a_wait_carries_windows_gates_and_operands() -> None:
         GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app())), WINDOWS
     )
     assert wait
-    assert wait.because == (
+    assert wait.references == (
         CauseRef("Window", "dba", Reason.WINDOW_CLOSED, FRIDAY_11, MONDAY),
         CauseRef("Gate", "external('no')", Reason.GATE_CLOSED),
     )
@@ -230,7 +229,7 @@ def test_a_window_that_never_opens_again_is_told_as_such() -> None:
         GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app())), {"dba": never}
     )
     assert wait
-    assert (wait.reason, wait.not_before) == (Reason.NEVER_OPENS, None)
+    assert (wait.reason, wait.until) == (Reason.NEVER_OPENS, None)
 
 
 def test_nothing_closed_is_no_wait() -> None:
@@ -435,9 +434,9 @@ def test_conditions_are_asked_of_those_whose_turn_it_is() -> None:
     one = Rollout(DEFAULT_POLICY.with_pace(Linear(CountOrPercent(3))), items(f"{number:03}" for number in range(500)))
     asked: list[str] = []
 
-    def gate(key: str) -> Wait | None:
+    def gate(key: str) -> Cause | None:
         asked.append(key)
-        return Wait(Reason.GATE_CLOSED, "closed") if key in {"001", "002"} else None
+        return Cause(Reason.GATE_CLOSED, "closed") if key in {"001", "002"} else None
 
     found = decide_grants(one.policy, one.collection(), one.state, now=one.now, find_obstacle=gate)
     assert list(found.grants) == ["000", "003", "004"]

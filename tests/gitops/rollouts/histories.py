@@ -9,11 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.policy import Mode, Policy, Wave
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
@@ -21,8 +20,8 @@ from gitops.windows.labels import LabelSelector
 from tests.gitops.rollouts.reference import Naive
 from tests.gitops.rollouts.rollouts import MINUTE, START
 
-HELD = Wait(Reason.HELD, "held")
-CLOSED = Wait(Reason.GATE_CLOSED, "closed")
+HELD = Cause(Reason.HELD, "held")
+CLOSED = Cause(Reason.GATE_CLOSED, "closed")
 CANARY = Wave(
     "canary", LabelSelector.from_dict({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE
 )

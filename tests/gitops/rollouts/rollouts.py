@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from applier.causes import Cause
 from gitops.rollouts.advance import Pace, RolloutStep, decide_grants, reserve
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.outlook import RolloutOutlook, build_outlook
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
 
@@ -30,7 +30,7 @@ class Rollout:
         self.items = dict(items)
         self.now = START
         self.state = RolloutState(completed=None if completed is None else TargetRevision(completed))
-        self.closed: dict[str, Wait] = {}
+        self.closed: dict[str, Cause] = {}
         self.pace: Pace | None = None
         self.aim(TargetRevision(revision))
 
@@ -59,7 +59,7 @@ class Rollout:
     def outlook(self) -> RolloutOutlook:
         return build_outlook(self.policy, self.collection(), self.state, now=self.now, closed=self.closed)
 
-    def waits(self) -> Mapping[str, Wait]:
+    def waits(self) -> Mapping[str, Cause]:
         return self.outlook().waits
 
     def change(self, *keys: str, **fields: Any) -> None:

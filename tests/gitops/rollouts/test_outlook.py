@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from applier.causes import Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.durations import MAX_DURATION
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.outlook import with_blocker_references
 from gitops.rollouts.policy import Policy
-from gitops.rollouts.queue_position import MAX_FORECAST_STARTS, BlockingItem, QueuePosition, Wait
+from gitops.rollouts.queue_position import MAX_FORECAST_STARTS, BlockingItem, QueuePosition
 from gitops.rollouts.requests import halt
 from gitops.rollouts.shapes import Exponential, Linear
 from tests.gitops.gates.test_evaluate import WAVES, two_waves
@@ -18,7 +19,7 @@ from tests.gitops.rollouts.rollouts import MINUTE, START, Rollout, items, settle
 from tests.gitops.rollouts.test_shapes import linear
 
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
-CLOSED = Wait(Reason.GATE_CLOSED, "node database waits for window dba-hours (CHG-2210)", not_before=MONDAY)
+CLOSED = Cause(Reason.GATE_CLOSED, "node database waits for window dba-hours (CHG-2210)", until=MONDAY)
 NAMES = "api auth billing cart catalog mail search shop".split()
 
 
@@ -39,15 +40,15 @@ def test_a_wave_that_waits_behind_one_instance_says_so() -> None:
     waits = webapps().waits()
     assert list(waits) == [f"prod/{name}" for name in NAMES[3:]]
     assert waits["prod/cart"] == CLOSED
-    assert waits["prod/shop"] == Wait(
+    assert waits["prod/shop"] == Cause(
         Reason.PACE_REACHED,
         "8th of 8 in wave prod, exponential 2",
-        not_before=MONDAY,
-        blocking_items=("prod/cart",),
-        position=QueuePosition(place=8, total=8, limit=4, moved=4, then=8, wave="prod", shape="exponential 2"),
-        shared=True,
+        until=MONDAY,
+        blockers=("prod/cart",),
+        details={"position": {"place": 8, "total": 8, "wave": "prod", "shape": "exponential 2"}},
+        is_shared=True,
     )
-    assert {wait.not_before for wait in waits.values()} == {MONDAY}
+    assert {wait.until for wait in waits.values()} == {MONDAY}
 
 
 def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
@@ -57,7 +58,7 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
     rollout.apply("0")
     rollout.now += 2 * MINUTE
     waits = rollout.waits()
-    starts = [int((wait.not_before - START) / MINUTE) for wait in waits.values() if wait.not_before]
+    starts = [int((wait.until - START) / MINUTE) for wait in waits.values() if wait.until]
     assert (waits["0"].reason, starts) == (Reason.BAKING, [5, 5, 10, 10, 15, 15, 15])
     ahead = rollout.outlook().forecasts["all"]
     assert ahead.others == (BlockingItem("0", "Baking", START + 5 * MINUTE),)
@@ -66,8 +67,8 @@ def test_the_earliest_start_counts_every_bake_on_the_way() -> None:
         (3, START + 10 * MINUTE),
         (5, START + 15 * MINUTE),
     ]
-    positions = [wait.position for wait in waits.values() if wait.position]
-    assert [ahead.start_of(one.place) for one in positions] == [waits[str(number)].not_before for number in range(1, 7)]
+    places = [wait.details["position"]["place"] for wait in waits.values() if wait.details]
+    assert [ahead.start_of(place) for place in places] == [waits[str(number)].until for number in range(1, 7)]
 
 
 def test_of_many_batches_the_first_fifty_starts_are_told() -> None:
@@ -88,21 +89,21 @@ def test_a_later_wave_starts_after_the_earliest_end_of_the_one_before() -> None:
     waits = rollout.waits()
     assert waits["c"].reason is Reason.WAVE_NOT_REACHED
     assert waits["c"].message == "wave prod waits for wave canary"
-    assert waits["c"].not_before == START + 30 * MINUTE
-    assert waits["c"].blocking_items == ("a", "b")
+    assert waits["c"].until == START + 30 * MINUTE
+    assert waits["c"].blockers == ("a", "b")
 
 
 def test_an_item_that_is_held_does_not_hold_up_the_next_wave() -> None:
     rollout = two_waves()
-    rollout.change("b", held=Wait(Reason.HELD, "ada: pod swap"))
+    rollout.change("b", held=Cause(Reason.HELD, "ada: pod swap"))
     rollout.step()
     rollout.apply("a")
-    assert rollout.waits()["c"].blocking_items == ("a",)
+    assert rollout.waits()["c"].blockers == ("a",)
 
 
 def test_the_cause_that_a_person_must_see_comes_first() -> None:
     """Held, then halted, then another gate, then wave and pace."""
-    held = Wait(Reason.HELD, "ada: pod swap, until Monday")
+    held = Cause(Reason.HELD, "ada: pod swap, until Monday")
     rollout = two_waves()
     rollout.change("f", held=held, blocked=CLOSED)
     rollout.change("e", blocked=CLOSED)
@@ -136,12 +137,26 @@ def test_an_item_on_its_way_says_how_it_gets_on() -> None:
         "3": (Reason.UNHEALTHY, "lost its health 4 times while baking at r2"),
         "4": (Reason.PROGRESSING, "moving to r2"),
     }
-    assert waits["1"].not_before == START + 5 * MINUTE
+    assert waits["1"].until == START + 5 * MINUTE
 
 
 def test_what_has_settled_waits_for_nothing() -> None:
     rollout = Rollout(Policy(name="p", shape=Linear()), {"0": settled(RolloutItem("0"))})
     assert rollout.waits() == {}
+
+
+def test_blockers_become_references_with_why_they_wait_themselves() -> None:
+    """The first ten, before what else stands behind the cause; an instance that waits for nothing in particular makes progress."""
+    gate = CauseRef("Gate", "each.settled()", Reason.GATE_CLOSED)
+    names = tuple(f"prod/{number:02}" for number in range(12))
+    cause = Cause(Reason.GATE_CLOSED, "each.settled() is false", blockers=names, references=(gate,))
+    referenced = with_blocker_references(cause, {names[1]: CLOSED})
+    assert referenced == replace(cause, blockers=(), references=referenced.references)
+    assert [reference.name for reference in referenced.references] == [*names[:10], gate.name]
+    assert referenced.references[:2] == (
+        CauseRef("Instance", names[0], Reason.PROGRESSING),
+        CauseRef("Instance", names[1], Reason.GATE_CLOSED, until=MONDAY),
+    )
 
 
 def test_positions_are_ordinals() -> None:
@@ -154,4 +169,4 @@ def test_no_forecast_leaves_the_calendar() -> None:
     """Each of a hundred, one after the other, has to stay healthy for a hundred years."""
     rollout = Rollout(Policy(name="p", shape=linear(1), bake=MAX_DURATION), items("".join(map(chr, range(256, 356)))))
     assert len(rollout.step()) == 1
-    assert max(filter(None, (wait.not_before for wait in rollout.waits().values()))) <= rollout.now + 2 * MAX_DURATION
+    assert max(filter(None, (wait.until for wait in rollout.waits().values()))) <= rollout.now + 2 * MAX_DURATION

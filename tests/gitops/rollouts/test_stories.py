@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.advance import decide_grants, reserve
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, ApprovalPoint, OnNewRevision, Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.rollouts.state import RolloutState, TargetRevision
@@ -54,7 +53,7 @@ def test_a_bad_revision_halts_after_the_allowed_failures_and_the_revert_repairs_
 def test_a_person_keeps_their_own_environment_where_it_is() -> None:
     """S1-12: others pass, and it follows when it is released."""
     rollout = Rollout(Policy(name="p", shape=linear(3)), items("012345"))
-    rollout.change("1", held=Wait(Reason.HELD, "ada: my session is in memory"))
+    rollout.change("1", held=Cause(Reason.HELD, "ada: my session is in memory"))
     assert rollout.run() == ["023", "45"]
     assert rollout.state.completed == TargetRevision(1)
     rollout.change("1", held=None)
@@ -68,7 +67,7 @@ def test_a_window_that_closes_in_the_middle_lets_go_on_at_the_number_that_has_se
     rollout = Rollout(Policy(name="p", shape=Exponential(2)), items(TEN))
     for _ in range(3):
         rollout.apply(*(key for key in rollout.step() if key != "3"))
-    rollout.closed = {"all": Wait(Reason.GATE_CLOSED, "window business-hours")}
+    rollout.closed = {"all": Cause(Reason.GATE_CLOSED, "window business-hours")}
     rollout.apply("3")
     assert rollout.step() == []
     rollout.closed = {}

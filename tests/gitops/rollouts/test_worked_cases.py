@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import Mode, Policy
-from gitops.rollouts.queue_position import Wait
 from gitops.rollouts.shapes import Exponential, Linear, Shape
 from gitops.rollouts.state import TargetRevision
 from gitops.rollouts.targets import assign_targets
@@ -95,7 +94,7 @@ def test_b6_many_regressions_are_no_negative_work() -> None:
 def test_b7_a_held_item_uses_up_no_place() -> None:
     """S1-12, S1-24."""
     found = items(TEN)
-    found["1"] = RolloutItem("1", held=Wait(Reason.HELD, "pod swap"))
+    found["1"] = RolloutItem("1", held=Cause(Reason.HELD, "pod swap"))
     assert state_of(by_threes(), found.values()) == (0, 0, ["0", "2", "3"])
 
 
@@ -123,7 +122,7 @@ def test_b11_a_rollback_of_all_goes_by_the_same_gate() -> None:
 
 def test_b12_a_closed_window_is_named_and_not_the_pace() -> None:
     """S1-4: gates are AND-ed."""
-    window = Wait(Reason.GATE_CLOSED, "window year-end-freeze")
+    window = Cause(Reason.GATE_CLOSED, "window year-end-freeze")
     rollout = Rollout(by_threes(), items(TEN, blocked=window))
     assert rollout.step() == []
     assert set(rollout.waits().values()) == {window}
