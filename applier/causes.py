@@ -122,19 +122,23 @@ class CauseRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something waits: a reason, a sentence, the object to look at, and the earliest time at which that can end (`until`; None: not known).
+    """Why something waits: a reason, a sentence, the node that waits (empty: the set itself) and the object to look at.
 
-    `blockers` are the nodes of the same set, or the instances of the same rollout, that it waits for; `references` are
-    what stands behind it, each with its own reason. `details` is what a report says besides, as JSON. Of a shared cause
-    (`is_shared`), the record of the rollout says until when and for what all wait.
+    `until` is the earliest time at which that can end; None, as in `since`, is a time that is not known. `blockers` are
+    the nodes of the same set, or the instances of the same rollout, that it waits for; `references` are what stands behind
+    it, each with its own reason; `dependents` are nodes that wait only because of this one. `details` is what a report
+    says besides, as JSON. Of a shared cause (`is_shared`), the record of the rollout says until when and for what all wait.
     """
 
     reason: Reason
     message: str = ""
+    node: str = ""
     object_key: ObjectKey | None = None
+    since: datetime | None = None
     until: datetime | None = None
     blockers: tuple[str, ...] = ()
     references: tuple[CauseRef, ...] = ()
+    dependents: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     is_shared: bool = False
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from applier.causes import CauseRef, Reason
+from applier.causes import Cause, CauseRef, Reason
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, print_document
@@ -20,14 +20,13 @@ from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
 from gitops.explain.pods import find_pod_problems
-from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.records.cause_rows import timestamp
 from gitops.records.instance_state import RevisionAtCommit, describe_suspension
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
 from gitops.text import TimeFormat, align_table, title
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
-from renderer.identity import ObjectKey
 
 _MAX_ROWS = 10
 _WIDTH = 79
@@ -241,9 +240,8 @@ def _waiting_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
         yield f"  and {more} more"
 
 
-def _object_title(cause: CauseRow) -> str:
-    key = ObjectKey.parse(cause.object)
-    return title(key) if key else cause.object
+def _object_title(cause: Cause) -> str:
+    return title(cause.object_key) if cause.object_key else ""
 
 
 def _format_last_start(window: Window, times: TimeFormat, now: datetime) -> str:
@@ -270,7 +268,7 @@ def _as_json(explanation: CauseChain) -> dict[str, Any]:
         "externals": [{"name": name, "since": _format_time(since)} for name, since in explanation.externals.items()],
         "waiting": [
             *(str(waiting_instance.key) for waiting_instance in explanation.unsettled_instances),
-            *(cause_row.object for cause_row in explanation.object_causes),
+            *(str(cause.object_key or "") for cause in explanation.object_causes),
         ],
         **(
             {"target": _revision_as_json(instance_state.target), "applied": _revision_as_json(instance_state.applied)}
@@ -307,15 +305,15 @@ def _link_as_json(link: Link) -> dict[str, Any]:
             return {**window_fields, **times, "opens": [_format_time(moment) for moment in opens]}
 
 
-def _cause_as_json(cause: CauseRow) -> dict[str, Any]:
+def _cause_as_json(cause: Cause) -> dict[str, Any]:
     return {
         "reason": cause.reason,
         "message": cause.message,
         "node": cause.node,
-        "object": cause.object,
+        "object": str(cause.object_key or ""),
         "since": _format_time(cause.since),
         "until": _format_time(cause.until),
-        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in cause.because],
+        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in cause.references],
         **cause.details,
     }
 

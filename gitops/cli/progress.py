@@ -182,15 +182,15 @@ class ProgressPrinter:
         source = account.plan.rendered.source if account else ""
         return {"source": source, "revision": self._revisions.get(source, "")}
 
-    def print_blocked(self, rendered: RenderedApplySet, node: str, cause: Cause) -> None:
-        node_text = f"{node} " if node else ""
+    def print_blocked(self, rendered: RenderedApplySet, cause: Cause) -> None:
+        node_text = f"{cause.node} " if cause.node else ""
         text = f"{parent_title(rendered.parent):<24} {node_text}{cause.reason}: {cause.message}"
         self._print_line(
             text,
             {
                 "source": rendered.source,
                 "set": str(rendered.parent),
-                "node": node,
+                "node": cause.node,
                 "reason": str(cause.reason),
                 "message": cause.message,
             },

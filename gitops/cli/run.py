@@ -186,8 +186,8 @@ def report(
 ) -> int:
     """The last lines of `run --once`, and its exit code."""
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
-        for node, cause, _ in node_causes(set_plan):
-            progress.print_blocked(set_plan.rendered, node, cause)
+        for cause in node_causes(set_plan):
+            progress.print_blocked(set_plan.rendered, cause)
     for problem in reconcile_result.problems:
         progress.print_problem(str(problem))
     for error in reconcile_result.status_errors:

@@ -10,14 +10,21 @@ from typing import Any
 
 import click
 
+from applier.causes import Cause
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, print_document
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview, RolloutOverview
 from gitops.explain.permitted_cluster import PermittedCluster
-from gitops.explain.phrasing import describe_blocker, describe_unconfigured, describe_unreadable, reference
-from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.explain.phrasing import (
+    describe_blocker,
+    describe_node,
+    describe_unconfigured,
+    describe_unreadable,
+    reference,
+)
+from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState, describe_suspension
 from gitops.records.references import Ref, RefError, find_key, suggest_name
@@ -219,8 +226,8 @@ def _cause_lines(
     ]
     failed += [(place, cause) for place, cause in other_causes if cause.reason.is_failure]
     for place, cause in failed if not wide else ():
-        node = f" node {cause.node}" if cause.node not in {"", cause.object} else ""
-        yield f"{cause.reason}: {place}{node}: {cause.message}"
+        subject = f"{place} {describe_node(cause)}".rstrip()
+        yield f"{cause.reason}: {subject}: {cause.message}"
     worst = _worst_subject(rows, overview.causes)
     yield " ".join(
         filter(
@@ -233,11 +240,11 @@ def _cause_lines(
     )
 
 
-def _worst_subject(rows: Iterable[tuple[InstanceState, CauseRow]], others: Iterable[tuple[str, CauseRow]]) -> str:
+def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
     """What to ask for first, as `explain` takes it: an instance before what else is as bad."""
     candidates = [(instance_state.state, 0, reference(instance_state.key)) for instance_state, _ in rows]
     for source, cause in others:
-        key = ObjectKey.parse(cause.object)
+        key = cause.object_key
         candidates.append((DisplayState.from_reasons([cause.reason]), 1, reference(key) if key else f"source/{source}"))
     return min(candidates, key=lambda candidate: (candidate[0].rank, candidate[1]))[2]
 
@@ -257,14 +264,13 @@ def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: 
     return "Everything is as Git said when it was read last." if unknown else "Everything is as Git says."
 
 
-def _cause_row(place: str, cause: CauseRow, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:
+def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:
     until = times.format_minute(cause.until) if cause.until else ""
     return (place, cause.reason, by, until, *((cause.node, cause.message) if wide else ()))
 
 
-def _object_place(source: str, cause: CauseRow) -> str:
-    key = ObjectKey.parse(cause.object)
-    return _place(key) if key else f"source/{source}"
+def _object_place(source: str, cause: Cause) -> str:
+    return _place(cause.object_key) if cause.object_key else f"source/{source}"
 
 
 def _place(key: ObjectKey) -> str:

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from datetime import datetime
 
 from applier.applyset.member import Member
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.plan.model import Operation
@@ -20,7 +20,7 @@ from applier.state.observed import annotation, label
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.explain.tree import list_members
 from gitops.records import window_calendar
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row
 from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION, cluster_name, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState, list_instances
@@ -96,7 +96,7 @@ class _Explainer:
             return await self._explain_causes(key, claim[1], source=claim[0])
         if owner is None and live is None:
             for other_instance in await self._all_instances():
-                if causes := [cause for cause in other_instance.causes if cause.object == str(key)]:
+                if causes := [cause for cause in other_instance.causes if cause.object_key == key]:
                     return await self._explain_causes(key, causes, other_instance)
         if owner is None:
             problem = "does not exist" if live is None else "is in no set, so it is not from Git,"
@@ -120,11 +120,11 @@ class _Explainer:
                 f"{ObjectKey.from_manifest(instance)} has no object of a node {node!r}{suggestion(node, nodes)}"
             )
 
-    def _find_source_causes(self, key: ObjectKey) -> tuple[str, list[CauseRow]] | None:
+    def _find_source_causes(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
         """The first source that says of this object why it is not as it wants it, and its causes."""
         for source, record in self.records:
-            rows = map(CauseRow.from_dict, record.causes)
-            if causes := [cause for cause in rows if str(key) in (cause.node, cause.object)]:
+            rows = map(parse_row, record.causes)
+            if causes := [cause for cause in rows if key == cause.object_key or str(key) == cause.node]:
                 return source, causes
         return None
 
@@ -151,7 +151,7 @@ class _Explainer:
             source_names = ", ".join(name for name, _ in self.records) or "none"
             raise RefError(f"no source {ref.name!r} in cluster {self.cluster.name}; there are: {source_names}")
         own_instances = tuple(instance for instance in await self._all_instances() if instance.source == ref.name)
-        causes = [CauseRow.from_dict(row) for row in record.causes]
+        causes = [parse_row(row) for row in record.causes]
         chain = await self._explain_causes(source_parent(ref.name), causes, source=ref.name)
         state = DisplayState.from_reasons(
             [*(instance.reason for instance in own_instances), *(cause.reason for cause in causes)]
@@ -190,15 +190,15 @@ class _Explainer:
         chain = [link async for link in self._links(worst.key, worst.display_causes[0], worst)]
         return self._with_source(worst.source, replace(explanation, chain=tuple(chain)))
 
-    async def _definition_refusals(self, definition: str) -> tuple[CauseRow, ...]:
+    async def _definition_refusals(self, definition: str) -> tuple[Cause, ...]:
         """Why what Git says of a definition now is not taken."""
-        rows = [cause for _, record in self.records for cause in map(CauseRow.from_dict, record.causes)]
-        crd_rows = [row for row in rows if (key := ObjectKey.parse(row.object)) and key.group_kind == CRD]
+        rows = [cause for _, record in self.records for cause in map(parse_row, record.causes)]
+        crd_rows = [row for row in rows if row.object_key and row.object_key.group_kind == CRD]
         if not crd_rows:
             return ()
         with suppress(RefError):  # a rollout of the items of a node
-            crd = str(await find_key(self.cluster, Ref(DEFINITION, definition), ""))
-            return tuple(row for row in crd_rows if row.object == crd and row.reason is Reason.RENDER_FAILED)
+            crd = await find_key(self.cluster, Ref(DEFINITION, definition), "")
+            return tuple(row for row in crd_rows if row.object_key == crd and row.reason is Reason.RENDER_FAILED)
         return ()
 
     async def explain_window(self, ref: Ref) -> CauseChain:
@@ -211,9 +211,9 @@ class _Explainer:
         held_instances = tuple(
             instance for instance in await self._all_instances() if ref.name in _window_names(instance.causes)
         )
-        instances = {str(instance.key) for instance in held_instances}
-        rows = [cause for _, record in self.records for cause in map(CauseRow.from_dict, record.causes)]
-        objects = tuple(row for row in rows if ref.name in _window_names([row]) and row.object not in instances)
+        instances = {instance.key for instance in held_instances}
+        rows = [cause for _, record in self.records for cause in map(parse_row, record.causes)]
+        objects = tuple(row for row in rows if ref.name in _window_names([row]) and row.object_key not in instances)
         closed_links = tuple(
             ClosedWindowLink.from_window(self.now, window, rules.source)
             for rules, window in matches
@@ -233,7 +233,7 @@ class _Explainer:
     async def _explain_causes(
         self,
         key: ObjectKey,
-        causes: Sequence[CauseRow],
+        causes: Sequence[Cause],
         instance: InstanceState | None = None,
         node: str = "",
         source: str = "",
@@ -241,7 +241,7 @@ class _Explainer:
         unit = f"{key}/{node}" if node else str(key)
         if not causes and instance and key == instance.key and not node:
             causes = instance.display_causes
-        subject = instance.key if instance else (ObjectKey.parse(causes[0].object) if causes else None) or key
+        subject = instance.key if instance else (causes[0].object_key if causes else None) or key
         chain = [link async for link in self._links(subject, causes[0], instance)] if causes else []
         state = DisplayState.from_reasons(cause.reason for cause in causes)
         open_windows = await self._open_windows(instance, chain) if instance and chain else ()
@@ -255,13 +255,13 @@ class _Explainer:
         record = next((record for name, record in self.records if name == source), SourceRecord())
         return replace(explanation, source=source, commit=record.target, offered=record.offered)
 
-    async def _links(self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None) -> AsyncIterator[Link]:
+    async def _links(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> AsyncIterator[Link]:
         """From this cause to what holds it up; a circle ends where it closes."""
         seen: set[tuple[ObjectKey, str]] = set()
         while (key, cause.node) not in seen:
             seen.add((key, cause.node))
             yield await self._waiting_link(key, cause, instance)
-            window_names = [ref.name for ref in cause.because if ref.kind == "Window"]
+            window_names = [ref.name for ref in cause.references if ref.kind == "Window"]
             for window, source in self._find_windows(window_names, instance):
                 yield ClosedWindowLink.from_window(self.now, window, source)
             next_step = None if window_names else await self._next_cause(key, cause, instance)
@@ -271,10 +271,10 @@ class _Explainer:
             key = instance.key
 
     async def _next_cause(
-        self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None
-    ) -> tuple[InstanceState, CauseRow] | None:
+        self, key: ObjectKey, cause: Cause, instance: InstanceState | None
+    ) -> tuple[InstanceState, Cause] | None:
         """What this cause waits for: another instance, another node, or the instance that the node is."""
-        nodes = [ref.name for ref in cause.because if ref.kind == "Node"]
+        nodes = [ref.name for ref in cause.references if ref.kind == "Node"]
         if instance and (next_row := next((row for row in instance.causes if row.node in nodes), None)):
             return instance, next_row
         others = [other async for other in self._blocking_instances(key, cause, instance) if not other.is_settled]
@@ -282,9 +282,9 @@ class _Explainer:
         return (others[0], others[0].display_causes[0]) if others else None
 
     async def _blocking_instances(
-        self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None
+        self, key: ObjectKey, cause: Cause, instance: InstanceState | None
     ) -> AsyncIterator[InstanceState]:
-        names = [ref.name for ref in cause.because if ref.kind == "Instance"]
+        names = [ref.name for ref in cause.references if ref.kind == "Instance"]
         for candidate in await self._instances_of(key.group_kind) if names else ():
             if candidate.key.qualified_name in names:
                 yield candidate
@@ -300,14 +300,14 @@ class _Explainer:
                     and not candidate.reason.is_queued
                 ):
                     yield candidate
-        nested = ObjectKey.parse(cause.object)
+        nested = cause.object_key
         if nested and nested != key and any(nested in record.scopes for _, record in self.records):
             for candidate in await self._instances_of(nested.group_kind):
                 if candidate.key == nested:
                     yield candidate
 
-    async def _waiting_link(self, key: ObjectKey, cause: CauseRow, instance: InstanceState | None) -> WaitingLink:
-        unsettled = tuple(ref.name for ref in cause.because if ref.kind in {"Instance", "Node"})
+    async def _waiting_link(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> WaitingLink:
+        unsettled = tuple(ref.name for ref in cause.references if ref.kind in {"Instance", "Node"})
         if instance is None or cause.node or cause.reason is not Reason.PACE_REACHED:
             return WaitingLink(key, cause, instance, unsettled=unsettled)
         wave_instances = [peer for peer in await self._instances_of(key.group_kind) if peer.rollout == instance.rollout]
@@ -394,5 +394,5 @@ def _is_closed(window: Window, now: datetime) -> bool:
     return window.timeline.span(now).active if window.kind is WindowKind.DENY else not start_state(window, now).is_open
 
 
-def _window_names(causes: Iterable[CauseRow]) -> set[str]:
-    return {ref.name for cause in causes for ref in cause.because if ref.kind == "Window"}
+def _window_names(causes: Iterable[Cause]) -> set[str]:
+    return {ref.name for cause in causes for ref in cause.references if ref.kind == "Window"}

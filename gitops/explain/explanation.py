@@ -10,8 +10,7 @@ from dataclasses import field
 from datetime import datetime
 from itertools import islice
 
-from applier.causes import CauseRef, Reason
-from gitops.records.cause_rows import CauseRow
+from applier.causes import Cause, CauseRef, Reason
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
@@ -29,7 +28,7 @@ class WaitingLink:
     """`key` waits. Of one in a rollout, `settled` and `unsettled` are the others of its wave that moved, by name."""
 
     key: ObjectKey
-    cause: CauseRow
+    cause: Cause
     instance: InstanceState | None = None
     settled: tuple[str, ...] = ()
     unsettled: tuple[str, ...] = ()
@@ -71,14 +70,14 @@ class CauseChain:
     key: ObjectKey | None = None
     instance: InstanceState | None = None
     chain: tuple[Link, ...] = ()
-    other_causes: tuple[CauseRow, ...] = ()
+    other_causes: tuple[Cause, ...] = ()
     open_windows: tuple[Window, ...] = ()
     externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
     is_unconfigured: bool = False
     rollout: Rollout | None = None
     instances: tuple[InstanceState, ...] = ()
-    object_causes: tuple[CauseRow, ...] = ()
+    object_causes: tuple[Cause, ...] = ()
     source: str = ""
     commit: str = ""
     offered: str = ""
@@ -105,7 +104,7 @@ class CauseChain:
     def last_object(self) -> ObjectKey | None:
         """The object that everything waits for in the end; None where that is a window."""
         last = self.chain[-1] if self.chain else None
-        return ObjectKey.parse(last.cause.object) if isinstance(last, WaitingLink) else None
+        return last.cause.object_key if isinstance(last, WaitingLink) else None
 
     @property
     def failures(self) -> tuple[WaitingLink, ...]:
@@ -115,10 +114,10 @@ class CauseChain:
 def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
     """What stands behind a cause; where nothing does, its rollout, or the object itself."""
     cause = link.cause
-    if cause.because:
-        yield from cause.because
+    if cause.references:
+        yield from cause.references
     elif link.instance and link.instance.rollout and not cause.node and cause.reason.is_missing_permission:
         yield CauseRef("Rollout", link.instance.rollout, cause.reason, cause.since, cause.until)
     else:
-        name = cause.object or cause.node or str(link.key)
+        name = str(cause.object_key or cause.node or link.key)
         yield CauseRef("Object", name, cause.reason, cause.since, cause.until)

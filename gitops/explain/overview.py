@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from applier.causes import Cause
 from applier.cluster import Cluster
 from applier.state.observed import label
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row
 from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState, list_all_instances
@@ -113,12 +114,12 @@ class Overview:
         )
 
     @property
-    def causes(self) -> Iterator[tuple[str, CauseRow]]:
+    def causes(self) -> Iterator[tuple[str, Cause]]:
         """What waits or fails in sources, by source, beside what its own instances tell."""
-        instance_keys = {str(instance.key) for instance in self.instances if not instance.is_settled}
+        instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (
-                (name, cause) for cause in map(CauseRow.from_dict, record.causes) if cause.object not in instance_keys
+                (name, cause) for cause in map(parse_row, record.causes) if cause.object_key not in instance_keys
             )
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
-from gitops.records.cause_rows import CauseRow
 from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import format_window_name
@@ -74,17 +73,15 @@ def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
         wave = f"wave {instance.wave} of " if instance.wave not in {"", "all"} else ""
         shape = f", {position['shape']}" if position else ""
         return f"{wave}{instance.rollout}{shape}"
-    node = f"node {cause.node}" if cause.node and cause.node != cause.object else ""
-    kind, _, object_name = cause.object.partition("/")
-    is_other = object_name and cause.node and cause.object != str(link.key)
-    object_text = f"{kind.partition('.')[0]}/{object_name.rpartition('/')[2]}" if is_other else ""
+    key = cause.object_key
+    object_text = f"{key.kind}/{key.name}" if key and cause.node and key != link.key else ""
     since = f"since {times.format_short(cause.since, now)}" if cause.since else ""
     shape = position["shape"] if position else ""
     name = link.key.qualified_name if instance else title(link.key)
-    return ", ".join(filter(None, (name, node, object_text, shape, since)))
+    return ", ".join(filter(None, (name, describe_node(cause), object_text, shape, since)))
 
 
-def _is_of_rollout(cause: CauseRow) -> bool:
+def _is_of_rollout(cause: Cause) -> bool:
     return cause.reason.is_queued or cause.reason in {Reason.APPROVAL_REQUIRED, Reason.HALTED}
 
 
@@ -159,7 +156,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
                 waiting_link
                 and waiting_link.instance
                 and not window.forbids_break_glass
-                and not any(ref.kind == "Gate" for ref in waiting_link.cause.because)
+                and not any(ref.kind == "Gate" for ref in waiting_link.cause.references)
             ):
                 yield (
                     f"go past {waiting_link.key.name}'s window",
@@ -175,9 +172,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
             yield from _reason_actions(key, cause, instance.rollout if instance else "", explanation)
 
 
-def _reason_actions(
-    key: ObjectKey, cause: CauseRow, rollout: str, explanation: CauseChain
-) -> Iterator[tuple[str, str]]:
+def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: CauseChain) -> Iterator[tuple[str, str]]:
     match cause.reason:
         case Reason.APPLY_FAILED if webhook := _WEBHOOK.search(cause.message):
             is_silent, name = webhook[1] != "admission", webhook[2]
@@ -206,7 +201,11 @@ def _reason_actions(
             yield "let it move again", f"levelgate release {reference(key)}"
         case Reason.SUSPENDED:
             wider = next(
-                (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.because if ref.kind in _REFERENCE_TYPES),
+                (
+                    f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}"
+                    for ref in cause.references
+                    if ref.kind in _REFERENCE_TYPES
+                ),
                 "",
             )
             yield "write to it again", f"levelgate resume {wider or reference(key)}"
@@ -226,10 +225,10 @@ def _reason_actions(
                     yield "change the condition", f"in Git: {gate['at']}"
 
 
-def describe_blocker(instance: InstanceState | None, cause: CauseRow) -> str:
+def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
     """What a cause waits for, as a reference where there is one: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`."""
     gates = cause.details.get("gates") or ()
-    for ref in cause.because:
+    for ref in cause.references:
         match ref.kind:
             case "Window":
                 return f"window/{ref.name}"
@@ -245,7 +244,12 @@ def describe_blocker(instance: InstanceState | None, cause: CauseRow) -> str:
     is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED  # items of a node have a pace alone
     if instance and instance.rollout and _is_of_rollout(cause) and is_of_instances:
         return f"rollout/{instance.rollout}"
-    return f"node {cause.node}" if cause.node and cause.node != cause.object else ""
+    return describe_node(cause)
+
+
+def describe_node(cause: Cause) -> str:
+    """Return `node database`; empty where the cause is of no node, or of an object without one."""
+    return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""
 
 
 def reference(key: ObjectKey) -> str:

@@ -15,7 +15,7 @@ from applier.errors import KindNotServed
 from applier.read.observe import read_references
 from applier.state.health import health_of, health_reference
 from applier.state.observed import Observed, label
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row
 from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import causes_of
 from renderer import well_known
@@ -74,7 +74,7 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
         (
             replace(
                 _build_node(child, members_by_parent, observed),
-                cause=causes.get(str(ObjectKey.from_manifest(child)), ""),
+                cause=causes.get(ObjectKey.from_manifest(child), ""),
             )
             for child in members_by_parent[member.key]
         ),
@@ -83,12 +83,12 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
     return TreeNode(member.key, member.level, member.node_id, health.status.value, health.message, obj, tuple(children))
 
 
-def _causes_by_object(parent: Object) -> Mapping[str, str]:
+def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
     """What a source or an instance says of its members, by their keys: of each the worst."""
     if not label(parent, well_known.PARENT_ID):
         return {}
-    rows = [*map(CauseRow.from_dict, causes_of(parent)), *InstanceState.from_object(parent).causes]
-    return {row.object: f"{row.reason}: {row.message}" for row in reversed(rows)}
+    rows = [*map(parse_row, causes_of(parent)), *InstanceState.from_object(parent).causes]
+    return {row.object_key: f"{row.reason}: {row.message}" for row in reversed(rows) if row.object_key}
 
 
 async def list_members(cluster: Cluster, parent: Object) -> list[Object]:

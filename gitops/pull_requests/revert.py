@@ -119,9 +119,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
     redact = SecretRedactor(result.observed.objects.values())
     for set_plan in result.plan.sets:
         if set_plan.rendered.definition == definition:
-            failures = [
-                (cause.reason, cause.message) for _, cause, _ in node_causes(set_plan) if cause.reason.is_failure
-            ]
+            failures = [(cause.reason, cause.message) for cause in node_causes(set_plan) if cause.reason.is_failure]
             if failures:
                 reason, message = failures[0]
                 yield str(set_plan.rendered.parent), redact(f"{reason}: {message}")[:_MAX_MESSAGE_CHARACTERS]

@@ -19,7 +19,7 @@ from applier.state.observed import Observed, annotation, label
 from gitops.decisions import decide
 from gitops.decisions.inputs import DecisionRules
 from gitops.reconcile.context import Context
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import restore_rules
@@ -117,12 +117,14 @@ def _under_their_rules(said: DecisionRules, neighbours: Collection[str], archive
 
 def _suspended(kinds: Iterable[GroupKind], neighbours: Iterable[SourceRecord], now: datetime) -> dict[GroupKind, Cause]:
     """Kinds whose definition Git suspends, as the records of their sources tell: their CRDs do not, since nothing writes these any more."""
-    rows = (CauseRow.from_dict(row) for record in neighbours for row in record.causes)
-    told = {row.object: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)}
+    rows = (parse_row(row) for record in neighbours for row in record.causes)
+    told = {
+        row.object_key: row for row in rows if row.reason is Reason.SUSPENDED and not (row.until and row.until <= now)
+    }
     return {
-        kind: Cause(row.reason, row.message, until=row.until, references=row.because)
+        kind: Cause(row.reason, row.message, until=row.until, references=row.references)
         for kind in kinds
-        if (row := told.get(str(key_of(kind))))
+        if (row := told.get(key_of(kind)))
     }
 
 
@@ -173,14 +175,14 @@ def _asked(instance: Object) -> Manifest:
     kept = {
         name: text
         for row in LevelgateStatus.from_instance(instance).blocked
-        for name, text in _keeping(CauseRow.from_dict(row)).items()
+        for name, text in _keeping(parse_row(row)).items()
     }
     metadata["annotations"] = {**kept, **(instance["metadata"].get("annotations") or {})}
     body = {name: value for name, value in instance.items() if name not in {"metadata", "status"}}
     return {**body, "metadata": {name: value for name, value in metadata.items() if value}}
 
 
-def _keeping(cause: CauseRow) -> dict[str, str]:
+def _keeping(cause: Cause) -> dict[str, str]:
     """The annotations by which Git may have said it: a hold, or the suspension of the instance as a whole."""
     match cause.reason:
         case Reason.HELD:

@@ -114,14 +114,14 @@ def _failures(moved: Moved, after: ReconcileResult) -> Iterator[InstancesFailed]
 
 
 def _failing(one: SetSummary) -> Iterator[tuple[str, Cause]]:
-    return ((node, cause) for node, cause, _ in one.rows if cause.reason.is_failure)
+    return ((cause.node, replace(cause, dependents=())) for cause in one.rows if cause.reason.is_failure)
 
 
 def _holds(one: SetSummary) -> Iterator[tuple[str, Cause]]:
     """Whoever waits for its turn is counted below, not told one by one."""
-    for node, cause, _ in one.holds:
+    for cause in one.holds:
         if not cause.reason.is_queued and cause.reason is not Reason.HALTED:
-            yield node, cause
+            yield cause.node, replace(cause, dependents=())
 
 
 def _of_rollouts(before: ReconcileResult | None, after: ReconcileResult) -> Iterator[News]:

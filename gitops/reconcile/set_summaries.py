@@ -13,9 +13,10 @@ from functools import cached_property
 from itertools import chain
 
 from applier.applyset.inventory import Scope
+from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.plan.prune import PruneOutcome
-from gitops.records.cause_rows import NodeCause, node_causes
+from gitops.records.cause_rows import node_causes
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import is_waiting
 from gitops.records.source_record import InstanceScopes
@@ -31,7 +32,7 @@ class SetSummary:
 
     plan: ApplySetPlan
     restless: tuple[NodePlan, ...]
-    rows: tuple[NodeCause, ...]
+    rows: tuple[Cause, ...]
     is_waiting: bool
 
     @classmethod
@@ -47,7 +48,7 @@ class SetSummary:
 
     @cached_property
     def has_failed(self) -> bool:
-        return any(cause.reason.is_failure for _, cause, _ in self.rows)
+        return any(cause.reason.is_failure for cause in self.rows)
 
     @property
     def is_on_its_way(self) -> bool:
@@ -58,7 +59,7 @@ class SetSummary:
     @cached_property
     def state(self) -> DisplayState:
         """Return the worst state that its causes give; Progressing at least while something of it is still to come."""
-        states = [DisplayState.from_reason(cause.reason) for _, cause, _ in self.rows]
+        states = [DisplayState.from_reason(cause.reason) for cause in self.rows]
         return DisplayState.worst([*states, DisplayState.PROGRESSING] if self.is_on_its_way else states)
 
     @property
@@ -67,8 +68,8 @@ class SetSummary:
         return not self.plan.rendered.is_source and self.plan.parent is not None and not (self.is_waiting or self.rows)
 
     @cached_property
-    def holds(self) -> tuple[NodeCause, ...]:
-        return tuple(row for row in self.rows if row[1].reason.is_hold)
+    def holds(self) -> tuple[Cause, ...]:
+        return tuple(cause for cause in self.rows if cause.reason.is_hold)
 
     @cached_property
     def is_brought_about(self) -> bool:

@@ -18,7 +18,7 @@ from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
-from gitops.records.cause_rows import NodeCause, timestamp
+from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import instance_status, is_marked_not_in_git
 from gitops.records.revisions import RevisionArchive
@@ -123,7 +123,7 @@ def passes_with(
     happened = pass_history.PassActivity(
         results,
         lambda key: key in mine or key in before.scopes,
-        [(one.plan.rendered.parent, node, cause) for one in ledger.restless(source) for node, cause, _ in one.holds],
+        [(one.plan.rendered.parent, cause) for one in ledger.restless(source) for cause in one.holds],
         words,
         states,
     )
@@ -161,13 +161,13 @@ def _source_causes(
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
-    rows: list[NodeCause] = [
-        ("", Cause(Reason.RENDER_FAILED, str(one), object_key=kind and key_of(kind)), ())
+    rows = [
+        Cause(Reason.RENDER_FAILED, str(one), object_key=kind and key_of(kind))
         for one, kind in ((problem, state.catalog.find_definition_kind(problem)) for problem in problems)
     ]
-    rows += [("", Cause(Reason.APPLY_FAILED, excess), ())] if excess else []
-    rows += [("", Cause(state.offer.reason, state.offer.why), ())] if state.offer else []
-    rows += [("", state.pin.cause, ())] if state.pin else []
+    rows += [Cause(Reason.APPLY_FAILED, excess)] if excess else []
+    rows += [Cause(state.offer.reason, state.offer.why)] if state.offer else []
+    rows += [state.pin.cause] if state.pin else []
     rows += [row for one in own for row in one.rows]
     objects = {node.node.id: node.node.key for one in own for node in one.restless}
     return tuple(cause_rows.format_rows(rows, objects, before, now))

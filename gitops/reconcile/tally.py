@@ -32,7 +32,7 @@ class StateCounts:
         """Return the counts of these sets, and of `at_rest` settled ones."""
         existing = [account for account in accounts if account.exists]
         held = (account for account in existing if account.state.needs_person_or_time)
-        ends = (cause.until for account in held for _, cause, _ in account.rows if cause.until)
+        ends = (cause.until for account in held for cause in account.rows if cause.until)
         by_state = Counter(account.state for account in existing)
         by_state[DisplayState.SETTLED] += at_rest
         return cls(by_state, min(ends, default=None))

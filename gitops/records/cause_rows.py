@@ -1,12 +1,12 @@
-"""What keeps something from being as Git says: one row for each cause, as the status of an instance and the record of a source tell it.
+"""Causes as rows of the status of an instance and of the record of a source: what a plan waits for, written and read.
 
-Written by a pass from its plan, read back by whoever asks the cluster; the rows are a contract (docs/reference.md, "Status of an instance").
+The rows are a contract (docs/reference.md, "Status of an instance").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -15,7 +15,6 @@ from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan
 from gitops.rollouts.directives import parse_time
 from gitops.rollouts.state import WaveProgress
-from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
@@ -36,31 +35,25 @@ _SEVERITY_ORDER = (
     Reason.DEADLOCKED,
 )
 
-NodeCause = tuple[str, Cause, tuple[str, ...]]
-"""A node (empty: the set itself), why it waits, and the nodes that wait only because of it."""
-
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339, UTC, whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def node_causes(plan: ApplySetPlan) -> list[NodeCause]:
-    """One row for each cause: the node, why, and the nodes that wait only because of it. The worst first, then as rendered."""
+def node_causes(plan: ApplySetPlan) -> list[Cause]:
+    """Return why a set and its nodes wait, each with the nodes that wait only because of it. The worst first, then as rendered."""
     if plan.error:
-        return [("", plan.error, ())]
+        return [plan.error]
     if plan.parent is None and not plan.rendered.is_source:
         return []  # its owner says why it does not exist yet
-    set_causes: list[NodeCause] = [
-        ("", cause, ()) for cause in (plan.parent_error, plan.deadlock, plan.not_moved) if cause
-    ]
     blocked_nodes = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
-    causes = {
+    by_node = {
         node.node.id: node.blocked
         for node in blocked_nodes
         if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
     }
-    causes |= {
+    by_node |= {
         node.node.id: Cause(Reason.PROGRESSING, node.unhealthy_message)
         for node in blocked_nodes
         if _is_only_unhealthy(node)
@@ -70,15 +63,19 @@ def node_causes(plan: ApplySetPlan) -> list[NodeCause]:
         if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
             for blocker in node.blocked.blockers:
                 dependents.setdefault(blocker, []).append(node.node.id)
-            if causes.keys().isdisjoint(node.blocked.blockers):
-                causes.setdefault(node.node.id, node.blocked)
-    rows = set_causes + [(node_id, cause, tuple(dependents.get(node_id, ()))) for node_id, cause in causes.items()]
-    rows += [
-        (candidate.member.node_id or str(candidate.member.key), candidate.blocked, ())
+            if by_node.keys().isdisjoint(node.blocked.blockers):
+                by_node.setdefault(node.node.id, node.blocked)
+    causes = [cause for cause in (plan.parent_error, plan.deadlock, plan.not_moved) if cause]
+    causes += [
+        replace(cause, node=node_id, dependents=tuple(dependents.get(node_id, ())))
+        for node_id, cause in by_node.items()
+    ]
+    causes += [
+        replace(candidate.blocked, node=candidate.member.node_id or str(candidate.member.key))
         for candidate in plan.prune_candidates
         if candidate.blocked
     ]
-    return sorted(rows, key=lambda row: _severity(row[1].reason))
+    return sorted(causes, key=lambda cause: _severity(cause.reason))
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
@@ -91,27 +88,29 @@ def _severity(reason: Reason) -> int:
 
 
 def format_rows(
-    causes: Iterable[NodeCause],
+    causes: Iterable[Cause],
     objects: Mapping[str, ObjectKey | None],
     previous_rows: Iterable[Mapping[str, Any]],
     now: str,
 ) -> list[dict[str, Any]]:
-    """The rows as they are stored, at most `MAX_ROWS`. `objects` by node; rows that were told `before` keep their time. What a cause shares with
-    others is not told here: a status that said it would be written whenever one of the others got on.
+    """Return the causes as they are stored, at most `MAX_ROWS`; a cause that a previous row tells keeps its time.
+
+    `objects` are those of nodes whose cause names none. What a cause shares with others is left out: a status that said
+    it would be written whenever one of the others got on.
     """
     since_by_cause = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in previous_rows}
     return [
         {
-            **({"node": node} if node else {}),
-            **({"object": str(key)} if (key := cause.object_key or objects.get(node)) else {}),
+            **({"node": cause.node} if cause.node else {}),
+            **({"object": str(key)} if (key := cause.object_key or objects.get(cause.node)) else {}),
             "reason": str(cause.reason),
             "message": cause.message[:MAX_MESSAGE_CHARACTERS],
-            "since": since_by_cause.get((node, str(cause.reason)), now),
+            "since": since_by_cause.get((cause.node, str(cause.reason)), now),
             **({} if cause.is_shared else _time_fields(cause)),
-            **({"behind": list(dependents)} if dependents else {}),
+            **({"behind": list(cause.dependents)} if cause.dependents else {}),
             **cause.details,
         }
-        for node, cause, dependents in islice(causes, MAX_ROWS)
+        for cause in islice(causes, MAX_ROWS)
     ]
 
 
@@ -133,62 +132,46 @@ def _format_ref(ref: CauseRef) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class CauseRow:
-    """One row as the cluster tells it; what is not told is empty. `because` and `details` are as they are stored."""
+def parse_row(row: Mapping[str, Any]) -> Cause:
+    """Return the cause of one row, also of a condition; what the row does not tell is empty.
 
-    reason: Reason
-    message: str = ""
-    node: str = ""
-    object: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    dependents: tuple[str, ...] = ()
-    because: tuple[CauseRef, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> CauseRow:
-        """Inverse of `as_json`. A reason of another version of this program counts as progress."""
-        return cls(
-            reason=_parse_reason(row.get("reason")),
-            message=row.get("message", ""),
-            node=row.get("node", ""),
-            object=row.get("object", ""),
-            since=parse_time(row.get("since")),
-            until=parse_time(row.get("until")),
-            dependents=tuple(row.get("behind") or ()),
-            because=tuple(
-                CauseRef(
-                    ref["kind"], ref["name"], _parse_reason(ref.get("reason")), *map(parse_time, _since_and_until(ref))
-                )
-                for ref in row.get("blockedBy") or ()
-            ),
-            details={name: row[name] for name in ("position", "gates", "approval") if name in row},
-        )
-
-    def with_wave_progress(self, progress: WaveProgress | None) -> CauseRow:
-        """With what it shares with others, as the record of its rollout tells that of their wave."""
-        position = self.details.get("position")
-        if progress is None or position is None or "limit" in position:  # of items of its own, it says all itself
-            return self
-        blockers = progress.ahead.others
-        return replace(
-            self,
-            until=progress.ahead.start_of(position["place"]),
-            because=tuple(
-                CauseRef("Instance", blocker.name, _parse_reason(blocker.reason), until=blocker.until)
-                for blocker in blockers
-            ),
-            details={
-                **self.details,
-                "position": {**position, "limit": progress.limit, "moved": progress.moved, "then": progress.then},
-            },
-        )
+    A reason of another version of Levelgate counts as progress.
+    """
+    return Cause(
+        _parse_reason(row.get("reason")),
+        row.get("message", ""),
+        node=row.get("node", ""),
+        object_key=ObjectKey.parse(row.get("object", "")),
+        since=parse_time(row.get("since")),
+        until=parse_time(row.get("until")),
+        references=tuple(map(_parse_ref, row.get("blockedBy") or ())),
+        dependents=tuple(row.get("behind") or ()),
+        details={name: row[name] for name in ("position", "gates", "approval") if name in row},
+    )
 
 
-def _since_and_until(row: Mapping[str, Any]) -> tuple[Any, Any]:
-    return row.get("since"), row.get("until")
+def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
+    """Return the cause with what it shares with others, as the record of its rollout tells that of their wave."""
+    position = cause.details.get("position")
+    if progress is None or position is None or "limit" in position:  # of items of its own, it says all itself
+        return cause
+    return replace(
+        cause,
+        until=progress.ahead.start_of(position["place"]),
+        references=tuple(
+            CauseRef("Instance", blocker.name, _parse_reason(blocker.reason), until=blocker.until)
+            for blocker in progress.ahead.others
+        ),
+        details={
+            **cause.details,
+            "position": {**position, "limit": progress.limit, "moved": progress.moved, "then": progress.then},
+        },
+    )
+
+
+def _parse_ref(ref: Mapping[str, Any]) -> CauseRef:
+    since, until = parse_time(ref.get("since")), parse_time(ref.get("until"))
+    return CauseRef(ref["kind"], ref["name"], _parse_reason(ref.get("reason")), since, until)
 
 
 def _parse_reason(text: Any) -> Reason:

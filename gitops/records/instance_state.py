@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.state.observed import annotation, is_terminating
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row, with_wave_progress
 from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
@@ -25,7 +25,7 @@ from renderer.levelgate_status import LevelgateStatus
 _NO_ROLLOUTS: Final[Mapping[str, Rollout]] = {}
 
 
-def _drop_repeated_failures(causes: Sequence[CauseRow]) -> tuple[CauseRow, ...]:
+def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
@@ -69,7 +69,7 @@ class InstanceState:
     labels: Mapping[str, str] | None = None
     kro_state: str = ""
     conditions: Mapping[str, str] | None = None
-    causes: tuple[CauseRow, ...] = ()
+    causes: tuple[Cause, ...] = ()
     is_terminating: bool = False
     file: str = ""
 
@@ -79,7 +79,7 @@ class InstanceState:
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
         propagated = conditions_by_type.get("Propagated") or conditions_by_type.get("InstanceManaged") or {}
-        cause = CauseRow.from_dict(propagated)
+        cause = parse_row(propagated)
         name, wave = own_status.rollout.get("name", ""), own_status.rollout.get("wave", "")
         waves = rollouts[name].waves if name in rollouts else ()
         shared_progress = next((candidate for candidate in waves if candidate.name == wave), None)
@@ -100,7 +100,7 @@ class InstanceState:
             kro_state=status.get("state", ""),
             conditions={kind: entry.get("status", "") for kind, entry in conditions_by_type.items() if kind},
             causes=_drop_repeated_failures(
-                [CauseRow.from_dict(row).with_wave_progress(shared_progress) for row in own_status.blocked]
+                [with_wave_progress(parse_row(row), shared_progress) for row in own_status.blocked]
             ),
             is_terminating=is_terminating(instance),
             file=annotation(instance, well_known.FILE),
@@ -111,11 +111,11 @@ class InstanceState:
         return self.reason is Reason.SETTLED
 
     @property
-    def display_causes(self) -> tuple[CauseRow, ...]:
+    def display_causes(self) -> tuple[Cause, ...]:
         """Its causes, the worst first; of one that waits for nothing in particular, how it is; none of one that has settled."""
         if self.is_settled:
             return ()
-        return self.causes or (CauseRow(self.reason, self.message, since=self.since),)
+        return self.causes or (Cause(self.reason, self.message, since=self.since),)
 
     @property
     def state(self) -> DisplayState:

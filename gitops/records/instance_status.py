@@ -14,7 +14,7 @@ from applier.plan.model import ApplySetPlan, NodePlan
 from applier.plan.prune import protected_keys
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows
-from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, NodeCause, node_causes
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, node_causes
 from renderer.definition.custom_conditions import LEVELGATE_CONDITIONS
 from renderer.identity import digest
 from renderer.levelgate_status import LevelgateStatus
@@ -32,7 +32,7 @@ def instance_status(
     blocked = node_causes(plan)
     conditions, problem = _custom_conditions(plan, _conditions(plan, blocked), previous_status)
     if problem:
-        blocked = [("", Cause(Reason.RENDER_FAILED, problem), ()), *blocked]
+        blocked = [Cause(Reason.RENDER_FAILED, problem), *blocked]
     return {
         **(plan.rendered.status if plan.nodes or not plan.error else _author_fields(previous_status)),
         "state": _state(plan, blocked),
@@ -82,11 +82,11 @@ def is_waiting(plan: ApplySetPlan) -> bool:
     )
 
 
-def _state(plan: ApplySetPlan, blocked: Iterable[NodeCause]) -> str:
+def _state(plan: ApplySetPlan, blocked: Iterable[Cause]) -> str:
     assert plan.parent is not None
     if is_terminating(plan.parent):
         return "DELETING"
-    if any(cause.reason.is_failure for _, cause, _ in blocked):
+    if any(cause.reason.is_failure for cause in blocked):
         return "ERROR"
     return "ACTIVE" if all(map(_is_ready, plan.nodes)) else "IN_PROGRESS"
 
@@ -95,11 +95,11 @@ def _is_ready(node: NodePlan) -> bool:
     return node.exists and node.ready
 
 
-def _conditions(plan: ApplySetPlan, blocked: list[NodeCause]) -> list[dict[str, str]]:
+def _conditions(plan: ApplySetPlan, blocked: list[Cause]) -> list[dict[str, str]]:
     assert plan.parent is not None
     unready = next((node for node in plan.nodes if not _is_ready(node)), None)
     unhealthy = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
-    error = next((cause for _, cause, _ in blocked if cause.reason.is_failure), None)
+    error = next((cause for cause in blocked if cause.reason.is_failure), None)
     resolved = _condition(
         "GraphResolved",
         ok=plan.error is None,
@@ -149,7 +149,7 @@ def _conditions(plan: ApplySetPlan, blocked: list[NodeCause]) -> list[dict[str, 
             "Propagated",
             ok=not waiting,
             true_reason="Settled",
-            false_reason=str(blocked[0][1].reason if blocked else Reason.PROGRESSING),
+            false_reason=str(blocked[0].reason if blocked else Reason.PROGRESSING),
             false_message=_first_message(blocked),
         ),
     ]
@@ -176,12 +176,12 @@ def _condition(
     }
 
 
-def _first_message(blocked: list[NodeCause]) -> str:
+def _first_message(blocked: list[Cause]) -> str:
     if not blocked:
         return ""
-    node, cause, _ = blocked[0]
+    cause = blocked[0]
     more = f" (and {len(blocked) - 1} more)" if len(blocked) > 1 else ""
-    return f"{f'node {node}: ' if node else ''}{cause.message}{more}"
+    return f"{f'node {cause.node}: ' if cause.node else ''}{cause.message}{more}"
 
 
 def _with_times(
@@ -200,7 +200,7 @@ def _with_times(
 
 def _levelgate_fields(
     plan: ApplySetPlan,
-    blocked: list[NodeCause],
+    blocked: list[Cause],
     previous: LevelgateStatus,
     *,
     commit: str,

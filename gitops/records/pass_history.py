@@ -66,8 +66,8 @@ class PassRecord:
     words: tuple[DecisionRecord, ...] = ()
 
 
-SetObstacle = tuple[ObjectKey, str, Cause]
-"""A set, one of its nodes (empty: the set itself), and what holds it."""
+SetObstacle = tuple[ObjectKey, Cause]
+"""A set, and what holds it or one of its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,9 @@ def _make_record(
     }
     is_full = any(len(earlier_pass.met) == MAX_LISTED_PER_PASS for earlier_pass in same_commit_passes)
     obstacles = [
-        RecordedObstacle(str(key), str(cause.reason), cause.message[:MAX_MESSAGE_CHARACTERS], node)
-        for key, node, cause in activity.obstacles
-        if not is_full and not cause.reason.is_queued and (str(key), node, str(cause.reason)) not in recorded
+        RecordedObstacle(str(key), str(cause.reason), cause.message[:MAX_MESSAGE_CHARACTERS], cause.node)
+        for key, cause in activity.obstacles
+        if not is_full and not cause.reason.is_queued and (str(key), cause.node, str(cause.reason)) not in recorded
     ]
     return PassRecord(
         now.replace(microsecond=0),

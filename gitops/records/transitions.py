@@ -15,7 +15,7 @@ from applier.causes import EventReason, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
 from gitops.records import pass_history
-from gitops.records.cause_rows import CauseRow
+from gitops.records.cause_rows import parse_row
 from gitops.records.display_state import DisplayState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import HALTED, OVERRIDDEN, PROPOSED
@@ -174,10 +174,8 @@ def _cause_transitions(
     subject: TransitionSubject, old_rows: Iterable[Mapping[str, Any]], new_rows: Iterable[Mapping[str, Any]]
 ) -> Iterator[Transition]:
     """What stands in the way now and did not before; and that nothing does any more."""
-    old_keys = {
-        (row.node, row.reason) for row in map(CauseRow.from_dict, old_rows) if row.reason not in _UNREPORTED_REASONS
-    }
-    reported_rows = [row for row in map(CauseRow.from_dict, new_rows) if row.reason not in _UNREPORTED_REASONS]
+    old_keys = {(row.node, row.reason) for row in map(parse_row, old_rows) if row.reason not in _UNREPORTED_REASONS}
+    reported_rows = [row for row in map(parse_row, new_rows) if row.reason not in _UNREPORTED_REASONS]
     for row in reported_rows:
         if (row.node, row.reason) not in old_keys:
             node = f"node {row.node}: " if row.node else ""

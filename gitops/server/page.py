@@ -16,10 +16,11 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from applier.causes import Cause
 from applier.plan.model import ApplySetPlan
 from gitops.explain.explanation import CauseChain
 from gitops.explain.phrasing import describe_blocker, format_links, suggest_actions
-from gitops.records.cause_rows import CauseRow, timestamp
+from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 from gitops.server import window_bars
@@ -167,7 +168,7 @@ class ProblemRow:
     key: ObjectKey | None
     name: str
     kind: str
-    cause: CauseRow
+    cause: Cause
     by: str
     state: str = ""
     more: int = 0
@@ -193,7 +194,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
             )
         )
     for source, cause in board.overview.causes:
-        key = ObjectKey.parse(cause.object)
+        key = cause.object_key
         name, kind = (key.qualified_name, key.kind) if key else (f"source/{source}", "")
         rows.append((source, ProblemRow(None, name, kind, cause, describe_blocker(None, cause))))
     merged_rows: dict[tuple[object, ...], ProblemRow] = {}

@@ -154,9 +154,7 @@ class Recorder:
 
     def _record_transition(self, key: ObjectKey, last: TrackSpan, state: TrackState) -> None:
         """Readiness and settling, which no write tells."""
-        duration_text = (
-            f" after {format_duration(self.now - last.begins)}" if last.state.word == "progressing" else ""
-        )
+        duration_text = f" after {format_duration(self.now - last.begins)}" if last.state.word == "progressing" else ""
         match state.word:
             case "baking":
                 self._add_event(
@@ -195,18 +193,17 @@ def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
     """Where one instance stands after a pass; `owner`: why it may not be made yet."""
     parent = account.plan.parent
     if parent is None and owner:
-        return _state_of_cause("", owner)
+        return _state_of_cause(owner)
     if account.rows:
-        node, cause, _ = account.rows[0]
-        return _state_of_cause(node, cause)
+        return _state_of_cause(account.rows[0])
     if account.is_waiting or parent is None:
         return TrackState(Reason.PROGRESSING)
     return TrackState(Reason.SETTLED)
 
 
-def _state_of_cause(node: str, cause: Cause) -> TrackState:
+def _state_of_cause(cause: Cause) -> TrackState:
     blockers = tuple(dict.fromkeys(blocker.name for blocker in cause.references))
-    return TrackState(cause.reason, cause.message, node, blockers, cause.until)
+    return TrackState(cause.reason, cause.message, cause.node, blockers, cause.until)
 
 
 def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:

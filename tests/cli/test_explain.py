@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from gitops.cli import EXIT_USAGE
 from gitops.explain.explanation import CauseChain, WaitingLink
 from gitops.explain.phrasing import suggest_actions
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.reconcile.sources import SourceState
-from gitops.records.cause_rows import CauseRow
 from gitops.records.display_state import DisplayState
 from gitops.records.source_record import UnreadableSource
 from renderer import well_known
@@ -498,7 +497,7 @@ IN_GIT = "in Git: a fix"
 def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[str, str]]) -> None:
     """One that nobody answers is mended in no commit."""
     key = ObjectKey("", "Service", "default", "a")
-    cause = CauseRow(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object=str(key))
+    cause = Cause(Reason.APPLY_FAILED, f"apply Service/default/a: {said}", object_key=key)
     found = list(suggest_actions(CauseChain(str(key), DisplayState.FAILED, key, chain=(WaitingLink(key, cause),))))
     assert [(what[: len(want)], how[: len(way)]) for (what, how), (want, way) in zip(found, ways, strict=True)] == ways
 

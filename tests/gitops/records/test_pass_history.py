@@ -66,9 +66,9 @@ def test_what_goes_with_an_instance_belongs_to_its_source() -> None:
 
 
 def test_a_gate_is_met_once_and_waiting_for_ones_turn_is_no_gate() -> None:
-    window = Cause(Reason.WINDOW_CLOSED, "waits for window hours")
+    window = Cause(Reason.WINDOW_CLOSED, "waits for window hours", node="database")
     pace = Cause(Reason.PACE_REACHED, "8th of 8")
-    holds: list[pass_history.SetObstacle] = [(SHOP, "database", window), (SHOP, "", pace)]
+    holds: list[pass_history.SetObstacle] = [(SHOP, window), (SHOP, pace)]
     first = after("", happened(holds=holds), state="Held")
     assert [one.reason for one in parse_passes(first)[0].met] == ["WindowClosed"]
     assert after(first, happened(holds=holds), state="Held", minutes=9) == first
@@ -88,7 +88,7 @@ def test_the_oldest_passes_go_where_the_record_has_room_for_fewer() -> None:
 def test_a_thousand_gates_are_told_once_as_far_as_there_is_room() -> None:
     closed = Cause(Reason.WINDOW_CLOSED, "waits")
     holds: list[pass_history.SetObstacle] = [
-        (SHOP._replace(name=f"i{number}"), "", closed) for number in range(MAX_LISTED_PER_PASS + 200)
+        (SHOP._replace(name=f"i{number}"), closed) for number in range(MAX_LISTED_PER_PASS + 200)
     ]
     first = after("", happened(holds=holds), state="Held")
     assert len(parse_passes(first)[0].met) == MAX_LISTED_PER_PASS
@@ -113,7 +113,7 @@ def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() 
     """I7: sixty gates, refused writes and approvals, met one after the other and all still standing, cause no write at rest."""
     closed = Cause(Reason.WINDOW_CLOSED, "waits")
     holds: list[pass_history.SetObstacle] = [
-        (SHOP._replace(name=f"i{number}"), "", closed) for number in range(MAX_PASSES + 10)
+        (SHOP._replace(name=f"i{number}"), closed) for number in range(MAX_PASSES + 10)
     ]
     refused = [
         Result(SHOP, CHILD._replace(name=f"i{n}"), "updated", error=Invalid("no")) for n in range(MAX_PASSES + 10)
@@ -124,7 +124,7 @@ def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() 
         known = PassActivity(refused[: number + 1], frozenset({SHOP}).__contains__, holds[: number + 1], words)
         text = after(text, known, minutes=number)
     assert len(parse_passes(text)) == MAX_PASSES
-    assert {one.set for passed in parse_passes(text) for one in passed.met} == {str(key) for key, _, _ in holds}
+    assert {one.set for passed in parse_passes(text) for one in passed.met} == {str(key) for key, _ in holds}
     assert {deed.object for passed in parse_passes(text) for deed in passed.deeds} == {str(one.key) for one in refused}
     assert [one.what for passed in parse_passes(text) for one in passed.words] == ["approved"]
     assert after(text, known, minutes=MAX_PASSES + 10) == text
