@@ -133,7 +133,7 @@ class Executor:
     def _member_actions(self, plan: ApplySetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _RunAction]]:
         for node_plan in plan.writes:
             assert node_plan.node.key is not None
-            is_replacement = node_plan.verb is NodeAction.REPLACE
+            is_replacement = node_plan.action is NodeAction.REPLACE
             yield (
                 node_plan.node.key,
                 partial(self._replace, plan, node_plan, observed)
@@ -214,7 +214,7 @@ class Executor:
         result = self._result(
             plan,
             node_plan.node.key,
-            _RESULT_ACTIONS[node_plan.verb],
+            _RESULT_ACTIONS[node_plan.action],
             node_plan.node.level,
             node_plan.node.id,
             node_plan.lost_fields,

@@ -57,7 +57,7 @@ class MemberWriter:
 
     async def write(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
         """The object as stored, or as it would be. Raises ClusterError."""
-        write_member = self._adopt if node_plan.verb is NodeAction.ADOPT else self._apply
+        write_member = self._adopt if node_plan.action is NodeAction.ADOPT else self._apply
         stored = await write_member(plan, node_plan, dry_run=dry_run)
         if altered_part := member.find_alteration(stored, plan.rendered, node_plan.node, node_plan.dependencies):
             raise ServerAltered(
@@ -90,7 +90,7 @@ class MemberWriter:
             (set_plan, node_plan)
             for set_plan in plan.sets
             for node_plan in set_plan.nodes
-            if node_plan.verb in {NodeAction.CREATE, NodeAction.UPDATE, NodeAction.HEAL, NodeAction.ADOPT}
+            if node_plan.action in {NodeAction.CREATE, NodeAction.UPDATE, NodeAction.HEAL, NodeAction.ADOPT}
             and node_plan.node.group_kind not in changing_kinds
             and not (node_plan.blocked and (node_plan.blocked.reason.is_failure or node_plan.is_held))
         ]
@@ -122,7 +122,7 @@ class MemberWriter:
         """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
         assert node_plan.node.key is not None
         try:
-            live = await self._read_live(node_plan) if node_plan.verb is NodeAction.ADOPT else node_plan.live
+            live = await self._read_live(node_plan) if node_plan.action is NodeAction.ADOPT else node_plan.live
             expected = await self.write(plan, node_plan, dry_run=True)
         except (ServerAltered, Denied, FieldConflict, Immutable, AdoptionWouldChange, KindNotServed) as error:
             return error
@@ -183,7 +183,7 @@ class MemberWriter:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             commit=self.commits.get(plan.rendered.source, ""),
         )
-        adopted_live = node_plan.live if node_plan.verb is NodeAction.ADOPT else None
+        adopted_live = node_plan.live if node_plan.action is NodeAction.ADOPT else None
         forced_managers = (
             (*node_plan.forced_managers, *node_plan.adoption.forced_manager_prefixes(adopted_live))
             if adopted_live
@@ -204,7 +204,7 @@ def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
     for node_plan in (
         node_plan for set_plan in plan.sets for node_plan in set_plan.nodes if node_plan.node.group_kind == CRD
     ):
-        if node_plan.verb not in {NodeAction.NONE, NodeAction.RECORD}:
+        if node_plan.action not in {NodeAction.NONE, NodeAction.RECORD}:
             yield from scopes_of([node_plan.node.manifest])
 
 

@@ -1,7 +1,7 @@
 """Values of a plan: the action due on each node, and the actions due on the parent of each ApplySet.
 
-A node without a permitted action carries its cause. `RefusedWrite` identifies a write that the server refused, so that an
-equal write is not sent again too early.
+A node without a permitted action carries its cause. `RefusedWrite` identifies a write that the server refused, so that
+an equal write is not sent again too early.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ RefusedWriteKey = tuple[ObjectKey, ObjectKey]
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """What was answered (`error`) to which `intent`, when the object was as `live` says (None: absent). See `essence`."""
+    """The `error` with which the server refused an `intent`, and the state of the object at that time.
+
+    `live` is what `refusal_relevant_state` returns; None where the object was absent.
+    """
 
     error: ClusterError
     intent: Any
     live: Mapping[str, Any] | None
 
     def is_same(self, intent: Any, live: Object | None) -> bool:
-        """Would this be the same write on the same object?"""
+        """Return whether *intent* on *live* is the same write on the same object."""
         return bool(self.intent == intent) and self.live == refusal_relevant_state(live)
 
 
 def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
-    """All of an object that a write may be refused because of: not its status, nor who wrote that, nor when."""
+    """Return the parts of an object for which a write may be refused: not its status, and not the times of writes."""
     if live is None:
         return None
     metadata = {
@@ -59,10 +62,11 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 
 
 class NodeAction(StrEnum):
-    """What it takes to bring one object to its manifest.
+    """The action that makes one live object equal its manifest.
 
-    `adopt` takes an object that is in no set, `replace` deletes one that cannot be changed, so that it is created anew, `record` renews
-    bookkeeping only, `look` reads before the first write, `unknown` cannot be told until the node is rendered.
+    `adopt` takes over an object that is in no set. `replace` deletes an object that cannot be changed, so that it is
+    created again. `record` renews bookkeeping only. `look` reads the object before its first write. `unknown` stands
+    where the action depends on data that is missing.
     """
 
     CREATE = "create"
@@ -76,7 +80,7 @@ class NodeAction(StrEnum):
     NONE = "unchanged"
 
     def operation(self, *, is_applied: bool) -> Operation:
-        """What the write does; of a set that `is_applied` nothing is new, so whatever differs is restored."""
+        """Return the operation of the write. In a set that `is_applied` nothing is new: what differs is restored."""
         match self:
             case NodeAction.HEAL:
                 return Operation.HEAL
@@ -91,7 +95,7 @@ _APPLIED_ACTIONS: Final = (NodeAction.NONE, NodeAction.RECORD)
 
 
 class Operation(StrEnum):
-    """What a write does, as gates see it. `heal` restores what was brought about before; `record` is bookkeeping, which nothing governs."""
+    """A write as windows and gates select it. `heal` restores what was applied before; `record` needs no permission."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -101,7 +105,9 @@ class Operation(StrEnum):
 
 
 class Barrier(StrEnum):
-    """What a node waits for beside what it depends on: nothing; the levels before it; or these also where they wait at a gate (S0-9, S0-26)."""
+    """What a node waits for beside its dependencies: nothing; the levels before it; or these also where a gate holds
+    them (S0-9, S0-26).
+    """
 
     PATH = "Path"
     LEVEL = "Level"
@@ -109,15 +115,19 @@ class Barrier(StrEnum):
 
 
 class DrainProgress(NamedTuple):
-    """How far a set has been moved already: the highest `level` with a node that was, and `since` when the first was, as the server says."""
+    """How far a set has moved to its target: the highest `level` with a moved node, and the time of the first move,
+    as the server gives it.
+    """
 
     level: int
     since: datetime
 
 
 class CandidateChange(NamedTuple):
-    """A write or deletion that could start now. `node` is the id of the node, empty outside of instances; `live` the object, None where there is
-    none. `begun` is None where nothing of the set has been moved.
+    """A write or deletion that could start now.
+
+    `node_id` is empty outside of instances. `live` is None where the object does not exist. `drain_progress` is None
+    where nothing of the set has moved.
     """
 
     set: RenderedApplySet
@@ -135,10 +145,11 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions:
-    """What may start, as those say who look after time, pace and people. `check`: why a change may not start now, None when it may.
+    """The changes that may start, by windows, gates, pace and requests.
 
-    `targets` are the revisions that instances were let move to; `suspended`: of these nothing is written at all. `barriers`
-    are those of instances whose nodes wait for more than what they depend on.
+    `check` returns why a change may not start now; None when it may. `targets` are the revisions granted to instances.
+    Nothing of `suspended` parents is written. `barriers` are those of instances whose nodes wait for more than their
+    dependencies.
     """
 
     check: Callable[[CandidateChange], Cause | None] = _permit_all
@@ -147,7 +158,7 @@ class ChangePermissions:
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
     def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
-        """The same gates; what a plan asks them is noted, with the answer."""
+        """Return equal permissions that append each question and its answer to *answers*."""
 
         def check(change: CandidateChange) -> Cause | None:
             answers.append((change, self.check(change)))
@@ -156,27 +167,28 @@ class ChangePermissions:
         return replace(self, check=check)
 
     def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
-        """Is a plan that `other` gave these answers for the plan that these gates would make?"""
+        """Return whether a plan made with *other* and its *answers* is the plan that these permissions would yield."""
         is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
         return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
 
 
 PermissionAnswer = tuple[CandidateChange, Cause | None]
-"""What a plan asked its gates, and what they said."""
+"""A question of a plan to its permissions, and the answer."""
 
 
 class NodePlan(NamedTuple):
-    """One node: what it takes, whether that may happen now, and if not, why. `ready` and `healthy` speak of what is live, as
-    its controller has seen it last.
+    """The action of one node, whether it may start now, and the cause if it may not.
 
-    `sick` is why it is not healthy, for people; empty where its own status tells that. Fields of managers whose names begin with one of `takes` are
-    taken over; a claim of any other manager is a conflict to report. `lost` are the fields that are to be healed, and who has them; `adoption` is
-    what its source may adopt. `turns_at` is when its age alone makes it healthy, or ill (None: never); its health `health_reference` another
-    object as well. `is_gone`: a Job that has completed and that its TTL took away; `live` is None then.
+    `ready` and `healthy` describe the live object, as its controller has last observed it. `unhealthy_message` is for
+    people; it is empty where the status of the object says why. Fields of managers whose names begin with one of
+    `forced_managers` are taken over; a claim of any other manager is a conflict. `lost_fields` are to be healed, with
+    their present owners. `adoption` is what the source may adopt. At `recheck_at` the health changes by age alone
+    (None: never). The health depends on the object `health_reference` as well. `is_ttl_removed`: the node is a
+    completed Job that its TTL removed; `live` is None then.
     """
 
     node: RenderedNode
-    verb: NodeAction
+    action: NodeAction
     live: Object | None
     allowed: bool = False
     ready: bool = False
@@ -193,48 +205,50 @@ class NodePlan(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """It is live, or is not missed any more."""
+        """Return whether the object is live, or completed and need not be live."""
         return self.live is not None or self.is_ttl_removed
 
     @property
     def live_set_id(self) -> str:
-        """The id of the set that its object is a member of; empty where it is of none, or is only referred to."""
+        """Return the id of the set whose member the object is; empty where it is in no set, or is external."""
         return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
 
     @property
-    def is_current(self) -> bool:
-        return self.exists and self.verb in _APPLIED_ACTIONS
+    def is_applied(self) -> bool:
+        """Return whether the live object equals the manifest."""
+        return self.exists and self.action in _APPLIED_ACTIONS
 
     @property
     def is_writable(self) -> bool:
-        """It is known what it is to become, and nothing but time stands in the way."""
+        """Return whether the manifest is known, and no failure prevents the write."""
         return self.node.writable and not (self.blocked is not None and self.blocked.reason.is_failure)
 
     @property
     def is_held(self) -> bool:
-        """A person has decided that it waits."""
+        """Return whether a person holds the node."""
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
     def lacks_permission(self) -> bool:
-        """It would be brought to its manifest if time, pace and people allowed it."""
+        """Return whether only a permission is missing: of a window, a gate, the pace or a person."""
         return self.blocked is not None and self.blocked.reason.is_missing_permission
 
     @property
     def is_applied_and_ready(self) -> bool:
-        """Its dependents may start."""
-        return self.is_current and self.ready
+        """Return whether dependents may start."""
+        return self.is_applied and self.ready
 
 
 @dataclass(frozen=True, slots=True)
 class ApplySetPlan:
-    """One ApplySet: its nodes, its orphans, and what is due for its parent.
+    """One ApplySet: its nodes, its prune candidates, and what is due for its parent.
 
-    `repairs` heal, from the applied pair, what waits at a gate, its deletion as well; `target` is the revision that it was let move to, 0 where
-    nobody said, and `completed` the Jobs that its parent has to record. `stays` says why it is not moved to where Git wants it, `deadlock` that it
-    never will be as things are, `error` why nothing of it may be touched, `stuck` why its parent could not be written in this pass, or may not go
-    yet. An `untouched` set is one of which nothing is known but that it may still be wanted: its status stays as well. `left` is the source that
-    nothing of wants it any more.
+    `repairs` heal, from the applied snapshot, the objects whose change or deletion lacks permission. `target_revision`
+    is the revision that was granted, 0 where none was. `completion_record` lists the completed Jobs that the parent has
+    to record. `not_moved` says why the set does not move to its target; `deadlock`, that it never will as things are.
+    With an `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
+    reconciliation, or may not be deleted yet. A set that `is_unknown` may still be wanted: its status is not written
+    either. `former_source` is the source whose set no longer wants this one.
     """
 
     rendered: RenderedApplySet
@@ -258,12 +272,12 @@ class ApplySetPlan:
 
     @property
     def candidates_to_remove(self) -> tuple[PruneCandidate, ...]:
-        """The orphans that do not stay, whatever they wait for."""
+        """Return the prune candidates that are to be removed, now or later."""
         return tuple(candidate for candidate in self.prune_candidates if candidate.outcome is not PruneOutcome.KEEP)
 
     @property
     def source(self) -> str:
-        """The source that it belongs to, or did until it was to go."""
+        """Return the source that the set belongs to, or did until it became a prune candidate."""
         return self.rendered.source or self.former_source
 
     @property
@@ -272,17 +286,17 @@ class ApplySetPlan:
         return tuple(
             node_plan
             for node_plan in nodes
-            if node_plan.allowed and node_plan.verb not in {NodeAction.NONE, NodeAction.READ}
+            if node_plan.allowed and node_plan.action not in {NodeAction.NONE, NodeAction.READ}
         )
 
     @property
     def has_member_changes(self) -> bool:
-        """Does it write or delete members now?"""
+        """Return whether the plan writes or deletes members now."""
         return bool(self.writes) or any(candidate.allowed for candidate in self.prune_candidates)
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
-        """What it writes and deletes now, as gates see it."""
+        """Yield the writes and deletions that start now, as windows and gates select them."""
         for rendered, node_plans in (
             (self.rendered, self.nodes),
             (self.rendered.applied_rendering or self.rendered, self.repairs),
@@ -291,9 +305,9 @@ class ApplySetPlan:
                 if (
                     node_plan.allowed
                     and node_plan.node.key
-                    and node_plan.verb not in {NodeAction.NONE, NodeAction.READ}
+                    and node_plan.action not in {NodeAction.NONE, NodeAction.READ}
                 ):
-                    operation = node_plan.verb.operation(is_applied=rendered.is_applied)
+                    operation = node_plan.action.operation(is_applied=rendered.is_applied)
                     yield CandidateChange(
                         rendered, node_plan.node.key, operation, self._node_id(node_plan.node.id), node_plan.node.level
                     )
@@ -306,7 +320,7 @@ class ApplySetPlan:
 
     @property
     def parent_intent(self) -> tuple[object, ...]:
-        """What its parent is to become."""
+        """Return the changes that are due on the parent."""
         return (
             self.superset_scope,
             self.exact_scope,
@@ -321,7 +335,7 @@ class ApplySetPlan:
 
     @property
     def needs_applied_snapshot(self) -> bool:
-        """Something of it waits at a gate, or is to go, and what was applied before is not known yet."""
+        """Return whether a change or deletion lacks permission while the applied snapshot has not been read yet."""
         rendered = self.rendered
         if self.is_unknown:
             return self.not_moved is not None and rendered.applied_rendering is None
@@ -338,12 +352,12 @@ class ApplySetPlan:
 
     @property
     def keys_to_read(self) -> tuple[ObjectKey, ...]:
-        """Keys to be read before anything can be said of them."""
+        """Return the keys of nodes whose objects have to be read before an action can be decided."""
         return self._unread_keys(external=False)
 
     @property
     def references_to_read(self) -> tuple[ObjectKey, ...]:
-        """Keys of objects that are only referred to and have to be read."""
+        """Return the keys of external objects, and of objects on which health depends, that have to be read."""
         return (
             *self._unread_keys(external=True),
             *(node_plan.health_reference for node_plan in self.nodes if node_plan.health_reference),
@@ -351,18 +365,18 @@ class ApplySetPlan:
 
     def _unread_keys(self, *, external: bool) -> tuple[ObjectKey, ...]:
         nodes_to_read = (
-            node_plan.node for node_plan in (*self.nodes, *self.repairs) if node_plan.verb is NodeAction.READ
+            node_plan.node for node_plan in (*self.nodes, *self.repairs) if node_plan.action is NodeAction.READ
         )
         return tuple(node.key for node in nodes_to_read if node.key and node.external is external)
 
     @property
     def recheck_at(self) -> datetime | None:
-        """When time alone makes something of it healthy, or ill; None: never."""
+        """Return when time alone changes the health of a node; None: never."""
         return min((node_plan.recheck_at for node_plan in self.nodes if node_plan.recheck_at), default=None)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing of this set may be done now."""
+        """Return whether no action of this set may start now."""
         return not (
             self.has_member_changes or self.superset_scope or self.exact_scope or self.detach or self.finish_deletion
         )
@@ -374,7 +388,7 @@ class Plan:
 
     @property
     def recheck_at(self) -> datetime | None:
-        """When time alone makes something healthy, or ill; None: never."""
+        """Return when time alone changes the health of a node; None: never."""
         return min((moment for set_plan in self.sets if (moment := set_plan.recheck_at)), default=None)
 
     @property
@@ -383,13 +397,13 @@ class Plan:
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
-        """What it writes and deletes now, as gates see it."""
+        """Yield the writes and deletions that start now, as windows and gates select them."""
         return (change for set_plan in self.sets for change in set_plan.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionBrake:
-    """How many deletions of one commit are too many: more than `deletions`, and more than `percent` of the source's live members."""
+    """The limit of deletions in one commit: at most `deletions`, or at most `percent` of the source's live members."""
 
     deletions: int = 5
     percent: int = 20
@@ -401,14 +415,18 @@ DEFAULT_BRAKE = DeletionBrake()
 
 @dataclass(frozen=True, slots=True)
 class PlanConstraints:
-    """What our own records say beyond what is live: scopes of instances whose object may be gone, unreadable files, held pruning, the
-    sources whose deletions a person approved for this commit, repairs that wait because others undo them again and again, and, by source,
-    what it may adopt and when the brake holds its deletions. Sources that are `non_pruning_sources` have nothing of
-    theirs deleted. `epoch` is the term
-    of leadership, 0 where nobody leads. Of sets in `partial` only a part is planned: nothing of them is pruned, and their scope is not
-    narrowed. What was `refused` is not written again as long as nothing has changed of it. `neighbours` are sources that are not planned
-    here, by the ids of their sets, empty where nobody knows whose set it is; `claims` is what these want of ours, each with who does, `left`
-    what Git no longer wants there, with the ids of the sets of instances among that: whoever wants it may have it.
+    """What the records of Levelgate say beyond live objects.
+
+    `scopes` are those of instances whose object may be gone. `unreadable_files`, `pruning_holds`, `adoptions` and
+    `brakes` go by source. The deletions of `approved_sources` were approved by a person for this commit. Members of
+    `non_pruning_sources` are not deleted. `throttled_repairs` wait because another writer undoes them again and again.
+    `epoch` is the term of leadership, 0 without leader election. Of `partial_sets` only a part is planned: their
+    members are not pruned, and their scope does not shrink. `refused_writes` are not repeated until the write or the
+    object differs.
+
+    `foreign_sources` are sources that are not planned here, by the ids of their sets; empty where the source is
+    unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
+    `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take these.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)

@@ -80,7 +80,7 @@ class NodePlanner:
                 ready_to_write=ready_to_write,
                 drain_progress=drain_progress,
             )
-            if hold_cause and node_plan.allowed and node_plan.verb in {NodeAction.UPDATE, NodeAction.RECORD}:
+            if hold_cause and node_plan.allowed and node_plan.action in {NodeAction.UPDATE, NodeAction.RECORD}:
                 node_plan = node_plan._replace(allowed=False, blocked=hold_cause)
             plans[node.id] = node_plan
             if node.id in depended_on or barrier is not Barrier.PATH:
@@ -94,7 +94,7 @@ class NodePlanner:
         repairs_due = (
             node_plan
             for node_plan in node_plans
-            if node_plan.verb is NodeAction.READ or (node_plan.allowed and node_plan.verb in heal_actions)
+            if node_plan.action is NodeAction.READ or (node_plan.allowed and node_plan.action in heal_actions)
         )
         return tuple(node_plan._replace(allowed=node_plan.allowed and ready_to_write) for node_plan in repairs_due)
 
@@ -145,7 +145,7 @@ class NodePlanner:
             or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none"
         ):
             return None
-        message = plan.blocked.message if plan.blocked else f"{plan.verb} to be done"
+        message = plan.blocked.message if plan.blocked else f"{plan.action} to be done"
         return Cause(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {message}", blockers=(plan.node.id,))
 
     def _plan_node(
@@ -169,25 +169,27 @@ class NodePlanner:
         has_manifest = live is not None and is_written_from(live, node.manifest, node.hash)
         is_proven_healthy = live is not None and has_manifest and healthy and status.is_fresh(live)
         recorded_dependencies = tuple(member.dependencies_to_record(live, dependencies, is_healthy=is_proven_healthy))
-        verb, lost_fields = self._decide_verb(rendered, node, live, recorded_dependencies, has_manifest=has_manifest)
+        action, lost_fields = self._decide_action(
+            rendered, node, live, recorded_dependencies, has_manifest=has_manifest
+        )
         failure = self._write_failure(rendered, node, node.key, live)
-        verb = self._verb_after_refusal(node, live, verb, failure)
-        cause = self._blocking_cause(rendered, node, live, ancestor_cause, verb, failure)
+        action = self._action_after_refusal(node, live, action, failure)
+        cause = self._blocking_cause(rendered, node, live, ancestor_cause, action, failure)
         ready, readiness_cause = self._readiness(node, live, health) if live is not None else (False, None)
         for name in node.healthy_first:
-            if name in plans and not plans[name].healthy and cause is None and verb in BARRIER_ACTIONS:
+            if name in plans and not plans[name].healthy and cause is None and action in BARRIER_ACTIONS:
                 cause = Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", blockers=(name,))
-        if cause is None and verb not in {NodeAction.NONE, NodeAction.READ}:
-            operation = verb.operation(is_applied=rendered.is_applied)
+        if cause is None and action not in {NodeAction.NONE, NodeAction.READ}:
+            operation = action.operation(is_applied=rendered.is_applied)
             node_id = "" if rendered.is_source else node.id
             cause = self._permission_cause(
-                verb, CandidateChange(rendered, node.key, operation, node_id, node.level, drain_progress(), live)
+                action, CandidateChange(rendered, node.key, operation, node_id, node.level, drain_progress(), live)
             )
-        allowed = verb is not NodeAction.NONE and cause is None and ready_to_write
+        allowed = action is not NodeAction.NONE and cause is None and ready_to_write
         is_ttl_removed = live is None and node.group_kind == JOB and self._was_completed(rendered, node, parent)
         return NodePlan(
             node,
-            verb,
+            action,
             live,
             allowed,
             ready or is_ttl_removed,
@@ -228,10 +230,10 @@ class NodePlanner:
             return self._plan_unread(node, node.key)
         return None
 
-    def _permission_cause(self, verb: NodeAction, change: CandidateChange) -> Cause | None:
+    def _permission_cause(self, action: NodeAction, change: CandidateChange) -> Cause | None:
         """The gate that holds a change; what is replaced is deleted, and must be allowed to come again."""
         cause = self.permissions.check(change)
-        if cause is None and verb is NodeAction.REPLACE:
+        if cause is None and action is NodeAction.REPLACE:
             cause = self.permissions.check(change._replace(operation=Operation.CREATE))
         return cause
 
@@ -279,9 +281,9 @@ class NodePlanner:
         if live is None:
             if node.key and (failure := self.observed.failures.get(node.key)):
                 return NodePlan(node, NodeAction.NONE, None, blocked=Cause.from_error(failure))
-            verb = NodeAction.READ if node.key and not self.observed.is_known(node.key) else NodeAction.NONE
+            action = NodeAction.READ if node.key and not self.observed.is_known(node.key) else NodeAction.NONE
             missing = ", ".join(node.waiting) or f"{node.key} to exist"
-            return NodePlan(node, verb, None, blocked=Cause(Reason.WAITING_FOR_DATA, missing))
+            return NodePlan(node, action, None, blocked=Cause(Reason.WAITING_FOR_DATA, missing))
         health = self._health(node, live)
         ready, readiness_cause = self._readiness(node, live, health)
         return NodePlan(
@@ -294,7 +296,7 @@ class NodePlanner:
             recheck_at=None if ready else health.until,
         )
 
-    def _decide_verb(
+    def _decide_action(
         self,
         rendered: RenderedApplySet,
         node: RenderedNode,
@@ -332,18 +334,18 @@ class NodePlanner:
         refusal_error = refused_write.error if refused_write and refused_write.is_same(node.manifest, live) else None
         return self.observed.failures.get(key) or refusal_error
 
-    def _verb_after_refusal(
-        self, node: RenderedNode, live: Object | None, verb: NodeAction, failure: ClusterError | None
+    def _action_after_refusal(
+        self, node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
     ) -> NodeAction:
         """The server will not change the object and it may be replaced: then that is what it takes."""
         is_immutable = isinstance(failure, Immutable)
-        if live is None or not is_immutable or verb not in {NodeAction.UPDATE, NodeAction.HEAL}:
-            return verb
+        if live is None or not is_immutable or action not in {NodeAction.UPDATE, NodeAction.HEAL}:
+            return action
         is_replace_allowed = (
             _annotation_value(node, live, well_known.REPLACE) == "allowed"
             and annotation(live, well_known.PRUNE) != "disabled"
         )
-        return NodeAction.REPLACE if is_replace_allowed and member.is_membership_proven(live) else verb
+        return NodeAction.REPLACE if is_replace_allowed and member.is_membership_proven(live) else action
 
     def _blocking_cause(
         self,
@@ -351,14 +353,14 @@ class NodePlanner:
         node: RenderedNode,
         live: Object | None,
         ancestor_cause: Cause | None,
-        verb: NodeAction,
+        action: NodeAction,
         failure: ClusterError | None,
     ) -> Cause | None:
         """Why this write may not happen now; None when it may."""
         assert node.key is not None
-        if failure and verb is not NodeAction.REPLACE:
+        if failure and action is not NodeAction.REPLACE:
             return Cause.from_error(failure)
-        if verb in {NodeAction.CREATE, NodeAction.HEAL} and (
+        if action in {NodeAction.CREATE, NodeAction.HEAL} and (
             repair_cause := self.constraints.throttled_repairs.get(node.key)
         ):
             return repair_cause
@@ -374,10 +376,10 @@ class NodePlanner:
             if _is_disabled(node, live):
                 return (
                     Cause(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {node.key}")
-                    if verb is not NodeAction.NONE
+                    if action is not NodeAction.NONE
                     else None
                 )
-        return ancestor_cause if verb in BARRIER_ACTIONS else None
+        return ancestor_cause if action in BARRIER_ACTIONS else None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
         """Does another set come first? The one that holds the object, as long as it still wants it; else the first that wants it.

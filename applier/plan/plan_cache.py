@@ -161,7 +161,7 @@ class PlanCache:
             or tool_of(parent) != TOOL
         ):
             return
-        if any(node.verb is NodeAction.READ or node.health_reference for node in (*plan.nodes, *plan.repairs)):
+        if any(node.action is NodeAction.READ or node.health_reference for node in (*plan.nodes, *plan.repairs)):
             return
         own = frozenset(node.key for node in rendered.nodes if node.key and not node.external)
         nodes = (*rendered.nodes, *(rendered.applied_rendering.nodes if rendered.applied_rendering else ()))
@@ -173,7 +173,7 @@ class PlanCache:
             obj is None or label(obj, well_known.PART_OF) in ("", rendered.id) for obj in live
         )
         if is_ours and own.issuperset(members) and around.is_alone((rendered.parent, *named), beside):
-            gone = {node.node.key for node in plan.nodes if node.is_ttl_removed and node.verb is NodeAction.NONE}
+            gone = {node.node.key for node in plan.nodes if node.is_ttl_removed and node.action is NodeAction.NONE}
             missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
             said = around.said(rendered.parent, parent)
             self._new[rendered.parent] = _Planned(

@@ -414,7 +414,7 @@ class _Planner:
         candidates = self._prune_candidates(rendered, nodes, current_scope)
         repairs = self._plan_repairs(rendered, nodes, candidates, is_parent_current=is_parent_current)
         has_pending_writes = superset_scope is not None or any(
-            node.allowed and node.verb is not NodeAction.NONE for node in (*nodes, *repairs)
+            node.allowed and node.action is not NodeAction.NONE for node in (*nodes, *repairs)
         )
         if has_pending_writes:
             candidates = tuple(
@@ -475,7 +475,7 @@ class _Planner:
         protections = [
             prune.PruneProtection(node_plan.node.id, node_plan.node.group_kind, node_plan.node.key)
             for node_plan in nodes
-            if not (node_plan.is_current or (self.to_final_state and node_plan.is_writable))
+            if not (node_plan.is_applied or (self.to_final_state and node_plan.is_writable))
         ]
         hold_message = self.constraints.pruning_holds.get(rendered.source, "") if rendered.is_source else ""
         scopes = (

@@ -141,7 +141,7 @@ class NodeGates:
 
     def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
         """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
-        is_updated = node_plan.is_current or (not node_plan.exists and not counts)
+        is_updated = node_plan.is_applied or (not node_plan.exists and not counts)
         return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
 
 
@@ -155,5 +155,5 @@ def _collection_nodes(plan: ApplySetPlan, base: str) -> list[NodePlan]:
 
 def _subject(plan: ApplySetPlan, node_plan: NodePlan) -> GateSubject:
     ready = node_plan.exists and node_plan.ready
-    settled = node_plan.is_current and node_plan.healthy
-    return GateSubject(node_plan.live or {}, ready, node_plan.is_current, settled, plan.rendered.revision)
+    settled = node_plan.is_applied and node_plan.healthy
+    return GateSubject(node_plan.live or {}, ready, node_plan.is_applied, settled, plan.rendered.revision)

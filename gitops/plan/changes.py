@@ -164,7 +164,7 @@ class ChangeCollector:
         yield from self._handovers(set_plan)
 
     def _node_change(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> PlannedChange | None:
-        if node_plan.verb in {NodeAction.NONE, NodeAction.RECORD} and not (
+        if node_plan.action in {NodeAction.NONE, NodeAction.RECORD} and not (
             node_plan.live and is_terminating(node_plan.live)
         ):
             return None
@@ -250,13 +250,13 @@ class ChangeCollector:
             return PlannedAction.FAILED, f"{cause.reason}: {cause.message}"
         if node_plan.live and is_terminating(node_plan.live):
             return PlannedAction.REPLACE, node_plan.blocked.message if node_plan.blocked else ""
-        lost = join_names(node_plan.lost_fields, limit=3, separator="; ") if node_plan.verb is NodeAction.HEAL else ""
-        if node_plan.verb is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
+        lost = join_names(node_plan.lost_fields, limit=3, separator="; ") if node_plan.action is NodeAction.HEAL else ""
+        if node_plan.action is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
             return (
                 PlannedAction.UPDATE,
                 f"handed over by {annotation(node_plan.live or {}, well_known.INSTANCE) or 'a source'}",
             )
-        return _ACTIONS[node_plan.verb], lost
+        return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
         """What nobody can count of a nested instance that is not known yet."""
@@ -408,7 +408,7 @@ class ChangeCollector:
 
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
-    return node_plan.verb.operation(is_applied=set_plan.rendered.is_applied)
+    return node_plan.action.operation(is_applied=set_plan.rendered.is_applied)
 
 
 def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:

@@ -59,7 +59,7 @@ def add_dependency_waits(
         node_plan.node.key
         for set_plan in full_plan.sets
         for node_plan in set_plan.nodes
-        if node_plan.verb not in BARRIER_ACTIONS
+        if node_plan.action not in BARRIER_ACTIONS
     }
     for change in changes:
         key = change.key
@@ -111,7 +111,7 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
     """What is live and as it is to be, and keeps waiting what depends on it; with why."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
-            if node_plan.live and node_plan.is_current and not (node_plan.ready or is_terminating(node_plan.live)):
+            if node_plan.live and node_plan.is_applied and not (node_plan.ready or is_terminating(node_plan.live)):
                 node, name = node_plan.node, "" if set_plan.rendered.is_source else node_plan.node.id
                 message = f"not ready: {mask_text(node_plan.blocked.message)}" if node_plan.blocked else "not ready"
                 yield (
@@ -184,7 +184,7 @@ def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[Ob
             and (
                 node_plan.node.id == candidate.member.node_id
                 or (
-                    not node_plan.is_current
+                    not node_plan.is_applied
                     and node_plan.live_set_id != set_plan.rendered.id
                     and node_plan.node.id not in pruned_node_ids
                     and node_plan.node.group_kind == candidate.member.key.group_kind

@@ -129,9 +129,9 @@ async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster
     errors: dict[ObjectKey, ClusterError] = {}
     for node_plan in _writable_nodes(plan):
         kind, key = node_plan.node.group_kind, node_plan.node.key
-        is_new = node_plan.verb is NodeAction.CREATE and kind in described_kinds
+        is_new = node_plan.action is NodeAction.CREATE and kind in described_kinds
         if key is None or not (
-            is_new or (kind in changed_kinds and node_plan.verb in {NodeAction.UPDATE, NodeAction.HEAL})
+            is_new or (kind in changed_kinds and node_plan.action in {NodeAction.UPDATE, NodeAction.HEAL})
         ):
             continue
         try:

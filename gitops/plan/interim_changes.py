@@ -217,7 +217,7 @@ def _with_deleted_members(
         dict[ObjectKey, list[tuple[ObjectKey, RenderedNode]]](),
     )
     for key, (applied_rendering, node_plan) in repairs.items():
-        if key not in changed_keys and node_plan.verb is NodeAction.CREATE:
+        if key not in changed_keys and node_plan.action is NodeAction.CREATE:
             deleted_members.setdefault(applied_rendering.parent, []).append((key, node_plan.node))
     for change in changes:
         for key, node in (

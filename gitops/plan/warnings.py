@@ -338,7 +338,7 @@ def _written_nodes(preview: Preview) -> Iterator[tuple[ObjectKey, RenderedNode, 
             if (
                 node_plan.node.key
                 and node_plan.node.writable
-                and node_plan.verb not in {NodeAction.NONE, NodeAction.RECORD}
+                and node_plan.action not in {NodeAction.NONE, NodeAction.RECORD}
             ):
                 yield node_plan.node.key, node_plan.node, node_plan.live
 

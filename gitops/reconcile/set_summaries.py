@@ -76,7 +76,7 @@ class SetSummary:
         """Is all of the set as Git says, and nothing left that Git no longer wants?"""
         leaves = any(orphan.outcome is PruneOutcome.DELETE for orphan in self.plan.prune_candidates)
         waits = self.plan.error or self.plan.not_moved or leaves
-        return not waits and all(node.is_current for node in self.restless if not node.node.external)
+        return not waits and all(node.is_applied for node in self.restless if not node.node.external)
 
     @cached_property
     def rests(self) -> bool:
@@ -175,5 +175,5 @@ def _rests(node: NodePlan) -> bool:
     return (
         node.blocked is None
         and not node.unhealthy_message
-        and (node.node.external or (node.is_current and node.healthy))
+        and (node.node.external or (node.is_applied and node.healthy))
     )

@@ -80,7 +80,7 @@ def node_causes(plan: ApplySetPlan) -> list[Cause]:
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
     """As Git says, and not healthy: nothing else keeps it."""
-    return bool(node.unhealthy_message) and node.blocked is None and node.is_current
+    return bool(node.unhealthy_message) and node.blocked is None and node.is_applied
 
 
 def _severity(reason: Reason) -> int:

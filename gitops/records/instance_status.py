@@ -71,7 +71,7 @@ def is_waiting(plan: ApplySetPlan) -> bool:
         )
         if node.is_held or waits_for_held:
             held.add(node.node.id)
-        elif not (node.is_current and node.healthy) and not node.node.external:
+        elif not (node.is_applied and node.healthy) and not node.node.external:
             return True
     protected = protected_keys(plan.prune_candidates)
     return (
@@ -220,7 +220,7 @@ def _levelgate_fields(
             else _pending_target(target_revision, previous.target, commit)
         )
         settled = not is_waiting(plan) and plan.not_moved is None
-        applied = all(node.is_current for node in managed_nodes)
+        applied = all(node.is_applied for node in managed_nodes)
         for name, reached, previous_target in (
             ("applied", applied, previous.applied),
             ("settled", settled, previous.settled),
@@ -229,7 +229,7 @@ def _levelgate_fields(
                 fields[name] = current_target if reached else previous_target
     fields["nodes"] = {
         "total": len(managed_nodes),
-        "updated": sum(node.is_current for node in managed_nodes),
+        "updated": sum(node.is_applied for node in managed_nodes),
         "healthy": sum(node.exists and node.healthy for node in managed_nodes),
         "blocked": sum(node.blocked is not None for node in managed_nodes),
     }

@@ -184,7 +184,7 @@ def _is_applied(set_plan: ApplySetPlan) -> bool:
     if any(candidate.blocked and "gates" in candidate.blocked.details for candidate in set_plan.prune_candidates):
         return False
     return not is_terminating(set_plan.parent) and all(
-        node.is_current for node in set_plan.nodes if not node.node.external
+        node.is_applied for node in set_plan.nodes if not node.node.external
     )
 
 

@@ -44,7 +44,7 @@ def make_item(
     causes = [node.blocked for node in managed_nodes if node.blocked] if granted else []
     gate_cause = next((cause for cause in causes if cause.reason.is_missing_permission), None)
     failure = next((cause for cause in causes if cause.reason.is_failure), None)
-    is_applied = at_target and all(node.is_current for node in managed_nodes)  # what closes then holds nothing of it
+    is_applied = at_target and all(node.is_applied for node in managed_nodes)  # what closes then holds nothing of it
     rollout_item = RolloutItem(
         rendered.parent.qualified_name,
         labels=labels,

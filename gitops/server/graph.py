@@ -69,7 +69,7 @@ def state_of(node: NodePlan) -> DisplayState:
         return DisplayState.WAITING
     if node.node.external:
         return DisplayState.SETTLED if node.live is not None and node.ready else DisplayState.WAITING
-    return DisplayState.SETTLED if node.is_current and node.healthy else DisplayState.PROGRESSING
+    return DisplayState.SETTLED if node.is_applied and node.healthy else DisplayState.PROGRESSING
 
 
 def draw_graph(nodes: Sequence[NodePlan]) -> Graph:

@@ -94,7 +94,7 @@ def make_trusted_time(now: datetime, last: datetime | None, server: datetime | N
 def judge(
     sources: Iterable[WindowSet], target: WindowTarget, operation: Operation, trusted_time: TrustedTime
 ) -> WindowVerdict:
-    """May `verb` be started on the target at the time of the reading?"""
+    """Return whether *operation* may start on *target* at the trusted time, and why it may not."""
     governing = [_SourceWindows.select(rules, target, operation) for rules in sources]
     now = trusted_time.now
     closed_windows = tuple(
@@ -161,7 +161,7 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
 
 @dataclass(frozen=True, slots=True)
 class _SourceWindows:
-    """What the windows of one source say about one target and verb."""
+    """The windows of one source that govern one target and operation."""
 
     rules: WindowSet
     allows: tuple[Window, ...] = ()

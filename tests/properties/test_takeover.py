@@ -80,6 +80,6 @@ def test_a_plan_of_it_writes_nothing(start: Callable[[Platform], None]) -> None:
         start(platform)
         before, world = len(platform.cluster.writes), platform.cluster.objects
         found = platform.preview()
-        verbs = {str(node.verb) for one in found.due.plan.sets for node in one.nodes if node.node.key == PLAIN}
-        assert verbs == {"adopt" if start is adopting else "replace"}
+        actions = {str(node.action) for one in found.due.plan.sets for node in one.nodes if node.node.key == PLAIN}
+        assert actions == {"adopt" if start is adopting else "replace"}
         assert (len(platform.cluster.writes), platform.cluster.objects) == (before, world)

@@ -430,4 +430,4 @@ def _said(one: SetSummary) -> tuple[object, ...]:
 
 
 def _said_of(one: NodePlan | None) -> tuple[object, ...] | None:
-    return (one.verb, one.ready, one.healthy, one.blocked) if one else None
+    return (one.action, one.ready, one.healthy, one.blocked) if one else None

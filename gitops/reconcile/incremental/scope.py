@@ -137,7 +137,7 @@ def _unsure(whole: ClusterState, key: ObjectKey) -> str:
     node = whole.plan_of(one.rendered.parent, str(key))
     if node is None or one.error or one.parent_error:
         return "was not planned"
-    return "" if node.is_current or (key in whole.changed_roots and node.live) else "waits"
+    return "" if node.is_applied or (key in whole.changed_roots and node.live) else "waits"
 
 
 def _unsettled(one: ApplySetPlan, *, let_move: bool = False) -> str:
@@ -218,7 +218,7 @@ def _too_much(
         name = node.node.key
         if name is None or node.node.external:
             continue
-        if node.verb in {NodeAction.REPLACE, NodeAction.ADOPT}:
+        if node.action in {NodeAction.REPLACE, NodeAction.ADOPT}:
             return f"{name} is replaced or adopted"
         if not whole.wanted.get(name, mine) <= mine or node.live_set_id not in {"", *mine}:
             return f"{name} concerns another set as well"
@@ -226,7 +226,7 @@ def _too_much(
 
 
 def _is_done(node: NodePlan) -> bool:
-    return node.verb is NodeAction.NONE and node.is_applied_and_ready
+    return node.action is NodeAction.NONE and node.is_applied_and_ready
 
 
 def affects_others(whole: ClusterState, found: ReconcileResult) -> str:

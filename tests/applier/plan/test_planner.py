@@ -1,4 +1,4 @@
-"""What one pass decides: verbs, barriers, takeovers, parents; pure tables over rendered sets and hand-made observations."""
+"""What one pass decides: actions, barriers, takeovers, parents; pure tables over rendered sets and hand-made observations."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def decided(
     return found.sets[0]
 
 
-def verbs(one: ApplySetPlan) -> dict[str, tuple[NodeAction, bool]]:
-    return {name_of(node): (node.verb, node.allowed) for node in one.nodes}
+def actions(one: ApplySetPlan) -> dict[str, tuple[NodeAction, bool]]:
+    return {name_of(node): (node.action, node.allowed) for node in one.nodes}
 
 
 def name_of(node: NodePlan) -> str:
@@ -117,36 +117,36 @@ def blocked(one: ApplySetPlan, name: str) -> Reason | None:
 def test_what_was_never_looked_at_is_looked_at_first() -> None:
     """Sets: read before the first write."""
     one = decided()
-    assert verbs(one) == {"a": (NodeAction.READ, False), "b": (NodeAction.READ, False)}
+    assert actions(one) == {"a": (NodeAction.READ, False), "b": (NodeAction.READ, False)}
     assert set(one.keys_to_read) == {key("a"), key("b")}
     assert one.writes == ()
 
 
 def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:
     """Rule 1: the barrier goes along the path."""
-    assert verbs(decided(absent="ab")) == {"a": (NodeAction.CREATE, True), "b": (NodeAction.CREATE, False)}
+    assert actions(decided(absent="ab")) == {"a": (NodeAction.CREATE, True), "b": (NodeAction.CREATE, False)}
     assert blocked(decided(absent="ab"), "b") is Reason.DEPENDENCY_NOT_READY
-    assert verbs(decided(live(SOURCE, "a"), absent="b")) == {
+    assert actions(decided(live(SOURCE, "a"), absent="b")) == {
         "a": (NodeAction.NONE, False),
         "b": (NodeAction.CREATE, True),
     }
     settled = decided(live(SOURCE, "a"), live(SOURCE, "b"))
-    assert verbs(settled) == {"a": (NodeAction.NONE, False), "b": (NodeAction.NONE, False)}
+    assert actions(settled) == {"a": (NodeAction.NONE, False), "b": (NodeAction.NONE, False)}
     assert settled.is_idle
 
 
 def test_an_update_above_holds_an_update_below_but_not_its_healing() -> None:
     """Rules 1 and 6: self-healing to what is applied goes on."""
     old = bundle(plain("a", text="old"), plain("b", "a", text="old")).sources["platform"]
-    assert verbs(decided(live(old, "a"), live(old, "b"))) == {
+    assert actions(decided(live(old, "a"), live(old, "b"))) == {
         "a": (NodeAction.UPDATE, True),
         "b": (NodeAction.UPDATE, False),
     }
-    assert verbs(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (NodeAction.HEAL, True)
+    assert actions(decided(live(old, "a"), live(SOURCE, "b", drifted="text")))["b"] == (NodeAction.HEAL, True)
 
 
 def test_a_field_that_somebody_took_is_healed() -> None:
-    assert verbs(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (NodeAction.HEAL, True)
+    assert actions(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (NodeAction.HEAL, True)
 
 
 def test_a_dropped_dependency_is_recorded_anew() -> None:
@@ -154,9 +154,9 @@ def test_a_dropped_dependency_is_recorded_anew() -> None:
     stale = live(SOURCE, "a")
     stale["metadata"]["annotations"][well_known.DEPS] = "0123456789abcdef~"
     one = decided(stale, live(SOURCE, "b"))
-    assert verbs(one)["a"] == (NodeAction.RECORD, True)
+    assert actions(one)["a"] == (NodeAction.RECORD, True)
     assert one.nodes[0].dependencies == ()
-    assert verbs(one)["b"] == (NodeAction.NONE, False)
+    assert actions(one)["b"] == (NodeAction.NONE, False)
 
 
 def test_nothing_is_written_before_the_parent_covers_it() -> None:
@@ -197,12 +197,12 @@ def test_nothing_is_pruned_while_its_set_writes_and_afterwards_it_is() -> None:
 def test_an_object_that_could_not_be_read_is_not_looked_at_again_and_holds_up_no_other(why: ClusterError) -> None:
     """I9: what cannot be read is reported; an answer to a write that was lost is no such thing, and is read back."""
     unread = {key("b"): why}
-    assert verbs(decided(live(SOURCE, "a", drifted="text"), failures=unread)) == {
+    assert actions(decided(live(SOURCE, "a", drifted="text"), failures=unread)) == {
         "a": (NodeAction.HEAL, True),
         "b": (NodeAction.UNKNOWN, False),
     }
     lost = decided(live(SOURCE, "a"), failures={key("b"): UnknownOutcome("apply")})
-    assert verbs(lost)["b"] == (NodeAction.READ, False)
+    assert actions(lost)["b"] == (NodeAction.READ, False)
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:
@@ -229,11 +229,11 @@ def test_nothing_is_written_or_pruned_of_a_kind_that_cannot_be_read_and_nothing_
     why = Unavailable("list ConfigMap: conversion webhook failed")
     unreadable = {CONFIG_MAP: why}
     found = decided(live(SOURCE, "a", drifted="text"), orphan, absent="b", unreadable=unreadable, listed=frozenset())
-    assert verbs(found) == {"a": (NodeAction.UNKNOWN, False), "b": (NodeAction.UNKNOWN, False)}
+    assert actions(found) == {"a": (NodeAction.UNKNOWN, False), "b": (NodeAction.UNKNOWN, False)}
     assert {node.blocked.message for node in found.nodes if node.blocked} == {str(why)}
     elsewhere = {GroupKind("", "Secret"): why}
     pruned = decided(live(SOURCE, "a"), live(SOURCE, "b", drifted="text"), orphan, unreadable=elsewhere)
-    assert verbs(pruned)["b"] == (NodeAction.HEAL, True)
+    assert actions(pruned)["b"] == (NodeAction.HEAL, True)
     assert not any(one.allowed for one in pruned.prune_candidates)
 
 
@@ -242,7 +242,7 @@ def test_a_hold_stops_pruning_and_nothing_else() -> None:
     orphan = live(bundle(plain("old")).sources["platform"], "old")
     records = PlanConstraints(pruning_holds={"platform": "path gone"})
     held = decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b"), orphan, records=records)
-    assert verbs(held)["a"] == (NodeAction.HEAL, True)
+    assert actions(held)["a"] == (NodeAction.HEAL, True)
     assert [one.blocked.reason for one in held.prune_candidates if one.blocked] == [Reason.BRAKE_ENGAGED]
 
 
@@ -267,7 +267,7 @@ def test_what_failed_in_this_pass_is_not_tried_again_in_it_and_holds_what_is_bel
     """S0-20: its descendants do not start; unrelated branches go on."""
     wide = bundle(plain("a"), plain("b", "a"), plain("c"))
     found = decided(of=wide, absent="abc", failures={key("a"): failure})
-    assert verbs(found) == {
+    assert actions(found) == {
         "a": (NodeAction.CREATE, False),
         "b": (NodeAction.CREATE, False),
         "c": (NodeAction.CREATE, True),

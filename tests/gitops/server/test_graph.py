@@ -19,18 +19,18 @@ def node(
     name: str,
     level: int = 0,
     *deps: str,
-    verb: NodeAction = NodeAction.NONE,
+    action: NodeAction = NodeAction.NONE,
     blocked: Cause | None = None,
     error: str = "",
     live: Object = LIVE,
 ) -> NodePlan:
     rendered = RenderedNode(name, level, deps, GroupKind("", "ConfigMap"), LIVE, None, error=error)
-    return NodePlan(rendered, verb, live, ready=True, healthy=True, blocked=blocked)
+    return NodePlan(rendered, action, live, ready=True, healthy=True, blocked=blocked)
 
 
 def test_how_a_node_is_has_the_words_of_an_instance() -> None:
     assert state_of(node("a")) is DisplayState.SETTLED
-    assert state_of(node("a", verb=NodeAction.UPDATE)) is DisplayState.PROGRESSING
+    assert state_of(node("a", action=NodeAction.UPDATE)) is DisplayState.PROGRESSING
     assert state_of(node("a", error="no such field")) is DisplayState.FAILED
     assert state_of(node("a", blocked=Cause(Reason.WINDOW_CLOSED, ""))) is DisplayState.HELD
     assert state_of(node("a", blocked=Cause(Reason.DEPENDENCY_NOT_READY, ""))) is DisplayState.WAITING
