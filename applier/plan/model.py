@@ -444,3 +444,12 @@ class PlanConstraints:
     foreign_claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
     relinquished_keys: frozenset[ObjectKey] = frozenset()
     relinquished_sets: frozenset[str] = frozenset()
+
+    def adoption_of(self, source: str) -> Adoption:
+        """Return what a source may adopt."""
+        return self.adoptions.get(source, NO_ADOPTION)
+
+    def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:
+        """Return the error with which the server refused the same write on an equal object."""
+        refused_write = self.refused_writes.get((parent, key))
+        return refused_write.error if refused_write and refused_write.is_same(intent, live) else None

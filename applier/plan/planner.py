@@ -12,12 +12,12 @@ from functools import cached_property
 from itertools import filterfalse
 
 from applier.applyset import completed_jobs, inventory, kro
-from applier.applyset.adoption import NO_ADOPTION
 from applier.applyset.inventory import ForeignSet, Scope
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan import prune
+from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.deletion_brake import brake_message
 from applier.plan.model import (
@@ -125,16 +125,15 @@ class _Planner:
         instance_kinds = frozenset(key.group_kind for key in self.rendering.instances)
         self.permission_answers: list[PermissionAnswer] = []
         recording_permissions = self.permissions.with_recorded_answers(self.permission_answers)
-        self.node_planner = NodePlanner(
+        barriers = WriteBarriers(
             self.observed,
             self.wanting_sets,
             self.sets,
-            instance_kinds,
             self.rendering.commits,
             self.constraints,
             recording_permissions,
-            self.comparison_cache,
         )
+        self.node_planner = NodePlanner(self.observed, instance_kinds, self.comparison_cache, barriers)
         shared_inputs = self.comparison_cache.carried.under(
             SharedPlanInputs.of(self.observed, self.constraints, instance_kinds, self.to_final_state)
         )
@@ -223,9 +222,7 @@ class _Planner:
         refused.
         """
         key = plan.rendered.parent
-        failure = self.observed.failures.get(key)
-        if failure is None and (refused_write := self.constraints.refused_writes.get((key, key))):
-            failure = refused_write.error if refused_write.is_same(plan.parent_intent, plan.parent) else None
+        failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
         if failure is None:
             return plan
         parent_cause = Cause.from_error(failure)
@@ -253,7 +250,7 @@ class _Planner:
         self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
     ) -> ApplySetPlan:
         parent = self.observed.objects.get(rendered.parent)
-        inherited_tools = self.constraints.adoptions.get(rendered.source, NO_ADOPTION).inherited_tools
+        inherited_tools = self.constraints.adoption_of(rendered.source).inherited_tools
         try:
             current_scope = inventory.read_scope(parent, inherited_tools=inherited_tools) if parent else Scope()
         except ForeignSet as error:
@@ -504,9 +501,9 @@ class _Planner:
         """
         member = candidate.member
         live = self.observed.objects[member.key]
-        failure = self.observed.failures.get(member.key)
-        if failure is None and (refused_write := self.constraints.refused_writes.get((rendered.parent, member.key))):
-            failure = refused_write.error if refused_write.is_same(None, live) else None
+        failure = self.observed.failures.get(member.key) or self.constraints.refusal(
+            rendered.parent, member.key, None, live
+        )
         if failure:
             return replace(candidate, allowed=False, blocked=Cause.from_error(failure))
         if not (candidate.is_protected or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):

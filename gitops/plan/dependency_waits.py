@@ -12,8 +12,8 @@ from itertools import groupby
 from operator import attrgetter
 
 from applier.causes import Reason
+from applier.plan.barriers import BARRIER_ACTIONS
 from applier.plan.model import ApplySetPlan, Barrier, Plan
-from applier.plan.node_planner import BARRIER_ACTIONS
 from applier.state.observed import annotation, is_terminating, label
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange
 from renderer import well_known

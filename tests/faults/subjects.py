@@ -15,9 +15,9 @@ from unittest import mock
 from applier.errors import Invalid
 from applier.execute import executor
 from applier.execute.executor import Executor
+from applier.plan import node_planner, prune
 from applier.plan import planner as plan
-from applier.plan import prune
-from applier.plan.node_planner import NodePlanner
+from applier.plan.barriers import WriteBarriers
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import last_first, without_dependencies, without_superset
@@ -29,7 +29,7 @@ Off = Callable[[], AbstractContextManager[object]]
 
 def _without_barrier() -> Any:
     """What depends on a node starts before it."""
-    return mock.patch.object(NodePlanner, "_dependents_cause", return_value=None)
+    return mock.patch.object(node_planner, "dependents_cause", return_value=None)
 
 
 @contextmanager
@@ -100,10 +100,10 @@ def _by_its_own_set() -> Any:
 def _not_created_again() -> Any:
     """What is gone stays away."""
 
-    def failure(_judge: Any, _rendered: Any, _node: Any, key: Any, live: Any) -> Any:
+    def failure(_barriers: Any, _rendered: Any, _node: Any, key: Any, live: Any) -> Any:
         return Invalid(f"{key} was deleted") if live is None else None
 
-    return mock.patch.object(NodePlanner, "_write_failure", failure)
+    return mock.patch.object(WriteBarriers, "write_failure", failure)
 
 
 @contextmanager

@@ -1,0 +1,281 @@
+"""Reasons why the action of a node may not start yet. Pure.
+
+A node waits until all its ancestors are applied at this revision and ready, on fresh observations (rules 1 and 2). A
+refused write, another owner, a deletion in progress and a missing permission bar it as well. Repairs wait for no
+ancestor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from applier.applyset import member
+from applier.applyset.adoption import Adoption
+from applier.causes import Cause, Reason
+from applier.cluster import CONTENT_MANAGER, Object
+from applier.errors import ClusterError
+from applier.plan.model import (
+    Barrier,
+    CandidateChange,
+    ChangePermissions,
+    DrainProgress,
+    NodeAction,
+    NodePlan,
+    Operation,
+    PlanConstraints,
+)
+from applier.state.managed_fields import annotation_managers, apply_entry
+from applier.state.observed import Observed, annotation, is_terminating, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.manifest_hash import is_written_from
+from renderer.render.model import RenderedApplySet, RenderedNode
+
+BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.REPLACE, NodeAction.ADOPT})
+"""The actions that wait for ancestors. Repairs do not."""
+
+
+class NodeWrite(NamedTuple):
+    """The action that is due on a node of a set. `live` is None where the object does not exist."""
+
+    rendered: RenderedApplySet
+    node: RenderedNode
+    key: ObjectKey
+    live: Object | None
+    action: NodeAction
+
+
+@dataclass(frozen=True)
+class WriteBarriers:
+    """The facts that bar writes.
+
+    `wanting_sets` maps a key to the ids of the sets that want it, in order. `sets` are all sets of the plan, by id.
+    `commits` are those of the sources.
+    """
+
+    observed: Observed
+    wanting_sets: Mapping[ObjectKey, Sequence[str]]
+    sets: Mapping[str, RenderedApplySet]
+    commits: Mapping[str, str]
+    constraints: PlanConstraints
+    permissions: ChangePermissions
+
+    def barrier_of(self, rendered: RenderedApplySet) -> Barrier:
+        """Return what the nodes of a set wait for beside their dependencies."""
+        return self.permissions.barriers.get(rendered.parent, Barrier.PATH)
+
+    def adoption_of(self, rendered: RenderedApplySet) -> Adoption:
+        """Return what the source of a set may adopt."""
+        return self.constraints.adoption_of(rendered.source)
+
+    def write_failure(
+        self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
+    ) -> ClusterError | None:
+        """Return the error of the same write in this reconciliation, or in an earlier one."""
+        return self.observed.failures.get(key) or self.constraints.refusal(rendered.parent, key, node.manifest, live)
+
+    def find_cause(
+        self,
+        write: NodeWrite,
+        *,
+        failure: ClusterError | None,
+        ancestor_cause: Cause | None,
+        plans: Mapping[str, NodePlan],
+        drain_progress: Callable[[], DrainProgress | None],
+    ) -> Cause | None:
+        """Return why a write may not start now; None where it may.
+
+        Windows, gates and people are asked last, so that they judge only what could start otherwise.
+        """
+        return (
+            self._object_cause(write, failure)
+            or (ancestor_cause if write.action in BARRIER_ACTIONS else None)
+            or _unhealthy_dependency_cause(write, plans)
+            or self._permission_cause(write, drain_progress)
+        )
+
+    def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
+        """Return how far a set has moved to what is new; None where nothing has moved, or the new part is not known."""
+        if rendered.is_applied or (rendered.applied and rendered.applied_rendering is None):
+            return None
+        applied_manifests = (
+            {node.key: node.manifest for node in rendered.applied_rendering.nodes} if rendered.applied_rendering else {}
+        )
+        is_for_target = self._target_filter(rendered)
+        moved_nodes = [
+            (node.level, written_at)
+            for node in rendered.nodes
+            if node.key
+            and node.writable
+            and applied_manifests.get(node.key) != node.manifest
+            and (live := self.observed.objects.get(node.key))
+            and is_written_from(live, node.manifest, node.hash)
+            and (written_at := _written_at(live))
+            and is_for_target(live, written_at)
+        ]
+        return (
+            DrainProgress(max(level for level, _ in moved_nodes), min(since for _, since in moved_nodes))
+            if moved_nodes
+            else None
+        )
+
+    def _target_filter(self, rendered: RenderedApplySet) -> Callable[[Object, datetime], bool]:
+        """Return a predicate of a member and the time of its last write: was it written for the present target?
+
+        An earlier target may have wanted the same manifest. In a source the recorded commit tells; in an instance its
+        revision, and the time at which its own manifest was written.
+        """
+        if rendered.is_source:
+            commit = member.short_commit(self.commits.get(rendered.source, ""))
+            return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
+        parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
+        instance_written_at = _written_at(parent) if parent and is_written_from(parent, rendered.manifest) else None
+        return lambda live, written_at: (
+            instance_written_at is not None
+            and written_at >= instance_written_at
+            and annotation(live, well_known.REVISION) == revision
+        )
+
+    def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
+        """Return why the object may not be written, whatever its ancestors do."""
+        rendered, node, key, live, action = write
+        if failure and action is not NodeAction.REPLACE:
+            return Cause.from_error(failure)
+        if action in {NodeAction.CREATE, NodeAction.HEAL} and (
+            repair_cause := self.constraints.throttled_repairs.get(key)
+        ):
+            return repair_cause
+        if owner_cause := self._other_owner_cause(rendered, key, live):
+            return owner_cause
+        if live is None:
+            return None
+        if is_terminating(live):
+            message = f"{key} {member.describe_deletion(live)}; it is created again once it is gone"
+            return Cause(Reason.PROGRESSING, message, object_key=key)
+        if action is not NodeAction.NONE and _is_disabled(node, live):
+            return Cause(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {key}")
+        return None
+
+    def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
+        """Return why the object is not the set's to write; None where it is.
+
+        The set that holds the object comes first, as long as it still wants the object; else the first set that wants
+        it. An object in no set is taken only if Levelgate wrote and released it, or if the source may adopt it.
+        """
+        wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
+        live_set_id = label(live, well_known.PART_OF) if live else ""
+        owner_set_id = live_set_id if live_set_id in wanting_set_ids else wanting_set_ids[0]
+        if owner_set_id != rendered.id:
+            return Cause(
+                Reason.OWNED_ELSEWHERE,
+                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; keep it in one of the two",
+            )
+        if live is None or live_set_id == rendered.id:
+            return None
+        return self._holder_cause(key, live_set_id) if live_set_id else self._adoption_cause(rendered, live)
+
+    def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
+        """Return why an object cannot be taken from the set that holds it and does not want it; None where it can."""
+        holder = self.sets.get(holder_id)
+        if holder:
+            return (
+                Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of {holder.parent}; remove it there first")
+                if holder.error or holder.held_reason
+                else None
+            )
+        if key in self.constraints.relinquished_keys or holder_id in self.constraints.relinquished_sets:
+            return None
+        if foreign_source := self.constraints.foreign_sources.get(holder_id):
+            handover_advice = "take it out there, and it is handed over; nothing is deleted"
+            advice = "if nobody follows that source any more, follow it too, with a path that holds nothing"
+            return Cause(
+                Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
+            )
+        parent_hint = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
+        advice = f"stop who applies it, and take off its label {well_known.PART_OF}; removed there it may be deleted"
+        return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
+
+    def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
+        """Return why an object in no set may not be adopted; None where it may, or where Levelgate wrote it before."""
+        is_foreign = apply_entry(live, CONTENT_MANAGER) is None
+        refusal = self.adoption_of(rendered).refusal(live) if is_foreign else ""
+        return Cause(Reason.CONFLICT, refusal) if refusal else None
+
+    def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
+        """Return why a change lacks permission. To replace an object takes the permission to create it as well."""
+        rendered, node, key, live, action = write
+        if action in {NodeAction.NONE, NodeAction.READ}:
+            return None
+        operation = action.operation(is_applied=rendered.is_applied)
+        node_id = "" if rendered.is_source else node.id
+        change = CandidateChange(rendered, key, operation, node_id, node.level, drain_progress(), live)
+        cause = self.permissions.check(change)
+        if cause is None and action is NodeAction.REPLACE:
+            cause = self.permissions.check(change._replace(operation=Operation.CREATE))
+        return cause
+
+
+def dependents_cause(plan: NodePlan) -> Cause | None:
+    """Return why dependents of a node may not start; None where they may."""
+    if (
+        plan.is_applied_and_ready
+        or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none"
+    ):
+        return None
+    message = plan.blocked.message if plan.blocked else f"{plan.action} to be done"
+    return Cause(Reason.DEPENDENCY_NOT_READY, f"{plan.node.id}: {message}", blockers=(plan.node.id,))
+
+
+def level_cause(
+    barrier: Barrier, node: RenderedNode, plans: Iterable[NodePlan], dependents_causes: Mapping[str, Cause | None]
+) -> Cause | None:
+    """Return why the levels before a node hold it; None where they do not.
+
+    A node at a closed gate holds only its own descendants, unless all of its level counts (S0-26).
+    """
+    if barrier is Barrier.PATH:
+        return None
+    return next(
+        (
+            cause
+            for node_plan in plans
+            if node_plan.node.level < node.level
+            and (cause := dependents_causes[node_plan.node.id])
+            and (barrier is Barrier.ALL or not _waits_for_permission(node_plan))
+        ),
+        None,
+    )
+
+
+def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
+    """Return the first dependency that has to be healthy, not only ready, before the write, and is not."""
+    if write.action not in BARRIER_ACTIONS:
+        return None
+    unhealthy_names = (name for name in write.node.healthy_first if name in plans and not plans[name].healthy)
+    name = next(unhealthy_names, None)
+    return Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", blockers=(name,)) if name else None
+
+
+def _waits_for_permission(plan: NodePlan) -> bool:
+    return plan.lacks_permission or (plan.blocked is not None and plan.blocked.reason is Reason.DEPENDENCY_NOT_READY)
+
+
+def _is_disabled(node: RenderedNode, live: Object) -> bool:
+    """Return whether Git, or a person on the live object, forbids writes.
+
+    An annotation that only Levelgate has written to the live object does not count: Git has removed it since.
+    """
+    if annotation(node.manifest, well_known.RECONCILE) == "disabled":
+        return True
+    return annotation(live, well_known.RECONCILE) == "disabled" and set(
+        annotation_managers(live, well_known.RECONCILE)
+    ) != {CONTENT_MANAGER}
+
+
+def _written_at(live: Object) -> datetime | None:
+    """Return when Levelgate last wrote the content, by the clock of the server."""
+    time = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
+    return datetime.fromisoformat(time) if time else None
