@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
-from applier.plan.model import DEFAULT_BRAKE, DeletionBrake
+from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,

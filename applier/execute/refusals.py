@@ -16,7 +16,8 @@ from typing import Any, Final
 from applier.backoff import exponential_backoff, is_waiting
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
 from applier.execute.results import Result
-from applier.plan.model import Plan, RefusedWrite, RefusedWriteKey, refusal_relevant_state
+from applier.plan.constraints import RefusedWrite, RefusedWriteKey, refusal_relevant_state
+from applier.plan.model import Plan
 from applier.state.observed import Observed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey

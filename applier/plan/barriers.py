@@ -16,6 +16,7 @@ from applier.applyset.adoption import Adoption
 from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.errors import ClusterError
+from applier.plan.constraints import PlanConstraints
 from applier.plan.model import (
     Barrier,
     CandidateChange,
@@ -24,7 +25,6 @@ from applier.plan.model import (
     NodeAction,
     NodePlan,
     Operation,
-    PlanConstraints,
 )
 from applier.state.managed_fields import annotation_managers, apply_entry
 from applier.state.observed import Observed, annotation, is_terminating, label

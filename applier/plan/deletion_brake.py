@@ -1,18 +1,31 @@
-"""The brake: many deletions at once wait for a person."""
+"""Deletion brake: many deletions in one commit wait for a person. Pure."""
 
 from __future__ import annotations
 
 from applier.applyset import member
-from applier.plan.model import DeletionBrake, Plan
+from applier.plan.model import Plan
 from applier.state.observed import Observed
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionBrake:
+    """The limit of deletions in one commit: at most `deletions`, or at most `percent` of the source's live members."""
+
+    deletions: int = 5
+    percent: int = 20
+
+
+DEFAULT_BRAKE = DeletionBrake()
+"""The brake of a source that configures none."""
 
 
 def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
-    """Why a source's deletions wait for a person: more of its members would go than `most` allows; empty where they need not. `commit` is the one to
-    be approved, empty where its id is not known yet.
+    """Return why a source's deletions wait for a person; empty where they are within the *limit*.
 
-    Counted are members of the source's set and of instances that go with it, against all live members, also those that stay until something is
-    written, a window opens or a person lets them go: else they would go later, a few at a time. One instance alone is exempt.
+    Counted are members of the source's set, and of instances that are deleted with it, against all live members.
+    Members that something still protects count as well: otherwise they would be deleted later, a few at a time. One
+    instance alone is exempt. *commit* is the one to be approved, empty where its id is not known yet.
     """
     sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
     source_plan = next(
@@ -40,4 +53,7 @@ def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBr
     if len(deleted_keys) <= limit.deletions or len(deleted_keys) * 100 <= live_count * limit.percent:
         return ""
     approval = f"levelgate approve source/{source} --commit {member.short_commit(commit) or 'COMMIT'}"
-    return f"{len(deleted_keys)} of {live_count} objects would be deleted; bring them back in Git, or agree to it: {approval}"
+    return (
+        f"{len(deleted_keys)} of {live_count} objects would be deleted; "
+        f"bring them back in Git, or agree to it: {approval}"
+    )

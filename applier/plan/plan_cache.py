@@ -18,7 +18,8 @@ from applier.applyset.inventory import TOOL, target_of, tool_of
 from applier.causes import Cause
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
-from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer
 from applier.state.observed import Observed, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass

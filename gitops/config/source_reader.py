@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.config.fields import FieldReader, parse_interval, parse_web_url
 from gitops.forge.connect import ForgeProject, UnknownForge
 from gitops.source import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, is_same, source_parent
 from renderer.render.model import RenderedApplySet, Rendering

@@ -11,7 +11,8 @@ from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError, Denied
 from applier.execute.results import Result
-from applier.plan.model import ApplySetPlan, CandidateChange, Plan, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ApplySetPlan, CandidateChange, Plan
 from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.decisions.decision import Decision

@@ -10,7 +10,7 @@ from applier.applyset import kro
 from applier.applyset.inventory import TOOL, Scope, is_intact, tool_of
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError
-from applier.plan.model import PlanConstraints
+from applier.plan.constraints import PlanConstraints
 from applier.read import observe
 from applier.state.observed import Observed, label
 from gitops.clock import Clock

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
-from applier.plan.model import DEFAULT_BRAKE, DeletionBrake
+from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake
 from gitops import source_config
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.records.source_requests import Pin

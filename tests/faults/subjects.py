@@ -16,8 +16,9 @@ from applier.errors import Invalid
 from applier.execute import executor
 from applier.execute.executor import Executor
 from applier.plan import node_planner, prune
-from applier.plan import planner as plan
 from applier.plan.barriers import WriteBarriers
+from applier.plan.prune_planner import PrunePlanner
+from applier.plan.set_planner import ApplySetPlanner
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import last_first, without_dependencies, without_superset
@@ -61,7 +62,7 @@ def _with_all_users_or_none() -> Iterator[None]:
 @contextmanager
 def _let_go_at_once() -> Iterator[None]:
     """A deleted instance does not wait for its members."""
-    original = plan._Planner._plan_deleting
+    original = ApplySetPlanner._plan_deleting
 
     def deleting(*arguments: Any) -> Any:
         return replace(original(*arguments), finish_deletion=True)
@@ -70,7 +71,7 @@ def _let_go_at_once() -> Iterator[None]:
         return None
 
     with (
-        mock.patch.object(plan._Planner, "_plan_deleting", deleting),
+        mock.patch.object(ApplySetPlanner, "_plan_deleting", deleting),
         mock.patch.object(Executor, "_find_remaining", nothing_left),
     ):
         yield
@@ -78,16 +79,13 @@ def _let_go_at_once() -> Iterator[None]:
 
 def _orphans_of(wanted: Callable[[Any, Any], Mapping[Any, Any]]) -> Any:
     """Orphans are judged by another idea of what is wanted."""
-    original = plan._Planner._prune_candidates
+    original = PrunePlanner.plan_candidates
 
-    def orphans(planner: Any, rendered: Any, *arguments: Any, **named: Any) -> Any:
-        all_wanted, planner.wanting_sets = planner.wanting_sets, wanted(planner, rendered)
-        try:
-            return original(planner, rendered, *arguments, **named)
-        finally:
-            planner.wanting_sets = all_wanted
+    def orphans(planner: PrunePlanner, rendered: Any, *arguments: Any, **named: Any) -> Any:
+        mistaken = replace(planner, wanting_sets=wanted(planner, rendered))
+        return original(mistaken, rendered, *arguments, **named)
 
-    return mock.patch.object(plan._Planner, "_prune_candidates", orphans)
+    return mock.patch.object(PrunePlanner, "plan_candidates", orphans)
 
 
 def _by_its_own_set() -> Any:
@@ -123,14 +121,11 @@ def _with_members_of_all() -> Iterator[None]:
 def _deleted_for_good() -> Any:
     """Who deletes an instance by hand means it."""
 
-    def detaching(planner: Any, rendered: Any, parent: Any, current: Any) -> Any:
-        all_wanted, planner.wanting_sets = planner.wanting_sets, {}
-        try:
-            return planner._plan_deleting(rendered, parent, current)
-        finally:
-            planner.wanting_sets = all_wanted
+    def detaching(planner: ApplySetPlanner, rendered: Any, parent: Any, current: Any) -> Any:
+        prune_planner = replace(planner.prune_planner, wanting_sets={})
+        return replace(planner, prune_planner=prune_planner)._plan_deleting(rendered, parent, current)
 
-    return mock.patch.object(plan._Planner, "_plan_detaching", detaching)
+    return mock.patch.object(ApplySetPlanner, "_plan_detaching", detaching)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from applier.applyset.adoption import Adoption
 from applier.causes import Reason
 from applier.cluster import CONTENT_MANAGER
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.daemon.source_records import SourceRecords
 from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.plan.comparison_cache import ComparisonCache
-from applier.plan.model import ChangePermissions, Plan, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ChangePermissions, Plan
 from applier.plan.node_planner import NodePlanner
 from applier.plan.planner import plan
 from applier.state.observed import Observed

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from applier.applyset.adoption import Adoption
 from applier.causes import Reason
 from applier.cluster import Object
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from applier.state.observed import is_terminating, label
 from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.rollout_records import Rollouts

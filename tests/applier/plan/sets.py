@@ -10,7 +10,8 @@ from applier.applyset.inventory import Scope, parent_body, scope_of
 from applier.applyset.member import dependencies_to_record, member_body
 from applier.causes import Reason
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.plan.planner import plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox

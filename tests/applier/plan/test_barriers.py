@@ -12,7 +12,8 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.errors import Denied, FieldConflict, Unavailable
 from applier.plan.barriers import WriteBarriers
-from applier.plan.model import Barrier, ChangePermissions, DrainProgress, NodeAction, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import Barrier, ChangePermissions, DrainProgress, NodeAction
 from applier.plan.planner import plan
 from renderer import well_known
 from renderer.catalog.catalog import load

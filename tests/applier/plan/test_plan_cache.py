@@ -13,7 +13,8 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.errors import Denied
 from applier.plan.comparison_cache import ComparisonCache
-from applier.plan.model import Barrier, ChangePermissions, Plan, PlanConstraints
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import Barrier, ChangePermissions, Plan
 from applier.plan.planner import plan
 from applier.state.observed import Observed
 from gitops.reconcile import step

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from applier.applyset.adoption import Adoption
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.config import Config, ConfigErrors, read_config
 from gitops.config.fields import ListenAddress, parse_address
 from gitops.external_facts import ExternalFactSource

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from applier.state.observed import label
 from gitops.plan.report import Report
 from renderer import well_known

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey

@@ -12,7 +12,7 @@ import pytest
 
 from applier.causes import Reason
 from applier.cluster import Object
-from applier.plan.model import DeletionBrake
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.plan import planner
 from gitops.plan.report import PlannedAction, Report
 from gitops.plan.snapshot import take_snapshot

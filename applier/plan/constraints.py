@@ -1,0 +1,96 @@
+"""Constraints of a plan that do not stand on live objects: records of Levelgate, and writes that the server refused.
+
+`RefusedWrite` identifies a write that the server refused, so that an equal write is not sent again too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from applier.applyset.adoption import NO_ADOPTION, Adoption
+from applier.applyset.inventory import Scope
+from applier.causes import Cause
+from applier.cluster import Object
+from applier.errors import ClusterError
+from applier.plan.deletion_brake import DeletionBrake
+from renderer.catalog.unreadable_files import UnreadableFiles
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+
+RefusedWriteKey = tuple[ObjectKey, ObjectKey]
+"""The parent of the set for which something is written, and the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWrite:
+    """The `error` with which the server refused an `intent`, and the state of the object at that time.
+
+    `live` is what `refusal_relevant_state` returns; None where the object was absent.
+    """
+
+    error: ClusterError
+    intent: Any
+    live: Mapping[str, Any] | None
+
+    def is_same(self, intent: Any, live: Object | None) -> bool:
+        """Return whether *intent* on *live* is the same write on the same object."""
+        return bool(self.intent == intent) and self.live == refusal_relevant_state(live)
+
+
+def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
+    """Return the parts of an object for which a write may be refused: not its status, and not the times of writes."""
+    if live is None:
+        return None
+    metadata = {
+        name: value for name, value in live["metadata"].items() if name not in {"resourceVersion", "managedFields"}
+    }
+    entries = [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in live["metadata"].get("managedFields") or ()
+        if entry.get("subresource") != "status"
+    ]
+    return {**live, "status": None, "metadata": {**metadata, "managedFields": entries}}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanConstraints:
+    """What the records of Levelgate say beyond live objects.
+
+    `scopes` are those of instances whose object may be gone. `unreadable_files`, `pruning_holds`, `adoptions` and
+    `brakes` go by source. The deletions of `approved_sources` were approved by a person for this commit. Members of
+    `non_pruning_sources` are not deleted. `throttled_repairs` wait because another writer undoes them again and again.
+    `epoch` is the term of leadership, 0 without leader election. Of `partial_sets` only a part is planned: their
+    members are not pruned, and their scope does not shrink. `refused_writes` are not repeated until the write or the
+    object differs.
+
+    `foreign_sources` are sources that are not planned here, by the ids of their sets; empty where the source is
+    unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
+    `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take these.
+    """
+
+    scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    unreadable_files: Mapping[str, UnreadableFiles] = field(default_factory=dict)
+    pruning_holds: Mapping[str, str] = field(default_factory=dict)
+    approved_sources: frozenset[str] = frozenset()
+    throttled_repairs: Mapping[ObjectKey, Cause] = field(default_factory=dict)
+    adoptions: Mapping[str, Adoption] = field(default_factory=dict)
+    brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
+    non_pruning_sources: frozenset[str] = frozenset()
+    epoch: int = 0
+    partial_sets: frozenset[ObjectKey] = frozenset()
+    refused_writes: Mapping[RefusedWriteKey, RefusedWrite] = field(default_factory=dict)
+    foreign_sources: Mapping[str, str] = field(default_factory=dict)
+    foreign_claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
+    relinquished_keys: frozenset[ObjectKey] = frozenset()
+    relinquished_sets: frozenset[str] = frozenset()
+
+    def adoption_of(self, source: str) -> Adoption:
+        """Return what a source may adopt."""
+        return self.adoptions.get(source, NO_ADOPTION)
+
+    def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:
+        """Return the error with which the server refused the same write on an equal object."""
+        refused_write = self.refused_writes.get((parent, key))
+        return refused_write.error if refused_write and refused_write.is_same(intent, live) else None

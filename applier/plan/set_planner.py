@@ -1,0 +1,331 @@
+"""Plan of one set: its nodes, its prune candidates, and the actions due on its parent. Pure.
+
+The parent is written first and last. Before a member is written, the scope on the parent covers it (I1). When nothing
+else is due, the scope shrinks to what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import filterfalse
+
+from applier.applyset import completed_jobs, inventory, kro
+from applier.applyset.inventory import ForeignSet, Scope
+from applier.causes import Cause, Reason
+from applier.cluster import CONTENT_MANAGER, Object
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
+from applier.plan.node_planner import NodePlanner
+from applier.plan.prune import PruneCandidate
+from applier.plan.prune_planner import PrunePlanner
+from applier.state.managed_fields import apply_entry
+from applier.state.observed import Observed, annotation, is_terminating, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.phrasing import join_names
+from renderer.render.model import RenderedApplySet
+
+
+@dataclass(frozen=True)
+class ApplySetPlanner:
+    """The planner of sets. `instances` are the keys of the instances that are rendered."""
+
+    observed: Observed
+    instances: Collection[ObjectKey]
+    constraints: PlanConstraints
+    permissions: ChangePermissions
+    to_final_state: bool
+    node_planner: NodePlanner
+    prune_planner: PrunePlanner
+
+    def plan_set(
+        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
+    ) -> ApplySetPlan:
+        """Plan one set.
+
+        Args:
+            rendered: the set; without nodes where it is no longer wanted.
+            candidate: the deletion of its parent that the owning set plans.
+            protection_cause: why the owning set keeps the parent, though it is no longer wanted.
+        """
+        return self._with_parent_failure(
+            self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
+        )
+
+    def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
+        """Return a plan that writes the term of leadership to the parent before the first member in that term.
+
+        The write succeeds only where no later term has written. So a process that has lost its leadership without
+        notice learns it there.
+        """
+        if (
+            plan.parent is None
+            or inventory.epoch_of(plan.parent) >= self.constraints.epoch
+            or not plan.has_member_changes
+        ):
+            return plan
+        return replace(
+            plan,
+            nodes=tuple(node_plan._replace(allowed=False) for node_plan in plan.nodes),
+            repairs=tuple(node_plan._replace(allowed=False) for node_plan in plan.repairs),
+            prune_candidates=_postponed(plan.prune_candidates, "the parent is written first"),
+            superset_scope=plan.superset_scope or plan.current_scope,
+            completion_record=plan.completion_record or annotation(plan.parent, well_known.COMPLETED),
+        )
+
+    def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
+        """Return a plan without writes of a parent that failed in this reconciliation, or that the server refused."""
+        key = plan.rendered.parent
+        failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
+        if failure is None:
+            return plan
+        parent_cause = Cause.from_error(failure)
+        return replace(
+            plan, superset_scope=None, exact_scope=None, detach=False, finish_deletion=False, parent_error=parent_cause
+        )
+
+    def _decide_set(
+        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
+    ) -> ApplySetPlan:
+        parent = self.observed.objects.get(rendered.parent)
+        inherited_tools = self.constraints.adoption_of(rendered.source).inherited_tools
+        try:
+            current_scope = inventory.read_scope(parent, inherited_tools=inherited_tools) if parent else Scope()
+        except ForeignSet as error:
+            is_kro_set = parent is not None and inventory.tool_of(parent) == kro.TOOL
+            return ApplySetPlan(
+                rendered, parent, Scope(), error=Cause(Reason.CONFLICT, str(error)), is_unknown=is_kro_set
+            )
+        if not (parent and label(parent, well_known.PARENT_ID) and inventory.is_intact(parent)):
+            current_scope = current_scope | self.constraints.scopes.get(rendered.parent, Scope())
+        if not (rendered.is_source or rendered.parent in self.instances):
+            return self._plan_unwanted(rendered, parent, current_scope, candidate, protection_cause)
+        read_error = None if parent or rendered.is_source else self.observed.unreadable.get(rendered.parent.group_kind)
+        if read_error:
+            return ApplySetPlan(rendered, None, current_scope, error=Cause.from_error(read_error))
+        if suspension_cause := self.permissions.suspended.get(rendered.parent):
+            nodes = self.node_planner.plan_nodes(rendered, ready_to_write=False)
+            return ApplySetPlan(
+                rendered,
+                parent,
+                current_scope,
+                nodes,
+                target_revision=inventory.target_of(parent),
+                error=suspension_cause,
+            )
+        if rendered.error:
+            return ApplySetPlan(rendered, parent, current_scope, error=Cause(Reason.RENDER_FAILED, rendered.error))
+        if rendered.held_reason:
+            return self._plan_held(rendered, parent, current_scope)
+        if not rendered.is_source and parent and is_terminating(parent):
+            return self._plan_detaching(rendered, parent, current_scope)
+        return self._plan_active(rendered, parent, current_scope)
+
+    def _plan_unwanted(
+        self,
+        rendered: RenderedApplySet,
+        parent: Object | None,
+        current_scope: Scope,
+        candidate: PruneCandidate | None,
+        protection_cause: Cause | None,
+    ) -> ApplySetPlan:
+        """Plan an instance that is not rendered.
+
+        Its members are pruned only if its owner deletes it. While a member or a permission protects it, it is healed.
+        Otherwise it may still be wanted, and stays as it is.
+        """
+        if parent and protection_cause and not self.to_final_state:
+            applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
+            repairs = (
+                self.node_planner.plan_repairs(applied_rendering, ready_to_write=True) if applied_rendering else ()
+            )
+            return ApplySetPlan(
+                rendered, parent, current_scope, repairs=repairs, not_moved=protection_cause, is_unknown=True
+            )
+        if parent is None or candidate is None:
+            return ApplySetPlan(rendered, parent, current_scope, is_unknown=True)
+        return (
+            self._plan_deleting(rendered, parent, current_scope)
+            if is_terminating(parent)
+            else self._plan_leaving(rendered, parent, current_scope)
+        )
+
+    def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
+        """Plan a set that stays at its applied snapshot: objects are healed, none moves and none is pruned."""
+        hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
+        is_parent_applied = (
+            parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
+        )
+        completion_record, is_recorded = self._completed_jobs(rendered, parent)
+        nodes = self.node_planner.plan_nodes(
+            rendered, ready_to_write=is_parent_applied and is_recorded, hold_cause=hold_cause
+        )
+        superset_scope = current_scope if is_parent_applied and not is_recorded else None
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            nodes,
+            completion_record=completion_record,
+            superset_scope=superset_scope,
+            error=hold_cause,
+        )
+
+    def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
+        """Return the completed Jobs that the parent has to record, and whether it does."""
+        completion_record = completed_jobs.completion_record(
+            rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
+        )
+        return completion_record, completion_record == (annotation(parent, well_known.COMPLETED) if parent else "")
+
+    def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """Plan an instance that was deleted by hand and is still wanted.
+
+        Its members stay. The finalizer is removed once the scope is on record; then the instance is created again.
+        """
+        is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
+        can_detach = is_scope_recorded and _has_finalizer(parent)
+        nodes = self.node_planner.plan_nodes(rendered, ready_to_write=False)
+        candidates = self.prune_planner.plan_candidates(rendered, nodes, current_scope) if self.to_final_state else ()
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            nodes,
+            candidates,
+            target_revision=inventory.target_of(parent),
+            detach=can_detach,
+        )
+
+    def _plan_leaving(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """Plan an instance that its owner is about to delete: its members are pruned after that."""
+        candidates = self._members_to_prune(rendered, parent, current_scope)
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            prune_candidates=_postponed(candidates, "goes with its instance"),
+        )
+
+    def _plan_deleting(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
+        """Plan an instance that is being deleted: prune all members, then remove the finalizer (S0-17)."""
+        candidates = self._members_to_prune(rendered, parent, current_scope)
+        contested_keys = self.prune_planner.wanted_members(rendered)
+        message = f"it goes once others have taken over what they want of it: {join_names(contested_keys, limit=3)}"
+        handover_cause = (
+            Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=contested_keys[0]) if contested_keys else None
+        )
+        is_empty = not (candidates or contested_keys) and self.prune_planner.is_listed(current_scope)
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            prune_candidates=candidates,
+            finish_deletion=is_empty and _has_finalizer(parent),
+            parent_error=handover_cause,
+        )
+
+    def _members_to_prune(
+        self, rendered: RenderedApplySet, parent: Object, current_scope: Scope
+    ) -> tuple[PruneCandidate, ...]:
+        release = annotation(parent, well_known.DELETION_POLICY) == "orphan"
+        return self.prune_planner.plan_candidates(rendered, (), current_scope, release=release)
+
+    def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
+        """Plan a set that is wanted: the scope is widened, members are written, then pruned, then the scope shrinks."""
+        desired_scope = self._scope_of(rendered)
+        if rendered.applied_rendering:
+            desired_scope |= self._scope_of(rendered.applied_rendering)
+        target_revision = self.permissions.targets.get(rendered.parent) or inventory.target_of(parent)
+        completion_record, is_recorded = self._completed_jobs(rendered, parent)
+        is_parent_applied = (
+            is_recorded and current_scope >= desired_scope and _is_parent_applied(rendered, parent, target_revision)
+        )
+        nodes = self.node_planner.plan_nodes(rendered, ready_to_write=is_parent_applied)
+        superset_scope = (
+            current_scope | desired_scope
+            if not is_parent_applied and (rendered.is_source or _is_ours(parent))
+            else None
+        )
+        candidates = self.prune_planner.plan_candidates(rendered, nodes, current_scope)
+        repairs = self._plan_repairs(rendered, nodes, candidates, ready_to_write=is_parent_applied)
+        exact_scope = None
+        if superset_scope is not None or any(
+            node.allowed and node.action is not NodeAction.NONE for node in (*nodes, *repairs)
+        ):
+            candidates = _postponed(candidates, "pruned after everything is applied")
+        elif parent is not None and not candidates:
+            exact_scope = self._exact_scope(rendered, desired_scope, current_scope)
+        return ApplySetPlan(
+            rendered,
+            parent,
+            current_scope,
+            nodes,
+            candidates,
+            repairs,
+            target_revision,
+            completion_record,
+            superset_scope,
+            exact_scope,
+        )
+
+    def _plan_repairs(
+        self,
+        rendered: RenderedApplySet,
+        nodes: tuple[NodePlan, ...],
+        candidates: tuple[PruneCandidate, ...],
+        *,
+        ready_to_write: bool,
+    ) -> tuple[NodePlan, ...]:
+        """Plan the repairs, from the applied snapshot, of objects whose change or deletion lacks permission."""
+        if rendered.applied_rendering is None:
+            return ()
+        denied_keys = {node_plan.node.key for node_plan in nodes if node_plan.lacks_permission and node_plan.node.key}
+        denied_keys |= {candidate.member.key for candidate in candidates if candidate.lacks_permission}
+        repairs = self.node_planner.plan_repairs(rendered.applied_rendering, ready_to_write=ready_to_write)
+        return tuple(repair for repair in repairs if repair.node.key in denied_keys)
+
+    def _exact_scope(self, rendered: RenderedApplySet, desired_scope: Scope, current_scope: Scope) -> Scope | None:
+        """Return the scope of a set without further work; None where it is the current one, or not all is known."""
+        if rendered.parent in self.constraints.partial_sets or not self.prune_planner.is_listed(current_scope):
+            return None
+        live_scope = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
+        unkeyed_nodes = (node for node in rendered.nodes if node.key is None and not node.external)
+        unkeyed_scope = Scope(frozenset(node.group_kind for node in unkeyed_nodes))
+        wanted_scope = desired_scope | live_scope | unkeyed_scope
+        return wanted_scope if wanted_scope != current_scope else None
+
+    def _scope_of(self, rendered: RenderedApplySet) -> Scope:
+        """Return the scope of the nodes with a key; without external ones, and kinds of which the server keeps none."""
+        scope = inventory.scope_of(
+            (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
+        )
+        return replace(scope, kinds=frozenset(filterfalse(self.observed.is_only_answered, scope.kinds)))
+
+
+def _postponed(candidates: tuple[PruneCandidate, ...], message: str) -> tuple[PruneCandidate, ...]:
+    return tuple(candidate.with_postponement(message) for candidate in candidates)
+
+
+def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target_revision: int) -> bool:
+    """Return whether the parent bears all that members rely on, scope and completed Jobs aside."""
+    if parent is None or not label(parent, well_known.PARENT_ID) or not inventory.is_intact(parent):
+        return False
+    return rendered.is_source or (
+        inventory.tool_of(parent) == inventory.TOOL
+        and _has_finalizer(parent)
+        and target_revision == inventory.target_of(parent)
+    )
+
+
+def _is_ours(parent: Object | None) -> bool:
+    """Return whether the set may be written: one of another tool only once the instance itself has been adopted."""
+    if parent is None:
+        return False
+    return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT_MANAGER) is not None
+
+
+def _has_finalizer(parent: Object) -> bool:
+    return well_known.FINALIZER in (parent["metadata"].get("finalizers") or ())
