@@ -15,7 +15,7 @@ import orjson
 
 from applier.applyset import kro
 from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
-from applier.state.managed_fields import apply_entry, compare_ownership
+from applier.state.managed_fields import apply_entry, compare_ownership, manager_entries, owned_metadata
 from applier.state.observed import annotation, label
 from applier.state.structural_diff import diff_values
 from renderer import well_known
@@ -84,7 +84,7 @@ TOOLS: Mapping[str, Tool] = {
     ),
 }
 _PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
-_KEPT_LABEL_PREFIX = "f:kro.run/"
+_KEPT_LABEL_PREFIX = "kro.run/"
 """Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
 
 
@@ -154,7 +154,7 @@ def _managing_tool(live: Object) -> str:
     """The tool whose mark the object carries, else the one that wrote it (Argo CD may mark by a label of anybody's, Helm marks no CRDs of a chart);
     empty if there is none.
     """
-    entries = live["metadata"].get("managedFields") or ()
+    entries = manager_entries(live)
     marked_tools = (
         name
         for name, tool in TOOLS.items()
@@ -175,7 +175,7 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
     they own and Git does not say has to stay: of a tool that left its own records by one (Helm before version 4) only those become ours, to go away,
     and all else belongs to nobody until it is applied. Those of controllers and of `kubectl edit` stay.
     """
-    entries: list[Object] = live["metadata"].get("managedFields") or []
+    entries = manager_entries(live)
     applied_entries = [
         entry for entry in entries_applied_by(live, managers) if entry["apiVersion"] == live["apiVersion"]
     ]
@@ -202,8 +202,8 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
     ):
         _merge_fields(fields, part)
     labels = fields.get("f:metadata", {}).get("f:labels", {})
-    for name in [name for name in labels if name.startswith(_KEPT_LABEL_PREFIX)]:
-        del labels[name]
+    for element in [element for element in labels if element.startswith(f"f:{_KEPT_LABEL_PREFIX}")]:
+        del labels[element]
     other_entries = [
         entry for entry in entries if entry not in (*applied_entries, *recording_entries) and entry is not our_entry
     ]
@@ -216,7 +216,7 @@ def parent_takeover_patch(parent: Object) -> Object:
     Labels stay and belong to nobody. The keys keep their values, so the set is kro's until they are applied over.
     """
     metadata = parent["metadata"]
-    entries = metadata.get("managedFields") or []
+    entries = manager_entries(parent)
     kro_entries = [entry for entry in entries if entry["manager"] in {kro.PARENT_KEYS_MANAGER, kro.LABEL_MANAGER}]
     fields: Object = {}
     for entry in (
@@ -270,7 +270,7 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
 
 def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
     """The managed fields that these managers, named by prefix, applied to the object itself, client-side or server-side."""
-    return [entry for entry in live["metadata"].get("managedFields") or () if _is_applied_by(entry, managers)]
+    return [entry for entry in manager_entries(live) if _is_applied_by(entry, managers)]
 
 
 def _is_crd_of_kro(live: Object) -> bool:
@@ -284,9 +284,8 @@ def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
 
 
 def _is_applied_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
-    annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
     return _is_managed_by(entry, managers) and (
-        entry.get("operation") == "Apply" or f"f:{LAST_APPLIED_ANNOTATION}" in annotations
+        entry.get("operation") == "Apply" or LAST_APPLIED_ANNOTATION in owned_metadata(entry, "annotations")
     )
 
 
@@ -295,11 +294,9 @@ def _tool_record_fields(entry: Mapping[str, Any]) -> Object:
     paths = tuple(path for tool in TOOLS.values() for path in tool.record_paths)
     fields: Object = {}
     for section in ("labels", "annotations"):
-        for name in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get(f"f:{section}", {}):
-            if f".metadata.{section}.{name.removeprefix('f:')}".startswith(paths) and not name.startswith(
-                _KEPT_LABEL_PREFIX
-            ):
-                _merge_fields(fields, {"f:metadata": {f"f:{section}": {name: {}}}})
+        for name in owned_metadata(entry, section):
+            if f".metadata.{section}.{name}".startswith(paths) and not name.startswith(_KEPT_LABEL_PREFIX):
+                _merge_fields(fields, {"f:metadata": {f"f:{section}": {f"f:{name}": {}}}})
     return fields
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from applier.applyset import kro
 from applier.cluster import PARENT_MANAGER, Object
 from applier.errors import ApplierError
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import apply_entry, owned_metadata
 from applier.state.observed import annotation, label, number
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -67,9 +67,9 @@ def is_intact(parent: Object) -> bool:
     """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
     if "managedFields" not in parent["metadata"]:
         return True
-    fields = (apply_entry(parent, PARENT_MANAGER) or {}).get("fieldsV1", {}).get("f:metadata", {})
-    owned = {*fields.get("f:labels", {}), *fields.get("f:annotations", {})}
-    return owned >= {f"f:{name}" for name in (well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES)}
+    entry = apply_entry(parent, PARENT_MANAGER)
+    owned = {*owned_metadata(entry, "labels"), *owned_metadata(entry, "annotations")}
+    return owned >= {well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES}
 
 
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:

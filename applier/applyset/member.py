@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import orjson
-
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import apply_entry, manager_entries, owned_metadata
 from applier.state.observed import annotation, is_terminating, label, number
 from applier.status.model import HealthView
 from renderer import well_known
@@ -174,18 +172,16 @@ def describe_deletion(obj: Object) -> str:
 
 
 def _describe_finalizer(finalizer: str, obj: Object) -> str:
-    field = f"v:{orjson.dumps(finalizer).decode()}"
-    for entry in obj["metadata"].get("managedFields") or ():
-        if field in (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:finalizers", {}):
+    for entry in manager_entries(obj):
+        if finalizer in owned_metadata(entry, "finalizers"):
             return f"{finalizer} (set by {entry['manager']})"
     return finalizer
 
 
 def is_membership_proven(obj: Object) -> bool:
-    """Did we write this object's membership ourselves? Anybody may add a label; only our apply owns it (KEP-3659, "Security")."""
-    entry = apply_entry(obj, CONTENT_MANAGER)
-    if entry is None or f"f:{well_known.PART_OF}" not in entry.get("fieldsV1", {}).get("f:metadata", {}).get(
-        "f:labels", {}
-    ):
-        return False
-    return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    """Return whether Levelgate wrote this object's membership.
+
+    Every writer may add the label; only our apply owns it (KEP-3659, "Security"). An object of a controller is not ours.
+    """
+    is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
+    return is_ours and not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())

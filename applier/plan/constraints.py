@@ -15,6 +15,7 @@ from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.plan.deletion_brake import DeletionBrake
+from applier.state.managed_fields import manager_entries
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -48,7 +49,7 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
     }
     entries = [
         {name: value for name, value in entry.items() if name != "time"}
-        for entry in live["metadata"].get("managedFields") or ()
+        for entry in manager_entries(live)
         if entry.get("subresource") != "status"
     ]
     return {**live, "status": None, "metadata": {**metadata, "managedFields": entries}}

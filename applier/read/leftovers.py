@@ -13,6 +13,7 @@ from typing import Any
 from applier.applyset.inventory import TOOL, tool_of
 from applier.cluster import CLI_MANAGER, CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Discovery, Object
 from applier.errors import ClusterError, KindNotServed
+from applier.state.managed_fields import manager_entries
 from applier.state.observed import annotation, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -66,7 +67,7 @@ def is_ours(obj: Object) -> bool:
         any(filter_ours(metadata.get("labels")))
         or any(filter_ours(metadata.get("annotations")))
         or well_known.FINALIZER in (metadata.get("finalizers") or ())
-        or any(entry.get("manager") in OUR_MANAGERS for entry in metadata.get("managedFields") or ())
+        or any(entry.get("manager") in OUR_MANAGERS for entry in manager_entries(obj))
     )
 
 
@@ -112,7 +113,7 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     finalizers = metadata.get("finalizers") or []
     if well_known.FINALIZER in finalizers:
         change["finalizers"] = [name for name in finalizers if name != well_known.FINALIZER]
-    entries = metadata.get("managedFields") or []
+    entries = manager_entries(obj)
     others = [entry for entry in entries if entry.get("manager") not in OUR_MANAGERS]
     if others != entries:
         change["managedFields"] = others or [{}]  # an empty list would change nothing

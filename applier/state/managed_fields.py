@@ -92,14 +92,30 @@ class _FieldDifference:
 def metadata_without_status_writes(obj: Object) -> Object:
     """The metadata without what a write of the status alone changes."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    entries = [entry for entry in metadata.get("managedFields") or () if entry.get("subresource") != "status"]
+    entries = [entry for entry in manager_entries(obj) if entry.get("subresource") != "status"]
     return {**metadata, "managedFields": entries}
+
+
+def manager_entries(obj: Object) -> list[Object]:
+    """Return the entries of `managedFields`; empty where the server shows none."""
+    return obj["metadata"].get("managedFields") or []
 
 
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
     """What `manager` owns by applying the object itself (not a subresource), as `managedFields` says; None if it never did, or lost it all."""
-    entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
-    return next((entry for entry in entries if _is_apply_of(entry, manager)), None)
+    return next((entry for entry in manager_entries(live) if _is_apply_of(entry, manager)), None)
+
+
+def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, ...]:
+    """Return the names that an entry owns one by one in a *section* of the metadata: labels, annotations, finalizers.
+
+    A section that is owned whole, without names, yields none.
+    """
+    fields = entry.get("fieldsV1") if entry else None
+    elements = _owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
+    return tuple(
+        _parse_key(element[2:]) if element.startswith("v:") else element[2:] for element in elements if element != "."
+    )
 
 
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
@@ -108,12 +124,13 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
 
     `intent` is the manifest that was applied, whole or without its identity (apiVersion, kind, name, namespace).
     """
-    entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
     our_entry = apply_entry(live, manager)
     if our_entry is None:
         return None
     others = [
-        (str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING) for entry in entries if entry is not our_entry
+        (str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING)
+        for entry in manager_entries(live)
+        if entry is not our_entry
     ]
     comparable_live = live if live.get("apiVersion") == our_entry.get("apiVersion") else None
     differences: list[_FieldDifference] = []
@@ -139,7 +156,7 @@ def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
 
 def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     """The field managers that have this annotation, who wrote last at the end; empty where the server does not say."""
-    entries = sorted(live["metadata"].get("managedFields") or (), key=lambda entry: entry.get("time") or "")
+    entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
     return tuple(
         entry.get("manager", "") for entry in entries if _owned_at(entry.get("fieldsV1") or {}, path) is not None

@@ -15,7 +15,7 @@ from applier.cluster import CLI_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster
 from applier.errors import ClusterError, StaleWrite
 from applier.read.contents import contents_of
 from applier.read.leftovers import LeftoverSurvey, is_ours, our_sets, strip_metadata, survey
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import apply_entry, manager_entries
 from applier.state.observed import Observed, is_terminating, label
 from gitops.clock import Clock
 from gitops.reconcile.context import ReconcileResult
@@ -146,7 +146,7 @@ class Uninstaller:
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
         """Take our status off, which nobody keeps up any more, then everything else in one write."""
-        if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in _entries(obj)):
+        if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
             obj = await self.cluster.apply(body, manager=STATUS_MANAGER, force=True, subresource="status")
@@ -180,7 +180,3 @@ def _is_own_namespace(key: ObjectKey) -> bool:
 def _is_made_by_us(obj: Object) -> bool:
     """The label that we give it is still our word. Where Git holds it too it is a member of a set, and stays."""
     return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)
-
-
-def _entries(obj: Object) -> list[Object]:
-    return obj["metadata"].get("managedFields") or []

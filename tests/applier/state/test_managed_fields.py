@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.errors import Invalid, KindNotServed
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.state.managed_fields import LostField, Ownership, compare_ownership, is_fully_owned
+from applier.state.managed_fields import LostField, Ownership, compare_ownership, is_fully_owned, owned_metadata
 from renderer.identity import ObjectKey, group_kind
 from tests.applier.kube import objects
 from tests.controlplane.kubectl import Kubectl
@@ -567,3 +567,24 @@ def test_several_owners_are_all_named() -> None:
     assert found == Ownership((LostField(".data.a", "whole, below"),))
     below = compare_ownership(obj, {"data": {"a": {"c": "1", "d": "2"}, "b": "2"}}, MANAGER)
     assert below == Ownership((LostField(".data.a.c", "whole, below"), LostField(".data.a.d", "whole, below")))
+
+
+@pytest.mark.parametrize(
+    ("fields", "owned"),
+    [
+        ({"f:labels": {".": {}, "f:app": {}, "f:a/b": {}}}, ("app", "a/b")),
+        ({"f:labels": {}}, ()),
+        ({"f:annotations": {"f:app": {}}}, ()),
+        ({}, ()),
+    ],
+    ids=["names", "the whole section", "another section", "nothing"],
+)
+def test_names_that_an_entry_owns(fields: Object, owned: tuple[str, ...]) -> None:
+    assert owned_metadata({"fieldsV1": {"f:metadata": fields}}, "labels") == owned
+
+
+def test_items_of_a_set_are_names_too() -> None:
+    """An entry lists finalizers by value; an entry without fields, and no entry, own nothing."""
+    entry: Object = {"fieldsV1": {"f:metadata": {"f:finalizers": {".": {}, 'v:"x.test/y"': {}}}}}
+    assert owned_metadata(entry, "finalizers") == ("x.test/y",)
+    assert owned_metadata({"manager": "m"}, "finalizers") == owned_metadata(None, "finalizers") == ()
