@@ -165,7 +165,7 @@ class Demo:
         ]
         assert applied == sorted(applied), "a level opened too early"
         self._explain("All is as Git says. Look for yourself, in a second terminal:")
-        assert "Everything is as Git says." in self.levelgate("status", "--sandbox")
+        assert "Everything matches Git." in self.levelgate("status", "--sandbox")
         assert "Deployment prod/shop" in self.levelgate("tree", "product/shop", "-n", "prod", "--sandbox")
         self._instances()
 

@@ -29,34 +29,34 @@ the default, a fifth of its time goes into looking.
 _COMMANDS = {
     "init": "A small platform to start from.",
     "render": "Manifests by level, without a cluster.",
-    "lint": "Everything that is wrong, by file and line.",
+    "lint": "Every problem of a repository, by file and line.",
     "plan": "What a commit would change in the cluster.",
     "simulate": "What a commit would do over days and weeks, in virtual time.",
-    "snapshot": "A masked record of a cluster, for plans without credentials.",
+    "snapshot": "A masked snapshot of a cluster, for plans without credentials.",
     "review": "One comment with the plan on each open pull request.",
     "generate": "CRDs, example instances, diagrams, JSON Schemas.",
-    "windows": "The calendar of the cluster or of a repository: when what may change.",
-    "run": "Follow sources and bring the cluster to what they say.",
-    "status": "What is, and what is not as Git says.",
+    "windows": "Windows of a cluster or a repository: when what may change.",
+    "run": "Reconcile sources with a cluster.",
+    "status": "The state of sources and rollouts, and what differs from Git.",
     "tree": "An instance or a source with everything below it.",
-    "events": "What has changed lately, and what went wrong.",
-    "logs": "Everything that was done, line by line; -f follows it.",
-    "history": "What each commit did, when, and who had a word in it.",
+    "events": "Recent transitions and failures.",
+    "logs": "Every action, line by line; -f follows them.",
+    "history": "What each commit did, when, and what people requested.",
     "reconcile": "Reconcile a source now; opens no gate.",
-    "wait": "Wait until what is in Git is applied, or has settled.",
-    "hold": "Keep an instance where it is.",
-    "release": "Let an instance go on that was held.",
-    "suspend": "Write nothing at all, of one thing or of everything.",
-    "resume": "Go on with what was suspended or halted.",
+    "wait": "Wait until Git is applied, or has settled.",
+    "hold": "Keep an instance at its revision.",
+    "release": "End the hold of an instance.",
+    "suspend": "Stop all writes, to one object or to the whole cluster.",
+    "resume": "End a suspension or a halt.",
     "halt": "Stop a rollout.",
     "approve": "Let a rollout past an approval, a source past the brake.",
-    "break-glass": "Go past maintenance windows for a short time.",
+    "break-glass": "Bypass maintenance windows for a short time.",
     "pin": "Keep a source at one commit.",
-    "unpin": "Let a source that was pinned follow its ref again.",
-    "check": "Is a cluster as it has to be; what is left over.",
-    "uninstall": "Leave a cluster; what is deployed stays.",
-    "explain": "Why something is not as Git says, until when, and who can act.",
-    "sandbox": "A Kubernetes API to try things on, without a cluster.",
+    "unpin": "Let a pinned source follow its ref again.",
+    "check": "Check a cluster before the first run or an upgrade.",
+    "uninstall": "Remove what Levelgate added to a cluster; deployed objects remain.",
+    "explain": "Why an object differs from Git, until when, and who can act.",
+    "sandbox": "A Kubernetes API for trials, without a cluster.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",
 }
@@ -97,7 +97,7 @@ def group() -> None:
     \b
     Try it on a repository, without a cluster:   levelgate render sample-repo
     See what a commit would change:              levelgate plan . --source NAME
-    Bring a cluster to what Git says:            levelgate run --source NAME=URL
+    Apply Git to a cluster:                      levelgate run --source NAME=URL
     """
 
 

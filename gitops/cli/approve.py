@@ -16,16 +16,16 @@ from gitops.records.requests import PersonRequest, RequestSubject
 @optional_reason_option
 @request_options
 def command(after: str | None, commit: str | None, reason: str, give: RequestCommand) -> int:
-    """Agree that a rollout goes on after a wave or a number of instances, or that a source deletes what its commit took out.
+    """Approve that a rollout continues after a wave or a number of instances, or that a source prunes what its commit removed.
 
-    It opens nothing else, and lapses with the next revision or commit.
+    An approval opens nothing else, and ends with the next revision or commit.
 
     \b
     levelgate approve rollout/webapp.kro.run --after canary --reason "looks good"
     levelgate approve source/platform --commit 9c1d2e7
     """
     if bool(after) == bool(commit):
-        raise click.UsageError("say --after for a rollout, or --commit for a source")
+        raise click.UsageError("give --after for a rollout, or --commit for a source")
 
     def order(subject: RequestSubject) -> PersonRequest:
         return requests.approve(subject, after, reason) if after else requests.approve_commit(subject, commit or "")

@@ -17,11 +17,11 @@ from gitops.records.references import DEFINITION
 @reason_option
 @request_options
 def command(duration: timedelta, reason: str, give: RequestCommand) -> int:
-    """Let an instance, or all of a definition (rgd/NAME), go past maintenance windows, for a short time.
+    """Let an instance, or every instance of a definition (rgd/NAME), bypass maintenance windows for a short time.
 
-    Pace, halts, holds and approvals stay; a window can forbid it.
+    Pace, halts, holds and approvals still apply; a window can forbid break-glass.
 
-    What is written because of it is recorded with who and why.
+    Each use is recorded with the person and the reason.
 
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7

@@ -25,7 +25,7 @@ _MAX_OBJECTS = 5
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @cluster_options
 def command(output: str, choice: ClusterChoice) -> int:
-    """Check a cluster before the first run, and before an upgrade: is it reachable, what may we do there, do records and formats fit, is
+    """Check a cluster before the first run, and before an upgrade: is it reachable, what may Levelgate do there, do records fit, is
     anything left over, does kro run. Nothing is written. Exit code 1 where there is a problem.
 
     \b

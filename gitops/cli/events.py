@@ -27,9 +27,9 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show the transitions that Levelgate told of as Kubernetes Events, the oldest first. REF is a source or an instance.
+    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first. REF is a source or an instance.
 
-    The server keeps Events for an hour unless it is told otherwise. What is now says levelgate status; every single action, levelgate logs.
+    The server keeps Events for an hour by default. levelgate status shows the present state; levelgate logs shows every action.
 
     \b
     levelgate events

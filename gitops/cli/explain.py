@@ -35,7 +35,9 @@ _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALT
 
 @click.command()
 @click.argument("ref", nargs=-1)
-@click.option("--event", metavar="TYPE/NAME", help="Show instead whom a change of this object wakes, and why.")
+@click.option(
+    "--event", metavar="TYPE/NAME", help="Show instead which objects a change of this object enqueues, and why."
+)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @utc_option
@@ -43,13 +45,13 @@ _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALT
 def command(
     ref: tuple[str, ...], event: str | None, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show why REF is not as Git says: what it waits for, what that waits for, when it can end, and who can act.
+    """Show why REF differs from Git: what it waits for, what that waits for, when it can end, and who can act.
 
-    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window. It asks the cluster alone: what
-    it shows is what the last pass wrote down.
+    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window. The command reads the cluster only,
+    and shows what the last reconciliation recorded.
 
-    With --event it shows which instances are looked at when that object is created, changed or deleted; with a REF only whether REF
-    is. For that, what the cluster keeps is rendered anew, so it is exact for what has been deployed.
+    With --event it shows which instances are reconciled when that object is created, changed or deleted; with a REF only whether REF
+    is. For that it renders what the cluster records, so the answer is exact for what has been deployed.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -143,7 +145,7 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
             if explanation.instance and explanation.instance.is_settled
             else ""
         )
-        yield f"{title(explanation.key)} is as Git says{position}."
+        yield f"{title(explanation.key)} matches Git{position}."
     else:
         yield _describe_position(explanation, times, now)
         yield " ".join([*_not_before_lines(explanation, times), _describe_failures(explanation)])
@@ -159,7 +161,7 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
     if instance_state is None or instance_state.key != key:
         return f"{title(key)} waits{since_text}."
     if instance_state.is_terminating:
-        return f"{title(key)} is being deleted, and not gone yet{since_text}."
+        return f"{title(key)} is being deleted{since_text}."
     target, applied = instance_state.target, instance_state.applied
     if not applied.revision:
         return f"{title(key)} has not been applied yet; {target} waits{since_text}."
@@ -168,7 +170,7 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
     if target.revision == applied.revision:
         return f"{title(key)} stays at {applied}; {target.commit[:7]} waits{since_text}."
     if cause.node or cause.reason in _PROGRESS_REASONS:
-        return f"{title(key)} is on its way from r{applied.revision} to {target}{since_text}."
+        return f"{title(key)} is in flight from r{applied.revision} to {target}{since_text}."
     return f"{title(key)} stays at r{applied.revision}; {target} waits{since_text}."
 
 
@@ -178,7 +180,7 @@ def _not_before_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[st
 
 
 def _describe_failures(explanation: CauseChain) -> str:
-    return "Nothing has failed." if not explanation.failures else "Time alone does not help: somebody has to act."
+    return "Nothing has failed." if not explanation.failures else "Time alone does not end this: a person has to act."
 
 
 def _source_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
@@ -211,7 +213,7 @@ def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
         yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{more_counts}; {wave.shape}"
     yield from _waiting_lines(explanation, times)
     if explanation.other_causes:
-        yield "What Git says of it now is refused; what was accepted last stays in force."
+        yield "Its newest version in Git is refused; the last accepted version stays in force."
 
 
 def _window_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:

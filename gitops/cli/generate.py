@@ -35,7 +35,7 @@ _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), de
 def command() -> None:
     """Make artefacts from definitions: no cluster is needed.
 
-    PATH is a file or a directory, of which all definitions are taken; --kind chooses one kind.
+    PATH is a file or a directory, of which all definitions are used; --kind chooses one kind.
     """
 
 
@@ -63,7 +63,7 @@ def crd(places: tuple[str, ...], kind: str, output: str) -> int:
 @_definition_arguments
 @_FORMAT
 def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
-    """A ClusterRole for each definition: what Levelgate has to be allowed for its kind, and for all that its templates make or read.
+    """A ClusterRole for each definition: what Levelgate needs for its kind, and for all that its templates make or read.
 
     deploy/kubernetes.yaml gathers these by their label. Nothing that a template grants to others is among them.
 
@@ -173,7 +173,9 @@ def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition
     if not definitions and not problems:
         kinds = ", ".join(sorted(group_kind.kind for group_kind in catalog.definitions))
         raise click.ClickException(
-            f"no definition of the kind {kind}; there are {kinds}" if kind and kinds else "no definitions found there"
+            f"no definition of the kind {kind}; there are {kinds}"
+            if kind and kinds
+            else "no definition found in this path"
         )
     return definitions, 1 if problems else 0
 

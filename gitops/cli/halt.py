@@ -13,7 +13,7 @@ from gitops.records.references import ROLLOUT
 @reason_option
 @request_options
 def command(reason: str, give: RequestCommand) -> int:
-    """Stop a rollout: no further instance moves to what is being rolled out now. What has moved is followed to its end; a newer revision goes on.
+    """Stop a rollout: no further instance moves to its target. Instances in flight continue; a newer revision is rolled out.
 
     Undo: levelgate resume.
 

@@ -31,7 +31,7 @@ from renderer.identity import ObjectKey
 
 @click.command()
 @click.argument("ref", nargs=-1)
-@click.option("--commit", metavar="SHA", default="", help="All that this commit did, object by object.")
+@click.option("--commit", metavar="SHA", default="", help="Everything that this commit did, object by object.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
@@ -41,7 +41,7 @@ def command(
 ) -> int:
     """Show what the commits of every source did, the newest first. REF is one source, or one instance.
 
-    It reads the records of the sources: the last 50 passes that did something. What a commit was meant to do says
+    It reads the records of the sources: the last 50 reconciliations that did something. Show what a commit was meant to do with
     levelgate plan . --base A --head B.
 
     \b
@@ -51,7 +51,7 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE}):
-        raise click.UsageError(f"history is of a source or an instance, not of {parsed_ref}")
+        raise click.UsageError(f"history needs a source or an instance, not {parsed_ref}")
     return asyncio.run(_history(parsed_ref, commit.lower(), namespace, output, TimeFormat(utc), choice))
 
 
@@ -107,7 +107,7 @@ async def _history(
         recorded_commits = ", ".join(dict.fromkeys(commit_passes.commit[:7] for commit_passes in commits)) or "none"
         missing_subject = f"commit {commit}" if commit else str(ref)
         raise GitopsError(
-            f"nothing is recorded of {missing_subject} in cluster {cluster.name}; recorded commits: {recorded_commits}"
+            f"nothing is recorded for {missing_subject} in cluster {cluster.name}; recorded commits: {recorded_commits}"
         )
     if output != "table":
         print_document([_as_json(commit_passes) for commit_passes in selected], output)
@@ -171,9 +171,9 @@ def _table(commits: Iterable[_CommitPasses], times: TimeFormat) -> Iterator[str]
         for commit_passes in commits
     ]
     if not rows:
-        yield "No pass is recorded yet. Start with: levelgate run --source NAME=URL"
+        yield "No reconciliation is recorded yet. Start with: levelgate run --source NAME=URL"
         return
-    yield from align_table([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "DID", "MET", "PEOPLE"), *rows])
+    yield from align_table([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "ACTIONS", "CAUSES", "PEOPLE"), *rows])
 
 
 def _commit_lines(commit_passes: _CommitPasses, times: TimeFormat) -> Iterator[str]:

@@ -15,9 +15,9 @@ from gitops.records import requests
 @until_option
 @request_options
 def command(reason: str, until: datetime | None, give: RequestCommand) -> int:
-    """Keep one instance at what was applied to it, whatever Git says. It is healed there, and the others of its rollout pass it.
+    """Keep one instance at its applied revision, whatever Git declares. It is still healed, and the others of its rollout pass it.
 
-    Ends at --until, and in any case after `maxHold` of its policy (72 hours unless said). Undo: levelgate release.
+    Ends at --until, and in any case after `maxHold` of its policy (72 hours by default). Undo: levelgate release.
 
     \b
     levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"

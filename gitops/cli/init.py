@@ -21,7 +21,7 @@ class InitError(GitopsError):
 def command(directory: Path) -> int:
     """Write a small platform to DIR: a definition, two instances, a window, a policy, schemas for editors, a job that checks pull requests.
 
-    Files that are there already are never overwritten.
+    Existing files are never overwritten.
 
     \b
     levelgate init platform && cd platform && levelgate render .
@@ -34,7 +34,7 @@ def command(directory: Path) -> int:
     schemas = schema_files(editor_schemas(definitions.values()))
     starter |= {Path(".schemas") / name: content for name, content in schemas}
     if existing_paths := sorted(str(directory / name) for name in starter if (directory / name).exists()):
-        raise InitError(f"{', '.join(existing_paths)} exists already: nothing was written; name another directory")
+        raise InitError(f"{', '.join(existing_paths)} already exists, nothing was written; name another directory")
     for name, content in starter.items():
         target = directory / name
         try:

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     help="Check this configuration of `run` too, and that it declares the external facts that gates ask for.",
 )
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
-    """Say everything that is wrong with a repository, sorted by file and line.
+    """Show every problem of a repository, sorted by file and line.
 
-    Needs no cluster. Definitions are compiled and instances rendered, so what only an instance shows is found too. Warnings are legal, but
-    probably not what is meant.
+    Needs no cluster. Definitions are compiled and instances rendered, so it also finds what only an instance shows. Warnings are legal,
+    but suspicious.
 
     \b
     levelgate lint sample-repo

@@ -19,9 +19,9 @@ from gitops.text import escape_terminal_json, one_line
 
 @click.command()
 @click.argument("ref", nargs=-1)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option("--tail", metavar="N", type=click.IntRange(1), help="Begin with the last N lines.")
-@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, of what happened.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its lines only.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @cluster_options
 def command(
@@ -29,7 +29,7 @@ def command(
 ) -> int:
     """Show every action on every object, and every transition, the oldest first; times are UTC. REF is a source or an instance.
 
-    It reads the cluster, not the daemon: the records of the last passes, and Events. Anybody who may read these can follow it.
+    It reads the cluster, not the daemon: the records of the last reconciliations, and Events. Reading them is the only permission it needs.
 
     \b
     levelgate logs -f

@@ -64,7 +64,7 @@ adopt_option = click.option(
     type=AdoptionRule(),
     default="Never",
     show_default=True,
-    help="Take objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
+    help="Adopt objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
 )
 
 revision_option = click.option(
@@ -90,14 +90,14 @@ def flags_on_command_line(**flags: str) -> list[str]:
 def refuse_without(required_flag: str, **flags: str) -> None:
     """Flags, by parameter, that mean nothing without another one."""
     for flag in flags_on_command_line(**flags):
-        raise click.UsageError(f"{flag} goes with {required_flag}")
+        raise click.UsageError(f"{flag} requires {required_flag}")
 
 
 def refuse_with_config(**flags: str) -> None:
     """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""
     if conflicting_flags := flags_on_command_line(**flags):
         raise click.UsageError(
-            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): say it of a source in the file"
+            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): set it for a source in the file"
         )
 
 
@@ -147,7 +147,7 @@ class ClusterChoice:
         try:
             yield cluster
         except Unavailable as error:
-            advice = "is it up, and the one that is meant? --context and --kubeconfig choose another"
+            advice = "check that it is up; choose another with --context or --kubeconfig"
             raise (
                 error
                 if error.status

@@ -51,16 +51,18 @@ class Moment(click.ParamType[datetime]):
                 parsed_time = now + Duration().convert(value, param, ctx)
             except click.BadParameter:
                 self.fail(
-                    f"{value!r} is no time; write for example 4h, 2026-11-20T18:00 or 2026-11-20T17:00:00Z", param, ctx
+                    f"{value!r} is not a time; write for example 4h, 2026-11-20T18:00 or 2026-11-20T17:00:00Z",
+                    param,
+                    ctx,
                 )
         if parsed_time <= now:
-            self.fail(f"{value!r} is over", param, ctx)
+            self.fail(f"{value!r} is in the past", param, ctx)
         return parsed_time
 
 
-reason_option = click.option("--reason", metavar="TEXT", required=True, help="Why; others see it.")
-optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="Why; others see it.")
-until_option = click.option("--until", metavar="TIME", type=Moment(), help="Ends then by itself: 4h, 2026-11-20T18:00.")
+reason_option = click.option("--reason", metavar="TEXT", required=True, help="The reason; others see it.")
+optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="The reason; others see it.")
+until_option = click.option("--until", metavar="TIME", type=Moment(), help="Time of its end: 4h, 2026-11-20T18:00.")
 everything_option = click.option(
     "--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster."
 )
@@ -102,9 +104,9 @@ class RequestCommand:
     def _parse_ref(self, accepted: tuple[str, ...]) -> Ref:
         ref = parse_ref(self.words)
         if ref.node:
-            raise click.UsageError(f"an order is for a whole instance: {ref.type}/{ref.name}")
+            raise click.UsageError(f"a request is for a whole instance: {ref.type}/{ref.name}")
         if ref.own_type not in accepted:
-            raise click.UsageError(f"{ref} cannot be asked that; name {_format_accepted(accepted)}")
+            raise click.UsageError(f"{ref} does not support this request; name {_format_accepted(accepted)}")
         return ref
 
     async def _send_requests(
@@ -116,7 +118,9 @@ class RequestCommand:
         async with self.choice.connect() as cluster:
             refs = refs or [Ref(SOURCE, name) for name in await read_source_names(cluster)]
             if not refs:
-                raise RequestError(f"no source is known in cluster {cluster.name}; Levelgate has not run there")
+                raise RequestError(
+                    f"no source is known in cluster {cluster.name}; start it with levelgate run --source NAME=URL"
+                )
             namespace = self.namespace or cluster.namespace
             requests = [make_request(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
             is_preview = self.dry_run or self.git
@@ -167,7 +171,7 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
         *, ref: tuple[str, ...], namespace: str | None, dry_run: bool, git: bool, choice: ClusterChoice, **others: Any
     ) -> int:
         if dry_run and git:
-            raise click.UsageError("--dry-run and --git are two ways to be shown something; choose one")
+            raise click.UsageError("--dry-run and --git cannot be combined; choose one")
         return command(give=RequestCommand(ref, namespace, dry_run, git, choice), **others)
 
     wrapped = cluster_options(giving)
@@ -192,7 +196,7 @@ async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may
         raise RequestError(await _describe_unread_source(cluster, ref))
     if live is None:
         place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
-        unsaid = "; of one that is only in Git yet, --git prints what to write there" if is_instance else ""
+        unsaid = "; for an instance that is only in Git, --git prints what to write there" if is_instance else ""
         hint = (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
         raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
     if is_instance:
@@ -218,4 +222,4 @@ async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
     if crd is None or not annotation(crd, well_known.DEFINITION):
         owner = annotation(live, well_known.INSTANCE)
-        raise RequestError(f"{key} is no instance of a definition" + (f"; it belongs to {owner}" if owner else ""))
+        raise RequestError(f"{key} is not an instance of a definition" + (f"; it belongs to {owner}" if owner else ""))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="Compare with this commit (branch, tag or id), as it was when the head left it.",
 )
 @click.option("--head", metavar="REV", default="", help="The commit to plan.  [default: the working tree]")
-@click.option("--revision", metavar="REV", default="", help="The same as --head, where nothing is compared.")
+@click.option("--revision", metavar="REV", default="", help="The same as --head, without --base.")
 @click.option(
     "--against",
     metavar="cluster|git|FILE",
@@ -92,11 +92,11 @@ def command(
     utc: bool,
     choice: ClusterChoice,
 ) -> int:
-    """Show what a repository would create, update, replace and delete, in the order in which it would happen, and what holds it.
+    """Show what a repository would create, update, replace and delete, in that order, and what holds it.
 
     Against the cluster; with --base against another commit, which needs no cluster. Values of Secrets are masked. REFs show these alone, in full.
 
-    Marks: + create, ~ update, -/+ replace, < adopt, - delete, = stays though not in Git, ? not knowable yet,
+    Marks: + create, ~ update, -/+ replace, < adopt, - delete, = remains though not in Git, ? not knowable yet,
     ! cannot be done.
 
     \b
@@ -130,7 +130,7 @@ def command(
     for typed_ref, ref in zip(refs, parsed_refs, strict=True):
         if not filter_report(report, [ref], namespace).changes:
             echo(
-                f"{typed_ref}: nothing of it changes, if there is such a thing{f' in {namespace}' if namespace else ''}",
+                f"{typed_ref}: it does not change, or does not exist{f' in {namespace}' if namespace else ''}",
                 err=True,
             )
     times = TimeFormat(utc)

@@ -119,7 +119,9 @@ class PlanInputs:
         """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
         if not previous_commit or await asyncio.to_thread(locations.is_descendant, self.place, previous_commit, commit):
             return ()
-        message = f"history was rewritten: {commit[:7]} does not follow from {previous_commit[:7]}, where the source is"
+        message = (
+            f"history was rewritten: {commit[:7]} does not follow from {previous_commit[:7]}, the commit of the source"
+        )
         return (
             PlanWarning(
                 WarningKind.HISTORY, f"{message}; a daemon that follows a branch waits until a person approves it"
@@ -172,7 +174,7 @@ class PlanInputs:
             return title
         return (
             f"{title}\n"
-            f"{self.base} has gone on to {commits.tip[:7]} since; merge it in, or rebase, to see what would happen now."
+            f"{self.base} has moved to {commits.tip[:7]} since; merge it in, or rebase, to see what would happen now."
         )
 
 
@@ -183,7 +185,7 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
     sources = {source_entry.name: source_entry for source_entry in config.sources}
     if name not in sources:
         raise SourceError(
-            name, f"is no source of the configuration{suggestion(name, sources)}", advice="name it: --source"
+            name, f"is not a source of the configuration{suggestion(name, sources)}", advice="name it: --source"
         )
     return state.configured(sources[name], config.governors)
 

@@ -179,7 +179,7 @@ def _summary_lines(report: Report) -> Iterator[str]:
         for count_name, phrase in (
             ("adopt", "to adopt"),
             ("release", "to release"),
-            ("keep", "not in Git that stay"),
+            ("keep", "not in Git that remain"),
             ("unknown", "not knowable yet"),
             ("failed", "that cannot be done"),
         )

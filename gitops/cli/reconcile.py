@@ -24,7 +24,7 @@ from renderer import well_known
 
 
 @click.command()
-@click.option("--wait", is_flag=True, help="Wait until it is reconciled; exit code 3 if that takes too long.")
+@click.option("--wait", is_flag=True, help="Wait until it is reconciled; exit code 3 after the time limit.")
 @click.option("--timeout", type=Duration(), default="1m", show_default=True, help="Time limit of --wait.")
 @request_options
 def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
@@ -64,7 +64,7 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
             if (live := await cluster.get(request.subject.key))
         ]
         unreadable_reasons = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
-        why = "; ".join(unreadable_reasons) or "does `levelgate run` work here?"
+        why = "; ".join(unreadable_reasons) or "check that `levelgate run` works on this cluster"
         echo(f"No answer within {format_duration(timeout)}: {why}", err=True)
         return EXIT_WAITING
 

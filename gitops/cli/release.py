@@ -11,7 +11,7 @@ from gitops.records import requests
 @click.command()
 @request_options
 def command(give: RequestCommand) -> int:
-    """Let an instance go on that was held: it takes its turn in the rollout of now. The other half of `hold`.
+    """End the hold of an instance: it joins the queue of the present rollout. The opposite of `hold`.
 
     \b
     levelgate release webapp/shop -n prod

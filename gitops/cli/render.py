@@ -39,7 +39,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     """Render a repository: every instance as manifests sorted by levels of dependency.
 
     Needs no cluster. What only a cluster can tell (a status that another resource reads) is listed as waiting. Exits 1 when the repository has
-    problems; what is fine is rendered all the same.
+    problems; everything else is rendered all the same.
 
     \b
     levelgate render sample-repo

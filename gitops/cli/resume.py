@@ -20,7 +20,7 @@ from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 @everything_option
 @request_options
 def command(reason: str, everything: bool, give: RequestCommand) -> int:
-    """Go on with what was suspended, or with a rollout that was halted. A rollout needs a reason: the failures there are now are accepted.
+    """End a suspension, or the halt of a rollout. A rollout needs a reason: its present failures are accepted.
 
     \b
     levelgate resume --all

@@ -30,36 +30,38 @@ if TYPE_CHECKING:
     required=True,
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Holds the token for the forge, and for Git over https. Read anew for each request.",
+    help="Holds the token for the forge, and for Git over https. Read again for each request.",
 )
-@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--once", is_flag=True, help="Review once and exit.")
 @click.option("--pr", "number", type=click.IntRange(1), metavar="N", help="With --once: this pull request only.")
-@click.option("--interval", type=Duration(), default="1m", show_default=True, help="Look so often.")
+@click.option("--interval", type=Duration(), default="1m", show_default=True, help="Time between reviews.")
 @click.option(
     "--listen",
     metavar="ADDR:PORT",
     default="",
-    help="Take hooks of the forge at /hooks/FORGE there, and look at once. Needs --hook-secret-file.",
+    help="Receive webhooks of the forge at /hooks/FORGE there, and review at once. Requires --hook-secret-file.",
 )
 @click.option(
     "--hook-secret-file",
     "secret_file",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Holds the secrets that hooks are proven with, one a line.",
+    help="Holds the secrets that sign webhooks, one a line.",
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the repository]")
 @click.option(
-    "--forge", type=click.Choice(["github", "gitlab", "gitea"]), help="[default: told by the host, where it is known]"
+    "--forge", type=click.Choice(["github", "gitlab", "gitea"]), help="[default: from the host, where it is known]"
 )
-@click.option("--api", metavar="URL", default="", help="Where the forge is asked.  [default: told by the host]")
-@click.option("--project", metavar="OWNER/NAME", default="", help="How the forge calls it.  [default: told by the URL]")
+@click.option("--api", metavar="URL", default="", help="API address of the forge.  [default: from the host]")
+@click.option(
+    "--project", metavar="OWNER/NAME", default="", help="Name of the repository at the forge.  [default: from the URL]"
+)
 @click.option(
     "--login",
     metavar="NAME",
     default="",
-    help="Our name there, where the token may not ask for it: github-actions[bot].",
+    help="Account name of the token, where the token may not read it: github-actions[bot].",
 )
 def command(
     url: str,
@@ -78,8 +80,8 @@ def command(
 ) -> int:
     """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the state of its head.
 
-    What a pull request holds is read, never run; no cluster is asked. Where its target has gone on the plan is marked stale, and once it is merged or
-    closed the comment says so. With --once exits 1 where something could not be planned or has problems.
+    Files of a pull request are read, never run; no cluster is asked. When its target has moved the plan is marked stale, and once it is merged
+    or closed the comment says so. With --once exits 1 where something could not be planned or has problems.
 
     \b
     levelgate review https://github.com/acme/platform --token-file token
@@ -88,7 +90,7 @@ def command(
     levelgate review "$CI_PROJECT_URL" --forge gitlab --token-file token --once --pr "$CI_MERGE_REQUEST_IID"
     """
     if number and not once:
-        raise click.UsageError("--pr goes with --once")
+        raise click.UsageError("--pr requires --once")
     listen_address = _parse_listen_address(listen, secret_file, once=once)
     config = source_config.parse_source(f"{source}={url}" if source else url, path=path)
     credentials = Credentials(token_file=_git_token_file(url, token_file))
@@ -114,7 +116,7 @@ def command(
             async with serve_wake_hooks(
                 reviewer.triggered, config, forge_location.kind, secret_file, listen_address
             ) as hook_url:
-                _print_notice(0, f"hooks are taken at {hook_url}")
+                _print_notice(0, f"webhooks are received at {hook_url}")
                 return await _review_until_stopped(reviewer, interval)
         finally:
             await rest_client.close()
@@ -142,9 +144,9 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
     """Where hooks are taken. Raises UsageError."""
     if bool(listen) != bool(secret_file):
-        raise click.UsageError("--listen and --hook-secret-file go together: hooks that nobody proves are not taken")
+        raise click.UsageError("--listen requires --hook-secret-file: unsigned webhooks are rejected")
     if once and listen:
-        raise click.UsageError("--listen goes without --once: hooks say when to look")
+        raise click.UsageError("--listen cannot be combined with --once")
     try:
         return parse_address(listen) if listen else None
     except ValueError as error:

@@ -58,26 +58,28 @@ from gitops.windows.window import LOCAL
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
 @adopt_option
-@click.option("--once", is_flag=True, help="Go on until nothing changes any more, report, and exit.")
+@click.option("--once", is_flag=True, help="Reconcile until nothing changes, report, and exit.")
 @click.option(
-    "--wait", type=Duration(), default="30s", show_default=True, help="With --once: wait so long for what is in flight."
+    "--wait",
+    type=Duration(),
+    default="30s",
+    show_default=True,
+    help="With --once: time to wait for instances in flight.",
 )
-@click.option(
-    "--require-plan", "agreed", metavar="HASH", default="", help="With --once: refuse if the plan is not this one."
-)
-@click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also where only a person's word is awaited.")
+@click.option("--require-plan", "agreed", metavar="HASH", default="", help="With --once: refuse every other plan.")
+@click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also where only a person has to act.")
 @click.option(
     "--interval",
     type=Duration(),
     default="30s",
     show_default=True,
-    help="Ask so often whether the sources have moved.",
+    help="Time between checks of the sources for new commits.",
 )
 @click.option(
     "--resync",
     type=Duration(),
     envvar="LEVELGATE_RESYNC",
-    help="Read everything anew so often; changes in the cluster are watched, and seen at once.  "
+    help="Time between full reconciliations; changes in the cluster are watched and cause partial ones.  "
     "[default: 10m, or resync of the configuration]",
 )
 @click.option(
@@ -90,13 +92,13 @@ from gitops.windows.window import LOCAL
     "--max-concurrent-reconciles",
     type=click.IntRange(1, 64),
     envvar="LEVELGATE_MAX_CONCURRENT_RECONCILES",
-    help="Passes over single objects at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
+    help="Partial reconciliations at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
 )
 @click.option(
     "--listen",
     metavar="ADDR:PORT|off",
     envvar="LEVELGATE_LISTEN",
-    help="Where the status page, health, metrics and hooks are served, without --once.  "
+    help="Address of the status page, health, metrics and webhooks, without --once.  "
     f"[default: {DEFAULT_ADDRESS}, or listen of the configuration]  [env: LEVELGATE_LISTEN]",
 )
 @click.option(
@@ -126,9 +128,9 @@ def command(
     verbose: bool,
     choice: ClusterChoice,
 ) -> int:
-    """Follow Git and bring the cluster to what it says: apply level by level, prune in reverse, heal drift.
+    """Reconcile Git with a cluster: apply level by level, prune in reverse, heal drift.
 
-    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all is as Git says or waits for a person only,
+    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all matches Git or waits for a person only,
     3 something still waits, 1 errors. Without it there is a status page at http://127.0.0.1:8480/ while it runs.
 
     \b
@@ -140,7 +142,7 @@ def command(
     """
     if file is None:
         if not sources:
-            raise click.UsageError("nothing to follow: give --source URL, or --config FILE")
+            raise click.UsageError("no source: give --source URL, or --config FILE")
         source_configs = [
             source_config.parse_source(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
         ]
@@ -156,7 +158,7 @@ def command(
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
     if agreed and not (once and len(config.sources) == 1):
         raise click.UsageError(
-            "--require-plan is for --once and a single source; a daemon takes `requirePlan` of its configuration"
+            "--require-plan is for --once and a single source; for a daemon, set `requirePlan` in its configuration"
         )
     progress = ProgressPrinter(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
     process = Process(

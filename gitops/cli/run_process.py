@@ -159,7 +159,7 @@ class Process:
         """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
         print_waiting = partial(self.progress.print_notice, "cluster")
         acquiring = leadership.acquire(
-            lambda other: print_waiting(f"waits for the lead: {other} works"), patient=waits_for_lead
+            lambda other: print_waiting(f"waits for the lease: {other} leads"), patient=waits_for_lead
         )
         if not await _complete_unless_stopped(follower.stop, acquiring):
             return EXIT_INTERRUPTED
@@ -176,7 +176,7 @@ class Process:
             return
         running = await stack.enter_async_context(sandbox.serve_sandbox())
         self.progress.print_header(
-            "A sandbox, no cluster: it answers like one, nothing runs in it, and it goes with this command.\n"
+            "A sandbox, not a cluster: it answers like one, runs no containers, and ends with this command.\n"
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
 
@@ -260,5 +260,5 @@ async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> i
         code = EXIT_INTERRUPTED
     if not stop.is_set():
         return code
-    echo("interrupted; the next start goes on where this one stopped", err=True)
+    echo("interrupted; the next start continues from here", err=True)
     return EXIT_INTERRUPTED

@@ -28,8 +28,8 @@ import click
 def command(port: int, data: Path | None) -> int:
     """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is touched.
 
-    It stores, merges, validates and watches as the API server does. Nothing runs in it: a Deployment gets ready after a few seconds because a
-    script says so. Whoever can connect may do everything; it listens on 127.0.0.1 only.
+    It stores, merges, validates and watches as the API server does. It runs no containers: a script makes a Deployment ready after a few
+    seconds. Every client may do everything; it listens on 127.0.0.1 only.
 
     \b
     levelgate sandbox --data ~/sandbox
@@ -60,13 +60,11 @@ async def _serve(port: int, data: Path | None) -> None:
 
 
 def _print_greeting(url: str, kubeconfig: Path, *, is_persistent: bool) -> None:
-    click.echo(f"A sandbox at {url}. It is no cluster: it answers like one, and nothing runs in it.")
+    click.echo(f"A sandbox at {url}. It is not a cluster: it answers like one, and runs no containers.")
     click.echo("\n".join(("", f"    export KUBECONFIG={kubeconfig}", "    kubectl get namespaces", "")))
     click.echo("levelgate reaches it with --sandbox.")
     click.echo(
-        "Its objects are kept there. Ctrl-C stops it."
-        if is_persistent
-        else "Ctrl-C stops it, and its objects are gone."
+        "Its objects are kept there. Ctrl-C stops it." if is_persistent else "Ctrl-C stops it and deletes its objects."
     )
 
 

@@ -53,10 +53,10 @@ def command(
     utc: bool,
     choice: ClusterChoice,
 ) -> int:
-    """Show every source and every rollout under way, and everything that is not as Git says, with the reason.
+    """Show every source, every rollout that is not settled, and everything that differs from Git, with the reason.
 
     With REF, one source, rollout or instance only. -o wide shows every cause, with its node and its message;
-    -o name what further commands take.
+    -o name prints references for other commands.
 
     \b
     levelgate status
@@ -211,7 +211,7 @@ def _cause_lines(
     if not (rows or other_causes):
         yield from ("", settled_message) if settled_message else ()
         return
-    header: tuple[str, ...] = ("NOT AS GIT SAYS", "REASON", "BY", "NOT BEFORE")
+    header: tuple[str, ...] = ("DIFFERS FROM GIT", "REASON", "BY", "NOT BEFORE")
     table = [
         _cause_row(_place(instance_state.key), cause, describe_blocker(instance_state, cause), times, wide)
         for instance_state, cause in rows
@@ -234,7 +234,7 @@ def _cause_lines(
             None,
             (
                 "" if failed else "Nothing failed.",
-                f"Why one waits: {choice.format_command(f'levelgate explain {worst}')}",
+                f"Next: {choice.format_command(f'levelgate explain {worst}')}",
             ),
         )
     )
@@ -261,7 +261,7 @@ def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: 
         name in overview.unconfigured or record.unreadable or not record.target
         for name, record in overview.sources.items()
     )
-    return "Everything is as Git said when it was read last." if unknown else "Everything is as Git says."
+    return "Everything is as Git said when it was read last." if unknown else "Everything matches Git."
 
 
 def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:

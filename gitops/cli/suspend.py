@@ -24,14 +24,16 @@ from gitops.records.references import DEFINITION, SOURCE
 @everything_option
 @request_options
 def command(reason: str, until: datetime | None, everything: bool, give: RequestCommand) -> int:
-    """Write nothing of REF, or of anything with --all: no change, no healing, no pruning. REF is an instance, a definition (rgd/NAME) or a source.
+    """Stop all writes to REF, or to everything with --all: no change, no healing, no pruning.
 
-    With --all the writes under way end, and no other begins. Undo: levelgate resume.
+    REF is an instance, a definition (rgd/NAME) or a source.
+
+    With --all, pending writes end and no other starts. Undo: levelgate resume.
 
     \b
     levelgate suspend --all --reason INC-7
     levelgate suspend source/platform --until 2h --reason "migration of the database"
-    levelgate suspend webapp/shop -n prod --reason "somebody looks into it"
+    levelgate suspend webapp/shop -n prod --reason "debugging, Ada"
     """
     return give(
         lambda subject: requests.suspend(subject, reason, until), INSTANCE, DEFINITION, SOURCE, everything=everything

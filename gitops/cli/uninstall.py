@@ -38,10 +38,10 @@ from renderer.identity import ObjectKey
 )
 @cluster_options
 def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterChoice) -> int:
-    """Take everything of Levelgate's own off a cluster: labels, annotations, finalizers, status, records. What is deployed stays as it is, and
-    belongs to nobody: instances, their CRDs and everything else. First it shows what it would do, and asks.
+    """Remove everything that Levelgate added to a cluster: labels, annotations, finalizers, status, records. Deployed objects remain, without an
+    owner: instances, their CRDs and everything else. First the command shows what it would do, and asks.
 
-    It does nothing while a `levelgate run` works there: stop that before. If it is interrupted, call it again.
+    It refuses while a `levelgate run` works on the cluster: stop that first. If it is interrupted, run it again.
 
     \b
     levelgate uninstall --context dev
@@ -69,7 +69,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
             removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)
             reconcile_result = await run_while_held(leadership.hold(), removal)
             if remaining := list(_remaining_members(reconcile_result)):
-                echo("\n".join(["still there; call it again when they are gone:", *remaining]), err=True)
+                echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
                 return EXIT_WAITING
         # The Lease is among the records: who deletes these can hold it no longer.
         await run_while_held(
@@ -83,9 +83,9 @@ def _plan_lines(
 ) -> Iterable[str]:
     """What would be done. `company` is in our own namespace beside us, `records` are given where workloads go as well."""
     if uninstall_plan.is_empty:
-        yield "Nothing of Levelgate's own is there."
+        yield "Levelgate has added nothing to this cluster."
     if records:
-        yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs stay"
+        yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs remain"
     rows = [
         ["release", kind, str(count), _example_of_kind(uninstall_plan.release, kind)]
         for kind, count in _count_by_kind(uninstall_plan.release)
@@ -102,11 +102,11 @@ def _plan_lines(
             else ["delete", "Namespace", "1", name]
         ]
     if rows:
-        yield from align_table([["DO", "KIND", "OBJECTS", "SUCH AS"], *rows])
+        yield from align_table([["DO", "KIND", "OBJECTS", "EXAMPLES"], *rows])
         yield ""
-        yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate's go."
+        yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate are removed."
     for kind, why in uninstall_plan.unreadable_kinds.items():
-        yield f"not looked through: {kind}: {why}"
+        yield f"not searched: {kind}: {why}"
 
 
 def _count_by_kind(objects: Sequence[Object]) -> list[tuple[str, int]]:
@@ -121,8 +121,8 @@ def _example_of_kind(objects: Sequence[Object], kind: str) -> str:
 
 def _confirm() -> bool:
     if sys.stdin.isatty():
-        return click.confirm("Go on?")
-    echo("Error: nothing was done; it takes --yes where nobody can be asked", err=True)
+        return click.confirm("Continue?")
+    echo("Error: nothing was done; give --yes where no terminal can be asked", err=True)
     return False
 
 
@@ -138,15 +138,15 @@ def _report_remaining(remaining: UninstallPlan, errors: Sequence[ClusterError]) 
     if errors:
         for error in errors:
             echo(f"Error: {error}", err=True)
-        echo("records were kept; call it again when that is put right", err=True)
+        echo("records were kept; correct that, then run this command again", err=True)
         return 1
     if not remaining.is_empty:
-        echo("Error: somebody goes on writing; stop every `levelgate run`, then call it again", err=True)
-        return 1
-    if remaining.unreadable_kinds:
         echo(
-            f"Error: not looked through, and so perhaps not released: {', '.join(remaining.unreadable_kinds)}", err=True
+            "Error: another process is still writing; stop every `levelgate run`, then run this command again", err=True
         )
         return 1
-    echo("Nothing of Levelgate's own is left.")
+    if remaining.unreadable_kinds:
+        echo(f"Error: not searched, and perhaps not released: {', '.join(remaining.unreadable_kinds)}", err=True)
+        return 1
+    echo("Nothing that Levelgate added is left.")
     return 0

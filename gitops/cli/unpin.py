@@ -12,7 +12,7 @@ from gitops.records.references import SOURCE
 @click.command()
 @request_options
 def command(give: RequestCommand) -> int:
-    """Let a source that was pinned follow its ref again. The other half of `pin`.
+    """Let a pinned source follow its ref again. The other half of `pin`.
 
     It goes on to the head of the ref where that follows from the commit before the pin, or from the pinned one.
 

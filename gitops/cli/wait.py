@@ -38,7 +38,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
     type=click.Choice([str(goal) for goal in WaitGoal]),
     default="settled",
     show_default=True,
-    help="applied: written as Git says; settled: healthy besides, with nothing left to do.",
+    help="applied: live objects match Git; settled: they are healthy and baked as well.",
 )
 @click.option("--revision", metavar="SHA", default="", help="At this commit, by at least 7 characters of its id.")
 @click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Give up after so long.")
@@ -47,10 +47,10 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 def command(
     ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled. How far it is goes to stderr.
+    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled. Progress is written to stderr.
 
-    Exit code 0 once it is there, 3 if it is not within --timeout. Without --revision it is enough that what the daemon has read of Git is there;
-    name the commit where you have just pushed one.
+    Exit code 0 once it is, 3 after --timeout. Without --revision, the commit counts that the daemon read last;
+    name the commit when you have just pushed it.
 
     \b
     levelgate wait source/platform --revision $(git rev-parse HEAD)
@@ -59,9 +59,9 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE, ROLLOUT}):
-        raise click.UsageError(f"one waits for a source, a rollout or an instance, not for {parsed_ref}")
+        raise click.UsageError(f"wait needs a source, a rollout or an instance, not {parsed_ref}")
     if revision and not _COMMIT.fullmatch(revision.lower()):
-        raise click.UsageError(f"--revision {revision!r} is no commit; write 7 characters of its id or more")
+        raise click.UsageError(f"--revision {revision!r} is not a commit; write 7 characters of its id or more")
     if revision and parsed_ref and parsed_ref.own_type == ROLLOUT:
         raise click.UsageError("a rollout may be at several commits; wait for a source or an instance with --revision")
     return asyncio.run(_wait(parsed_ref, WaitTarget(WaitGoal(goal), revision.lower()), timeout, namespace, choice))

@@ -32,7 +32,7 @@ from renderer.render.render import render
 @click.command()
 @click.argument("place", metavar="[PATH|URL]", required=False)
 @revision_option
-@click.option("--at", metavar="TIME", help="Look from this time on, such as 2026-12-24T10:00; else from now on.")
+@click.option("--at", metavar="TIME", help="Start at this time, such as 2026-12-24T10:00.  [default: now]")
 @click.option(
     "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="So many openings of each."
 )
@@ -126,7 +126,7 @@ async def read_calendars(cluster: Cluster) -> list[WindowCalendar]:
 def _text(calendars: Sequence[WindowCalendar], times: TimeFormat, now: datetime, count: int) -> Iterable[str]:
     non_empty = [calendar for calendar in calendars if calendar.windows]
     if not non_empty:
-        yield from ("", "No windows: the calendar holds nothing back.")
+        yield from ("", "No windows: nothing is held.")
     for calendar in non_empty:
         yield from ("", f"Source {calendar.source}", "") if len(non_empty) > 1 else ("",)
         yield from format_tables(calendar, times, now, count)

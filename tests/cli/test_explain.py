@@ -149,7 +149,7 @@ def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Type
 @pytest.mark.parametrize("ref", ["link/cart", "link/cart/database"])
 def test_one_that_stopped_half_way(held_up: Fleet, typed: Typed, ref: str) -> None:
     assert answer(typed, held_up, ref) == [
-        "Link default/cart is on its way from r1 to r2 (0000000) since 14:02 CET.",
+        "Link default/cart is in flight from r1 to r2 (0000000) since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
         "",
         *numbered(1, CART, WINDOW),
@@ -165,7 +165,7 @@ def test_a_member_of_an_instance_is_explained_by_its_node(held_up: Fleet, typed:
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
     ]
     assert answer(typed, held_up, "configmap/api-app") == [
-        "ConfigMap default/api-app is as Git says: r2 (0000000), settled."
+        "ConfigMap default/api-app matches Git: r2 (0000000), settled."
     ]
 
 
@@ -179,15 +179,15 @@ def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone
         assert told[0] == "source/shop follows main at 0000000: Waiting, 0 of 1 instances settled."
         assert "     source shop waits until platform has been applied once" in told
         status = typed(fleet, "status")
-        assert "source/shop       DependencyNotReady   source/platform" in status
-        assert "Why one waits: levelgate explain source/shop\n" in status
+        assert "source/shop        DependencyNotReady   source/platform" in status
+        assert "Next: levelgate explain source/shop\n" in status
         why = "; nothing was written yet of source/shop: levelgate explain source/shop says why\n"
         assert typed(fleet, "explain", "configmap/a-app", code=1).endswith(f"does not exist in cluster prod-eu{why}")
         assert typed(fleet, "explain", "link/a", code=1).endswith(why)
 
 
 def test_what_has_settled_is_as_git_says(held_up: Fleet, typed: Typed) -> None:
-    assert answer(typed, held_up, "link/api") == ["Link default/api is as Git says: r2 (0000000), settled."]
+    assert answer(typed, held_up, "link/api") == ["Link default/api matches Git: r2 (0000000), settled."]
     assert found(typed, held_up, "link/api")["state"] == "Settled"
 
 
@@ -222,10 +222,10 @@ def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str
         told = typed(fleet, "explain", f"rgd/links.{GROUP}")
         (problem,) = (line for line in told.splitlines() if "RenderFailed" in line)
         assert f"rgd/links.{GROUP} to r1: Failed, 2 of 2 instances settled.\n" in told
-        assert "What Git says of it now is refused; what was accepted last stays in force.\n" in told
+        assert "Its newest version in Git is refused; the last accepted version stays in force.\n" in told
         assert problem.startswith("  RenderFailed  link.json:1: spec.schema")
         asked = f"levelgate explain customresourcedefinition/links.{GROUP}"
-        assert f"Why one waits: {asked}\n" in typed(fleet, "status")
+        assert f"Next: {asked}\n" in typed(fleet, "status")
         assert "link.json:1: spec.schema" in typed(fleet, *asked.split()[1:])
         assert json.loads(typed(fleet, "explain", f"rgd/links.{GROUP}", "-o", "json"))["others"]
 
@@ -315,7 +315,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, type
     shops.ready("api", ready=False)
     shops.step()
     assert answer(typed, shops, "link/api") == [
-        "Link default/api is on its way from r1 to r2 (0000000) since 10:00 CET.",
+        "Link default/api is in flight from r1 to r2 (0000000) since 10:00 CET.",
         "Nothing has failed.",
         "",
         "1  Progressing  default/api, node app, Deployment/api-app, since 10:00 CET",
@@ -332,7 +332,7 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: 
     shops.move("two", except_for=["api"])
     shops.step(timedelta(minutes=11))
     lines = answer(typed, shops, "link/shop")
-    assert lines[1] == "Time alone does not help: somebody has to act."
+    assert lines[1] == "Time alone does not end this: a person has to act."
     assert lines[3:7] == [
         f"1  Halted     wave prod of links.{GROUP}",
         "     r2 is halted since 2026-11-20T09:11:00Z by levelgate: 1 of 8 failed in wave prod, 0 may",
@@ -441,7 +441,7 @@ def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, ty
     ]
     shops.step(timedelta(minutes=11))
     assert answer(typed, shops, "link/api")[1:6] == [
-        "Time alone does not help: somebody has to act.",
+        "Time alone does not end this: a person has to act.",
         "",
         "1  Unhealthy  default/api, since 10:13 CET",
         "     not healthy at r2 within the progress deadline",
@@ -549,7 +549,7 @@ def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
         for _ in range(3):
             fleet.step()
         told = typed(fleet, "status").splitlines()
-        assert told[-1] == "Why one waits: levelgate explain certificate/tls -n default"
+        assert told[-1] == "Next: levelgate explain certificate/tls -n default"
         assert told[-2].startswith(
             "ApplyFailed: default  certificate/tls: Certificate.cert.test: the cluster does not serve"
         )
@@ -602,5 +602,5 @@ def test_an_instance_that_is_being_deleted_says_so(typed: Typed) -> None:
         for _ in range(3):
             fleet.step()
         told = answer(typed, fleet, "link/a")
-        assert told[0].startswith("Link default/a is being deleted, and not gone yet since ")
+        assert told[0].startswith("Link default/a is being deleted since ")
         assert "example.org/hold (set by x)" in " ".join(told)

@@ -31,7 +31,7 @@ def fleet() -> Iterator[Fleet]:
 def test_one_line_for_each_commit_the_newest_first(fleet: Fleet, typed: Typed) -> None:
     header, _, titles, newest, oldest = typed(fleet, "history").splitlines()
     assert header.startswith("Cluster prod-eu, Sat 2026-11-21 ")
-    assert titles.split() == ["SOURCE", "COMMIT", "FROM", "TO", "STATE", "DID", "MET", "PEOPLE"]
+    assert titles.split() == ["SOURCE", "COMMIT", "FROM", "TO", "STATE", "ACTIONS", "CAUSES", "PEOPLE"]
     assert newest.split()[-5:] == ["WindowClosed", "2", "overridden", "by", "kubectl-annotate"]
     assert "2 updated" in newest
     assert "Settled" in oldest
@@ -66,5 +66,5 @@ def test_of_one_instance(fleet: Fleet, typed: Typed) -> None:
 
 def test_what_is_not_recorded_is_said_with_what_is(fleet: Fleet, typed: Typed) -> None:
     told = typed(fleet, "history", "--commit", "feed", code=1)
-    assert "nothing is recorded of commit feed in cluster prod-eu; recorded commits: 0000000" in told
-    assert "history is of a source" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)
+    assert "nothing is recorded for commit feed in cluster prod-eu; recorded commits: 0000000" in told
+    assert "history needs a source" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)

@@ -69,7 +69,7 @@ def test_what_is_proposed_next_is_said_of_the_same_cluster(fleet: Fleet, typed: 
     assert told.endswith(f"Undo: levelgate release link/b -n default {said}\n")
     fleet.push("two")
     fleet.move("two")
-    assert f"Why one waits: levelgate explain link/b -n default {said}\n" in typed(fleet, "status", *given)
+    assert f"Next: levelgate explain link/b -n default {said}\n" in typed(fleet, "status", *given)
     assert typed(fleet, "explain", "link/b", *given).endswith(f"levelgate release link/b -n default {said}\n")
     assert typed(fleet, "explain", "link/b", "--sandbox").endswith("levelgate release link/b -n default --sandbox\n")
 
@@ -128,7 +128,7 @@ def test_a_time_that_no_calendar_has_is_wrong_usage(
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     told = typed(fleet, "suspend", "source/platform", "--reason", "x", "--until", said, code=EXIT_USAGE)
-    assert f"{said!r} is no time" in told
+    assert f"{said!r} is not a time" in told
 
 
 def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
@@ -265,10 +265,10 @@ def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, t
 def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
     refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)
-    assert "is no instance of a definition; it belongs to Link/default/a" in refused
+    assert "is not an instance of a definition; it belongs to Link/default/a" in refused
     missing = typed(fleet, "hold", "link/z", "--reason", "x", code=1)
     assert (
-        "link/z does not exist in namespace default in cluster prod-eu; of one that is only in Git yet, --git"
+        "link/z does not exist in namespace default in cluster prod-eu; for an instance that is only in Git, --git"
         in missing
     )
     assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")

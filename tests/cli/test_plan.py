@@ -74,7 +74,7 @@ def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, pla
     with Fleet(names=()) as fleet:
         config = ("--config", str(place / "levelgate.yaml"))
         told = typed(fleet, "plan", str(place / "platform"), "--source", "platfrm", *config, code=1)
-    assert "platfrm: is no source of the configuration; did you mean 'platform'?; name it: --source" in told
+    assert "platfrm: is not a source of the configuration; did you mean 'platform'?; name it: --source" in told
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest
     assert "Git only" in printed.out
     tip = repository.git("rev-parse", "main")
     assert (
-        f"\nmain has gone on to {tip[:7]} since; merge it in, or rebase, to see what would happen now.\n" in printed.out
+        f"\nmain has moved to {tip[:7]} since; merge it in, or rebase, to see what would happen now.\n" in printed.out
     )
     assert invoke(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
     assert "has gone on" not in capsys.readouterr().out
@@ -172,7 +172,7 @@ def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.C
         printed = capsys.readouterr()
         assert counted in printed.out
         assert (made in printed.out) == is_full
-        missed = f"{refs[0]}: nothing of it changes, if there is such a thing" if counted.startswith("0") else ""
+        missed = f"{refs[0]}: it does not change, or does not exist" if counted.startswith("0") else ""
         assert printed.err.strip().removesuffix(" in elsewhere") == missed
 
 
@@ -208,7 +208,7 @@ def test_so_they_are_where_the_server_does_not_answer(
     (tmp_path / "kubeconfig").write_text(json.dumps({**known, "current-context": "c"}))
     assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("Error: list ConfigMap: cannot connect (cluster c: is it up, and the one that is meant?")
+    assert told.startswith("Error: list ConfigMap: cannot connect (cluster c: check that it is up;")
     assert "; try again, or compare commits with --base REV" in told
     assert "--against FILE" in told
 

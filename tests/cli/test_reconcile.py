@@ -67,7 +67,7 @@ def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:
 def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet, typed: Typed) -> None:
     """Exit code 3 is only ever that (surface 1.1)."""
     told = typed(fleet, "reconcile", "--wait", "--timeout", "1s", code=3)
-    assert "No answer within 1s: does `levelgate run` work here?" in told
+    assert "No answer within 1s: check that `levelgate run` works on this cluster" in told
 
 
 def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
@@ -129,5 +129,5 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fle
 
 
 def test_what_nobody_can_wait_for_is_wrong_usage(fleet: Fleet, typed: Typed) -> None:
-    assert "is no commit" in typed(fleet, "wait", "--revision", "main", code=EXIT_USAGE)
-    assert "not for window/x" in typed(fleet, "wait", "window/x", code=EXIT_USAGE)
+    assert "is not a commit" in typed(fleet, "wait", "--revision", "main", code=EXIT_USAGE)
+    assert "not window/x" in typed(fleet, "wait", "window/x", code=EXIT_USAGE)

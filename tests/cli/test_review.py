@@ -26,11 +26,11 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     token.touch()
     place = "https://git.example.com/acme/platform"
     assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == EXIT_USAGE
-    assert "--pr goes with --once" in capsys.readouterr().err
+    assert "--pr requires --once" in capsys.readouterr().err
     for more, said in (
-        (["--listen", ":0"], "go together"),
-        (["--hook-secret-file", str(token)], "go together"),
-        (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "goes without --once"),
+        (["--listen", ":0"], "unsigned webhooks are rejected"),
+        (["--hook-secret-file", str(token)], "unsigned webhooks are rejected"),
+        (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "cannot be combined with --once"),
         (["--listen", "nowhere", "--hook-secret-file", str(token)], "is no address"),
     ):
         assert invoke(["review", place, "--token-file", str(token), *more]) == EXIT_USAGE

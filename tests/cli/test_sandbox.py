@@ -87,7 +87,7 @@ def failed(*arguments: str) -> str:
 
 
 def test_it_says_what_it_is(sandbox: Running) -> None:
-    assert "It is no cluster: it answers like one, and nothing runs in it." in sandbox.greeting
+    assert "It is not a cluster: it answers like one, and runs no containers." in sandbox.greeting
     with socket.socket() as other, pytest.raises(OSError, match="refused"):
         other.connect(("127.0.0.2", sandbox.port))
 

@@ -33,14 +33,14 @@ ROLLOUTS = [
     "",
 ]
 WAITING = [
-    "NOT AS GIT SAYS         REASON         BY                  NOT BEFORE",
+    "DIFFERS FROM GIT        REASON         BY                  NOT BEFORE",
     "default  link/cart      WindowClosed   window/dba-hours    Mon 2026-11-23 09:00",
     "default  link/catalog   PaceReached    default link/cart   Mon 2026-11-23 09:00",
     "default  link/mail      PaceReached    default link/cart   Mon 2026-11-23 09:00",
     "default  link/search    PaceReached    default link/cart   Mon 2026-11-23 09:00",
     "default  link/shop      PaceReached    default link/cart   Mon 2026-11-23 09:00",
     "",
-    "Nothing failed. Why one waits: levelgate explain link/cart -n default",
+    "Nothing failed. Next: levelgate explain link/cart -n default",
 ]
 
 
@@ -73,7 +73,7 @@ def test_one_source_rollout_or_instance(held_up: Fleet, typed: Typed) -> None:
 
 def test_wide_shows_every_cause_with_its_node_and_message(held_up: Fleet, typed: Typed) -> None:
     header, cart, *_ = answer(typed, held_up, "link/cart", "-o", "wide")[3:]
-    assert header.split() == ["NOT", "AS", "GIT", "SAYS", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
+    assert header.split() == ["DIFFERS", "FROM", "GIT", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
     assert "   database   waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z" in cart
 
 
@@ -144,7 +144,7 @@ def test_where_no_instance_waits_explain_is_asked_about_what_does(typed: Typed) 
         fleet.deploy()
         fleet.request("PATCH", "/api/v1/namespaces/default/configmaps/plain", {"data": {"a": "taken"}}, MERGE)
         fleet.step()
-        assert "Why one waits: levelgate explain configmap/plain -n default" in typed(fleet, "status")
+        assert "Next: levelgate explain configmap/plain -n default" in typed(fleet, "status")
         assert "Conflict  ConfigMap default/plain" in typed(fleet, "explain", "configmap/plain", "-n", "default")
 
 
@@ -163,7 +163,7 @@ def test_a_settled_platform_says_so_and_shows_no_rollout(typed: Typed) -> None:
     with Fleet(names=("a", "b")) as fleet:
         fleet.start()
         lines = typed(fleet, "status").splitlines()
-        assert lines[-1] == "Everything is as Git says."
+        assert lines[-1] == "Everything matches Git."
         assert not any(line.startswith("ROLLOUT") for line in lines)
         assert f"{ROLLOUT}   r1" in typed(fleet, "status", f"rollout/{ROLLOUT}")
 

@@ -97,11 +97,11 @@ def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Seq
         (["hold", "--reason", "x"], "name what is meant: an instance (webapp/shop)"),
         (
             ["resume", "window/x"],
-            "cannot be asked that; name an instance (webapp/shop), rgd/NAME, source/NAME, rollout/NAME",
+            "does not support this request; name an instance (webapp/shop), rgd/NAME, source/NAME, rollout/NAME",
         ),
-        (["reconcile", "--timeout", "2m"], "--timeout goes with --wait"),
-        (["run", "--source", ".", "--wait", "2m"], "--wait goes with --once"),
-        (["run", "--source", ".", "--fail-on-held"], "--fail-on-held goes with --once"),
+        (["reconcile", "--timeout", "2m"], "--timeout requires --wait"),
+        (["run", "--source", ".", "--wait", "2m"], "--wait requires --once"),
+        (["run", "--source", ".", "--fail-on-held"], "--fail-on-held requires --once"),
     ],
 )
 def test_wrong_usage_says_what_would_be_right(

@@ -49,7 +49,7 @@ def terminal(tmp_path: Path) -> Terminal:
 
 def is_settled(terminal: Terminal) -> bool:
     status = terminal.levelgate("status", "--sandbox", check=None)
-    return "Settled" in status.stdout and "Everything is as Git says." in status.stdout
+    return "Settled" in status.stdout and "Everything matches Git." in status.stdout
 
 
 def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
         finally:
             daemon.send_signal(signal.SIGINT)
             shown = daemon.communicate(timeout=60)
-    assert shown.startswith("A sandbox, no cluster"), "it never looks like a real cluster"
+    assert shown.startswith("A sandbox, not a cluster"), "it never looks like a real cluster"
     assert daemon.returncode == 130
     gone = terminal.levelgate("status", "--sandbox", check=1)
     assert "no sandbox is running" in gone.stderr

@@ -87,11 +87,11 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: Platform) ->
     installed = dump(alone.kubectl)
     assert traces(installed)
     refused = alone.levelgate("uninstall", check=1)
-    assert "it takes --yes where nobody can be asked" in refused.stderr
+    assert "give --yes where no terminal can be asked" in refused.stderr
     assert dump(alone.kubectl) == installed, "a plan changes nothing"
     assert "release   ConfigMap" in refused.stdout
     done = alone.levelgate("uninstall", "--yes", check=0)
-    assert "Nothing of Levelgate's own is left." in done.stdout
+    assert "Nothing that Levelgate added is left." in done.stdout
     assert eventually(lambda: is_away(alone), within=30)
     after = dump(alone.kubectl)
     assert traces(after) == []
@@ -105,7 +105,7 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: Platform) ->
     plain = after["v1/ConfigMap", alone.namespace, "plain"]
     assert (plain["data"], plain["metadata"].get("managedFields")) == ({"a": "b"}, None), "its fields belong to nobody"
     again = alone.levelgate("uninstall", check=0)
-    assert "Nothing of Levelgate's own is there." in again.stdout
+    assert "Levelgate has added nothing to this cluster." in again.stdout
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)

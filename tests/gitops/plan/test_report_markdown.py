@@ -107,7 +107,7 @@ def test_a_terminal_counts_all_that_happens_as_well() -> None:
     told = planned(
         report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction))), TimeFormat()
     )
-    more = "1 to adopt, 1 to release, 1 not in Git that stay, 1 not knowable yet, 1 that cannot be done"
+    more = "1 to adopt, 1 to release, 1 not in Git that remain, 1 not knowable yet, 1 that cannot be done"
     assert f"1 to create, 1 to update, 1 to replace, 1 to delete, 0 unchanged, {more}." in told
 
 

@@ -163,7 +163,7 @@ def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
 
     review.run(everything, gone_on, everything)
     (body,) = review.forge.bodies(1)
-    assert f"> **Stale**: `main` has gone on to `{tip[:7]}`" in body
+    assert f"> **Stale**: `main` has moved to `{tip[:7]}`" in body
     assert "1 create" in body
     assert review.forge.states[-1]["description"] == "stale: 1 create"
 
