@@ -261,7 +261,7 @@ def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: 
         name in overview.unconfigured or record.unreadable or not record.target
         for name, record in overview.sources.items()
     )
-    return "Everything is as Git said when it was read last." if unknown else "Everything matches Git."
+    return "Everything matches the last commit that was read." if unknown else "Everything matches Git."
 
 
 def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _concerns(wake: AffectedSet, subject: Ref, about: ObjectKey | None) -> bool:
         case "rgd" | "rollout":
             return wake.set.definition == subject.name
         case "window":
-            raise RefError(f"no event wakes {subject}: a window is read from Git, and opens by time")
+            raise RefError(f"no event enqueues {subject}: a window is read from Git, and opens by time")
     nodes = {node.id for node in wake.set.nodes if node.key == about}
     if wake.set.parent == about:
         return not subject.node or subject.node in wake.why.nodes

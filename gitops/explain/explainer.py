@@ -101,11 +101,7 @@ class _Explainer:
         if owner is None:
             problem = "does not exist" if live is None else "is in no set, so it is not from Git,"
             wanting_source = next((source for source, record in self.records if key in record.scopes), "")
-            advice = (
-                f"; its source wants it, and says more: levelgate explain source/{wanting_source}"
-                if wanting_source
-                else ""
-            )
+            advice = f"; it is in Git; run levelgate explain source/{wanting_source}" if wanting_source else ""
             if live is None and not advice:
                 advice = await suggest_name(self.cluster, ref, key)
             advice = advice or self.unwritten_note
@@ -132,9 +128,7 @@ class _Explainer:
     def unwritten_note(self) -> str:
         """Where what the cluster does not know yet may come from; empty where something of each source was written."""
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
-        return (
-            f"; nothing was written yet of {join_names(names)}: levelgate explain {names[0]} says why" if names else ""
-        )
+        return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""
 
     def find_refused_object(self, ref: Ref, namespace: str) -> ObjectKey | None:
         """The object of that name of which a source says that the cluster does not take it: its kind may not be served at all."""

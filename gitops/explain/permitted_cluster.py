@@ -23,7 +23,7 @@ _HTTP_FORBIDDEN = 403
 
 
 def _deny_write() -> None:
-    raise Denied("this only reads")
+    raise Denied("this cluster is read-only")
 
 
 @dataclass

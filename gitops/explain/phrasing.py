@@ -31,7 +31,7 @@ _LIST_WEBHOOKS_COMMAND = (
     "-o custom-columns=KIND:.kind,NAME:.metadata.name,WEBHOOKS:.webhooks[*].name,ASKS:.webhooks[*].clientConfig.service.name"
 )
 
-_FIX_IN_GIT = ("correct it, or take it back", "in Git: a fix, or git revert")
+_FIX_IN_GIT = ("correct or revert it", "in Git: a fix, or git revert")
 
 
 def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Iterator[str]:
@@ -54,15 +54,15 @@ def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) ->
         since = parse_time(record.unreadable.since)
         yield f"{source} cannot be read{f' since {times.format_minute(since)}' if since else ''}: {record.unreadable.why}"
     if not record.target:
-        yield f"No commit of {source} was taken yet."
+        yield f"No commit of {source} was accepted yet."
     elif record.unreadable:
-        yield f"What was read last ({record.target[:7]}) stays in force and is healed."
+        yield f"The last commit ({record.target[:7]}) stays in force and is healed."
 
 
 def describe_unconfigured(source: str) -> Iterator[str]:
     """That a source is followed no more, and what to do about what it deployed."""
-    yield f"{source} is configured no more: what it deployed stays as it is, and nobody heals or deletes it."
-    yield "To hand it to another source, configure this one once more with a path that holds nothing; to delete it, approve that as well."
+    yield f"{source} is no longer configured. Its objects remain in the cluster and are neither healed nor pruned."
+    yield "To hand them over to another source, configure this one again with an empty path. To prune them, approve that commit as well."
 
 
 def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
@@ -100,7 +100,7 @@ def _detail_lines(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterat
         yield cause.message
         yield from _wave_peers(link)
     if cause.dependents:
-        yield f"behind it: {join_names(cause.dependents)}"
+        yield f"dependents: {join_names(cause.dependents)}"
     if link.instance and link.instance.deadline and not cause.reason.is_hold and not cause.reason.is_failure:
         yield f"counts as failed after {times.format_short(link.instance.deadline, now)}"
 
@@ -159,7 +159,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
                 and not any(ref.kind == "Gate" for ref in waiting_link.cause.references)
             ):
                 yield (
-                    f"go past {waiting_link.key.name}'s window",
+                    f"bypass the window of {waiting_link.key.name}",
                     f"levelgate break-glass {reference(waiting_link.key)} --for 1h --reason ...",
                 )
             yield f"change window {window.name}", f"in Git: {window.origin}"
@@ -177,13 +177,17 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
         case Reason.APPLY_FAILED if webhook := _WEBHOOK.search(cause.message):
             is_silent, name = webhook[1] != "admission", webhook[2]
             yield (
-                ("repair what it calls, or delete it" if is_silent else f"see whose webhook {name} is"),
+                (
+                    "repair the service of the webhook, or delete its configuration"
+                    if is_silent
+                    else f"find the owner of webhook {name}"
+                ),
                 _LIST_WEBHOOKS_COMMAND,
             )
             if not is_silent:
                 yield _FIX_IN_GIT
         case Reason.APPLY_FAILED if policy := _ADMISSION_POLICY.search(cause.message):
-            yield "see what it wants, and whose it is", f"kubectl describe validatingadmissionpolicy {policy[1]}"
+            yield "read the policy, and find its owner", f"kubectl describe validatingadmissionpolicy {policy[1]}"
             yield _FIX_IN_GIT
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _FIX_IN_GIT
@@ -192,13 +196,13 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
             yield _FIX_IN_GIT
         case Reason.HALTED:
             yield _FIX_IN_GIT
-            yield "go on as it is", f"levelgate resume rollout/{rollout} --reason ..."
+            yield "resume the rollout", f"levelgate resume rollout/{rollout} --reason ..."
         case Reason.APPROVAL_REQUIRED if rollout:
             approval = cause.details.get("approval") or {}
-            text = f"agree ({' or '.join(approval['by'])})" if approval.get("by") else "agree"
+            text = f"approve ({' or '.join(approval['by'])})" if approval.get("by") else "approve"
             yield text, f"levelgate approve rollout/{rollout} --after {approval.get('after', 'WAVE')} --reason ..."
         case Reason.HELD:
-            yield "let it move again", f"levelgate release {reference(key)}"
+            yield "release the instance", f"levelgate release {reference(key)}"
         case Reason.SUSPENDED:
             wider = next(
                 (
@@ -208,15 +212,15 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
                 ),
                 "",
             )
-            yield "write to it again", f"levelgate resume {wider or reference(key)}"
+            yield "resume writes", f"levelgate resume {wider or reference(key)}"
         case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED:
             yield (
-                "go to that commit",
+                "approve the commit",
                 f"levelgate approve source/{explanation.source} --commit {explanation.offered[:12]}",
             )
         case Reason.BRAKE_ENGAGED:
             yield (
-                "agree to the deletions",
+                "approve the deletions",
                 f"levelgate approve source/{explanation.source} --commit {explanation.commit[:12]}",
             )
         case Reason.GATE_CLOSED | Reason.GATE_ERROR:

@@ -47,9 +47,9 @@ class WaitTarget:
             return mismatch
         prefix = f"{name} {record.target[:7]}: {record.state}"
         if record.applied != record.target:
-            return WaitResult(False, f"{prefix}, not all is applied{_first_cause(record)}")
+            return WaitResult(False, f"{prefix}, not applied completely{_first_cause(record)}")
         is_reached = self.goal is WaitGoal.APPLIED or record.state == DisplayState.SETTLED
-        return WaitResult(is_reached, prefix if is_reached else f"{prefix}, all is applied{_first_cause(record)}")
+        return WaitResult(is_reached, prefix if is_reached else f"{prefix}, applied{_first_cause(record)}")
 
     def check_instance(self, name: str, instance: Object | None, source: SourceRecord | None) -> WaitResult:
         """`source` is the record of its source, where that is known."""
@@ -62,9 +62,9 @@ class WaitTarget:
             if mismatch := self._check_commit(state.source, source):
                 return mismatch
             if source.own_objects_commit != source.target:
-                return WaitResult(False, f"{name}: {state.source} {source.target[:7]} is not written yet")
+                return WaitResult(False, f"{name}: {state.source} {source.target[:7]} is not applied yet")
         if _has_stale_status(instance):
-            return WaitResult(False, f"{name}: its newest spec has not been looked at yet")
+            return WaitResult(False, f"{name}: its newest spec is not reconciled yet")
         return self.check_state(name, state)
 
     def check_state(self, name: str, state: InstanceState) -> WaitResult:
@@ -87,7 +87,7 @@ class WaitTarget:
             return None
         if record.offered.startswith(self.commit):
             message = next(
-                (cause["message"] for cause in record.causes if cause.get("message")), "a person has to agree"
+                (cause["message"] for cause in record.causes if cause.get("message")), "a person has to approve it"
             )
             return WaitResult(False, f"{name} stays at {record.target[:7]}: {message}")
         return WaitResult(

@@ -14,19 +14,19 @@ from renderer.phrasing import format_count
 def as_text(effects: EventEffects) -> Iterator[str]:
     """Lines for people."""
     if not effects.watched:
-        yield f"No event on {title(effects.key)} is heard of: no set owns, reads or selects it, and it carries no mark of one."
+        yield f"Events of {title(effects.key)} are not watched: no set owns, reads or selects it, and it has no label of a set."
         return
     if not effects.found:
-        yield f"An event on {title(effects.key)} wakes nothing of this."
+        yield f"An event of {title(effects.key)} does not affect this."
     else:
-        yield f"An event on {title(effects.key)} wakes {format_count(len(effects.found), 'set')}."
+        yield f"An event of {title(effects.key)} affects {format_count(len(effects.found), 'set')}."
         yield ""
-        yield from align_table([("SET", "BECAUSE IT", "LOOKED AT"), *map(_row, effects.found)])
+        yield from align_table([("SET", "BECAUSE IT", "RECONCILED"), *map(_row, effects.found)])
     yield ""
     if effects.roots is None:
-        yield "A pass over everything follows: this concerns more than single objects."
+        yield "A full reconciliation follows: the event concerns more than single objects."
     else:
-        yield f"A pass over {format_count(len(effects.roots), 'object')} follows; all others are left alone."
+        yield f"A partial reconciliation of {format_count(len(effects.roots), 'object')} follows; no other object is reconciled."
 
 
 def _row(affected_set: AffectedSet) -> tuple[str, str, str]:

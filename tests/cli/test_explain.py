@@ -54,8 +54,8 @@ WINDOW = """\
 WAYS = [
     "",
     "Who can act",
-    "  go past cart's window    levelgate break-glass link/cart -n default --for 1h --reason ...",
-    "  change window dba-hours  in Git: dba-hours.json:1",
+    "  bypass the window of cart  levelgate break-glass link/cart -n default --for 1h --reason ...",
+    "  change window dba-hours    in Git: dba-hours.json:1",
 ]
 
 
@@ -81,9 +81,9 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: Fleet, t
         "",
         "Open, checked too: window business-hours (last start today 16:30 CET).",
         *WAYS[:2],
-        "  let the others pass cart  levelgate hold link/cart -n default --reason ...",
-        "  go past cart's window     levelgate break-glass link/cart -n default --for 1h --reason ...",
-        "  change window dba-hours   in Git: dba-hours.json:1",
+        "  let the others pass cart   levelgate hold link/cart -n default --reason ...",
+        "  bypass the window of cart  levelgate break-glass link/cart -n default --for 1h --reason ...",
+        "  change window dba-hours    in Git: dba-hours.json:1",
     ]
 
 
@@ -181,7 +181,7 @@ def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone
         status = typed(fleet, "status")
         assert "source/shop        DependencyNotReady   source/platform" in status
         assert "Next: levelgate explain source/shop\n" in status
-        why = "; nothing was written yet of source/shop: levelgate explain source/shop says why\n"
+        why = "; nothing is applied yet of source/shop: run levelgate explain source/shop\n"
         assert typed(fleet, "explain", "configmap/a-app", code=1).endswith(f"does not exist in cluster prod-eu{why}")
         assert typed(fleet, "explain", "link/a", code=1).endswith(why)
 
@@ -237,7 +237,7 @@ def test_a_window_says_what_it_holds_up(held_up: Fleet, typed: Typed) -> None:
         "",
         *numbered(1, WINDOW),
         *WAYS[:2],
-        WAYS[-1],
+        "  change window dba-hours  in Git: dba-hours.json:1",
     ]
     assert answer(typed, held_up, "window/business-hours") == [
         "window/business-hours lets pass: last start today 16:30 CET.",
@@ -259,7 +259,7 @@ def test_a_window_that_governs_can_be_passed_by_break_glass(shops: Fleet, typed:
         "            Wed 2026-11-25 09:00 CET   08:00Z",
         "",
         "Who can act",
-        "  go past shop's window         levelgate break-glass link/shop -n default --for 1h --reason ...",
+        "  bypass the window of shop     levelgate break-glass link/shop -n default --for 1h --reason ...",
         "  change window business-hours  in Git: business-hours.json:1",
     ]
     shops.push(**{"business-hours": {**HOURS, "breakGlass": "Forbidden"}})
@@ -320,7 +320,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, type
         "",
         "1  Progressing  default/api, node app, Deployment/api-app, since 10:00 CET",
         "     waits for app.status.availableReplicas; 0 of 1 available",
-        "     behind it: after",
+        "     dependents: after",
         "     counts as failed after 10:10 CET",
         "",
         "Open, checked too: window business-hours (last start today 16:30 CET).",
@@ -340,9 +340,9 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: 
         "     not healthy at r2 within the progress deadline",
     ]
     assert lines[-3:] == [
-        "  correct it, or take it back  in Git: a fix, or git revert",
-        f"  go on as it is               levelgate resume rollout/links.{GROUP} --reason ...",
-        "  see what is not healthy      levelgate tree link/api -n default",
+        "  correct or revert it     in Git: a fix, or git revert",
+        f"  resume the rollout       levelgate resume rollout/links.{GROUP} --reason ...",
+        "  see what is not healthy  levelgate tree link/api -n default",
     ]
 
 
@@ -373,7 +373,7 @@ def test_an_approval_names_who_has_to_agree(shops: Fleet, typed: Typed) -> None:
     shops.move("two")
     lines = answer(typed, shops, "link/shop")
     assert lines[3].startswith(f"1  ApprovalRequired  links.{GROUP}")
-    assert lines[-1] == (f"  agree (platform-leads)  levelgate approve rollout/links.{GROUP} --after 1 --reason ...")
+    assert lines[-1] == (f"  approve (platform-leads)  levelgate approve rollout/links.{GROUP} --after 1 --reason ...")
 
 
 def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
@@ -460,7 +460,7 @@ def test_what_the_server_refuses_is_told_once_by_its_node_and_says_what_to_do(ty
         fleet.step()
         fleet.ready("a")
         fleet.step()
-        mend = "  correct it, or take it back  in Git: a fix, or git revert"
+        mend = "  correct or revert it  in Git: a fix, or git revert"
         instance = answer(typed, fleet, "link/a")
         assert instance[3].startswith("1  ApplyFailed  default/a, node service, Service/a-app, since ")
         assert instance[4].startswith('     apply Service/default/a-app: Service "a-app" is invalid: metadata.labels: ')
@@ -482,16 +482,22 @@ IN_GIT = "in Git: a fix"
 @pytest.mark.parametrize(
     ("said", "ways"),
     [
-        ('failed calling webhook "strict.test": connection refused', [("repair what it calls", WHOSE)]),
+        (
+            'failed calling webhook "strict.test": connection refused',
+            [("repair the service of the webhook, or delete its configuration", WHOSE)],
+        ),
         (
             'admission webhook "strict.test" denied the request: no',
-            [("see whose webhook strict.test is", WHOSE), ("correct it", IN_GIT)],
+            [("find the owner of webhook strict.test", WHOSE), ("correct or revert it", IN_GIT)],
         ),
         (
             "services \"a\" is forbidden: ValidatingAdmissionPolicy 'owned' with binding 'all' denied request: no owner",
-            [("see what it wants", "kubectl describe validatingadmissionpolicy owned"), ("correct it", IN_GIT)],
+            [
+                ("read the policy, and find its owner", "kubectl describe validatingadmissionpolicy owned"),
+                ("correct or revert it", IN_GIT),
+            ],
         ),
-        ("Service is invalid: spec.ports: Required value", [("correct it", IN_GIT)]),
+        ("Service is invalid: spec.ports: Required value", [("correct or revert it", IN_GIT)]),
     ],
 )
 def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[str, str]]) -> None:
@@ -572,7 +578,7 @@ def test_what_is_to_go_and_may_not_is_never_called_as_git_says(typed: Typed) -> 
         fleet.plain = {}
         fleet.push()
         fleet.step()
-        act = f"  agree to the deletions  levelgate approve source/platform --commit {commit_id(fleet.commits)[:12]}"
+        act = f"  approve the deletions  levelgate approve source/platform --commit {commit_id(fleet.commits)[:12]}"
         for ref in ("configmap/m1", "source/platform"):
             told = answer(typed, fleet, ref)
             assert "8 of 12 objects would be deleted" in " ".join(told)
@@ -588,7 +594,7 @@ def test_a_commit_that_waits_for_a_person_can_be_agreed_to_as_it_stands(typed: T
         offered = replace(fleet.state, offer=HeldCommit("b" * 40, "its plan is another one", reason))
         fleet.call(fleet.reconciler.reconcile([offered]))
         told = answer(typed, fleet, "source/platform")
-        assert told[-1] == f"  go to that commit  levelgate approve source/platform --commit {'b' * 12}"
+        assert told[-1] == f"  approve the commit  levelgate approve source/platform --commit {'b' * 12}"
 
 
 def test_an_instance_that_is_being_deleted_says_so(typed: Typed) -> None:

@@ -75,13 +75,13 @@ def test_text(typed: Typed, fleet: Fleet) -> None:
     assert header.startswith("Cluster prod-eu, ")
     assert lines == [
         "",
-        "An event on ConfigMap default/settings wakes 2 sets.",
+        "An event of ConfigMap default/settings affects 2 sets.",
         "",
-        "SET              BECAUSE IT             LOOKED AT",
+        "SET              BECAUSE IT             RECONCILED",
         "Link default/a   reads it as settings   Link default/a",
         "Link default/b   reads it as settings   Link default/b",
         "",
-        "A pass over 2 objects follows; all others are left alone.",
+        "A partial reconciliation of 2 objects follows; no other object is reconciled.",
     ]
 
 
@@ -116,7 +116,7 @@ def test_what_concerns_everything(typed: Typed, fleet: Fleet) -> None:
     assert (
         f"source platform   owns it as CustomResourceDefinition.apiextensions.k8s.io/links.{GROUP}   everything" in text
     )
-    assert "A pass over everything follows" in text
+    assert "A full reconciliation follows" in text
 
 
 def test_of_one_ref(typed: Typed, fleet: Fleet) -> None:
@@ -130,14 +130,14 @@ def test_of_one_ref(typed: Typed, fleet: Fleet) -> None:
     assert names("source/platform", *event) == names(f"rollout/links.{GROUP}", *event) == ["a", "b"]
     assert names("source/other", *event) == []
     assert names("configmap/b-app", "--event", "configmap/b-app") == ["b"]
-    assert "wakes nothing of this" in typed(fleet, "explain", "link/b", "--event", "configmap/a-app")
+    assert "does not affect this" in typed(fleet, "explain", "link/b", "--event", "configmap/a-app")
 
 
 def test_what_nobody_hears_of(typed: Typed, fleet: Fleet) -> None:
     """A cost that unrelated objects do not add to: they are not watched at all. One that does not exist yet may be waited for."""
     put(fleet, "foreign", {})
     for name in ("foreign", "absent"):
-        assert "No event on ConfigMap" in typed(fleet, "explain", "--event", f"configmap/{name}")
+        assert "Events of ConfigMap" in typed(fleet, "explain", "--event", f"configmap/{name}")
         assert told(typed, fleet, "--event", f"configmap/{name}")["watched"] is False
     fleet.request("DELETE", f"{CONFIG_MAPS}/settings")
     assert len(told(typed, fleet, "--event", "configmap/settings")["wakes"]) == 2

@@ -177,10 +177,10 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
         fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS_MANAGER))
         since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"
         lines = typed(fleet, "status").splitlines()
-        assert lines[-1] == "Everything is as Git said when it was read last."
+        assert lines[-1] == "Everything matches the last commit that was read."
         for answer in (typed(fleet, "status"), typed(fleet, "explain", "source/platform")):
             assert f"{since} refused access\n" in answer
-            assert "What was read last (0000000) stays in force and is healed.\n" in answer
+            assert "The last commit (0000000) stays in force and is healed.\n" in answer
         (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
         assert source["unreadable"] == {"since": told.since, "why": told.why}
 
@@ -197,7 +197,7 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
         )
         why = "source/platform cannot be read since Fri 2026-11-20 13:00: https://git.example.com/x.git: the server refused access\n"
         for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
-            assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was taken yet.\n")
+            assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was accepted yet.\n")
         assert "source platform is reconciled now" in typed(fleet, "reconcile")
 
 
@@ -216,9 +216,7 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
     """Rulings, *Sources*: it is left alone; its last state is not how it is."""
     with Fleet(names=("a", "b")) as fleet:
         fleet.start()
-        left = (
-            "source/platform is configured no more: what it deployed stays as it is, and nobody heals or deletes it.\n"
-        )
+        left = "source/platform is no longer configured. Its objects remain in the cluster and are neither healed nor pruned.\n"
         assert left not in typed(fleet, "status")
         for configured, is_left in (({"other", "platform"}, False), ({"other"}, True)):
             fleet.reconciler.follows = configured
@@ -227,12 +225,12 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
             fleet.step()  # as `run --once`, which follows nothing for good
             assert (left in typed(fleet, "status")) is is_left
             assert (left in typed(fleet, "explain", "source/platform")) is is_left
-            assert "No commit of source/other was taken yet." in typed(fleet, "status")
+            assert "No commit of source/other was accepted yet." in typed(fleet, "status")
             (source,) = (
                 one for one in json.loads(typed(fleet, "status", "-o", "json"))["sources"] if one["name"] == "platform"
             )
             assert source["configured"] is not is_left
-        assert typed(fleet, "status").splitlines()[-1] == "Everything is as Git said when it was read last."
+        assert typed(fleet, "status").splitlines()[-1] == "Everything matches the last commit that was read."
         assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")
         nothing = {"metadata": {"annotations": {well_known.GROUP_KINDS: ""}}}
         fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT_MANAGER))

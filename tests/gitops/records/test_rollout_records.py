@@ -107,7 +107,7 @@ def test_a_failure_halts_until_a_revert_repairs_in_order(fleet: Fleet) -> None:
 
 
 def test_waves_bake_and_approvals(fleet: Fleet) -> None:
-    """A canary wave that bakes for half an hour goes before the rest; then a person has to agree."""
+    """A canary wave that bakes for half an hour goes before the rest; then a person has to approve it."""
     fleet.written = {name: {"metadata": {"labels": {"tier": "canary"}}} for name in ("i7", "i8")}
     policy = {
         "shape": {"linear": {"n": 4}},
