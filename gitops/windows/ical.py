@@ -94,7 +94,7 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
                 current = [line]
         elif line.name == "END":
             if not open_components or open_components.pop() != line.value.upper():
-                raise CalendarError(line.line, f"END:{line.value} ends nothing that was begun")
+                raise CalendarError(line.line, f"END:{line.value} has no matching BEGIN")
             if line.value.upper() == "VEVENT":
                 yield current
         elif open_components and open_components[-1] == "VEVENT":
@@ -110,7 +110,7 @@ def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
     if recurrences := sorted(_RECURRENCE_PROPERTIES & lines_by_name.keys()):
         line = lines_by_name[recurrences[0]].line
         raise CalendarError(
-            line, f"{recurrences[0]}: events that repeat are not read; export single events, or write an rrule"
+            line, f"{recurrences[0]}: recurring events are not supported; export single events, or write an rrule"
         )
     if "DTSTART" not in lines_by_name:
         raise CalendarError(lines_by_name["BEGIN"].line, "an event without DTSTART")
@@ -152,7 +152,7 @@ def _parse_zone(line: _Property) -> ZoneInfo | None:
     zone_name = next((name for name in zones.zone_names() if name.upper() == match[1]), None)
     if zone_name is None:
         raise CalendarError(
-            line.line, f"TZID {match[1]} is no IANA time zone; export the calendar with names such as Europe/Berlin"
+            line.line, f"TZID {match[1]} is not an IANA time zone; export the calendar with names such as Europe/Berlin"
         )
     return zones.load_zone(zone_name)
 

@@ -88,7 +88,7 @@ def read_windows(catalog: Catalog) -> ParsedWindows:
         window = reader.read_window()
         if window and (other := windows.setdefault(window.name, window)) is not window:
             reader.field_problems.add_problem(
-                "metadata.name", f"a window {window.name!r} stands at {other.origin} already; rename one of the two"
+                "metadata.name", f"window {window.name!r} is also defined at {other.origin}; rename one of the two"
             )
         elif window is None:
             broken[rule.manifest["metadata"]["name"]] = rule.origin
@@ -142,7 +142,7 @@ class _WindowReader:
                 "apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}"
             )
         for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
-            self.field_problems.add_problem(name, "no such field; what a window says stands under spec")
+            self.field_problems.add_problem(name, "unknown field; write the fields of a window under spec")
         written_spec = manifest.get("spec")
         self.spec = (
             {name: value for name, value in written_spec.items() if value is not None}

@@ -48,9 +48,7 @@ class ScheduleReader:
     def read_timeline(self, cutoff: timedelta) -> WindowTimeline | None:
         """When the window is active; None with at least one problem noted, or none of its own to note."""
         if self.is_deny and cutoff:
-            self.field_problems.add_problem(
-                "spec.cutoff", "only an Allow has a last part in which nothing new is started; remove it"
-            )
+            self.field_problems.add_problem("spec.cutoff", "only an Allow window has a cutoff; remove it")
         exdates = [
             self.field_problems.try_parse(partial(self._read_exdate, index))
             for index in range(len(self.spec.get("exdates", ())))
@@ -114,13 +112,13 @@ class ScheduleReader:
         if len(end_fields) == 2:
             raise FieldError(
                 "spec.until",
-                "duration and until exclude one another; duration is elapsed time, until the clock on the wall",
+                "duration and until exclude one another; use duration for elapsed time, until for local time",
             )
         if not end_fields and self.field_problems.has_problem_at("spec.duration", "spec.until"):
             return None
         if not end_fields:
             raise FieldError(
-                "spec", "neither duration nor until: say when the window closes, such as until: '17:00' or duration: 8h"
+                "spec", "neither duration nor until: set when the window closes, such as until: '17:00' or duration: 8h"
             )
         if end_fields == ["until"]:
             weekday, closing_time = parse_field("spec.until", time_syntax.parse_until, self.spec["until"])
@@ -208,7 +206,7 @@ class ScheduleReader:
         if cutoff:
             self.field_problems.add_problem(
                 "spec.cutoff",
-                "the cutoff takes the whole window, so nothing can ever be started in it; make it shorter",
+                "the cutoff covers the whole window, so nothing can ever be started in it; make it shorter",
             )
         else:
             self.field_problems.add_problem(

@@ -23,7 +23,7 @@ def parse_zone(name: str) -> ZoneInfo:
     except KeyError:
         close = get_close_matches(name, zones.zone_names(), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "; write a name of the IANA database such as Europe/Berlin"
-        raise ScheduleError(f"{name!r} is no time zone{hint}") from None
+        raise ScheduleError(f"{name!r} is not a time zone{hint}") from None
 
 
 def parse_duration(text: str) -> timedelta:

@@ -148,7 +148,9 @@ def test_a_broken_window_is_reported_and_the_others_are_shown(
     assert invoke(["windows", str(repository), *AT]) == 1
     captured = capsys.readouterr()
     assert "business-hours" in captured.out
-    assert "broken.json:1: spec.timeZone: 'Europe/Berln' is no time zone; did you mean 'Europe/Berlin'?" in captured.err
+    assert (
+        "broken.json:1: spec.timeZone: 'Europe/Berln' is not a time zone; did you mean 'Europe/Berlin'?" in captured.err
+    )
     assert "unreadable.yaml" in captured.err
 
 

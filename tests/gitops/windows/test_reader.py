@@ -37,9 +37,9 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"kind": "allow"}, "kind", "is not one of Allow, Deny; did you mean 'Allow'?"),
         ({"kind": None}, "kind", "is required and not given"),
         ({"timezone": "UTC"}, "timezone", "no field 'timezone'; did you mean 'timeZone'?"),
-        ({"timeZone": "+02:00"}, "timeZone", "is no time zone; write a name of the IANA database such as Europe/Berlin"),
+        ({"timeZone": "+02:00"}, "timeZone", "is not a time zone; write a name of the IANA database such as Europe/Berlin"),
         ({"timeZone": "Europe/Berln"}, "timeZone", "did you mean 'Europe/Berlin'?"),
-        ({"timeZone": "../etc/passwd"}, "timeZone", "is no time zone"),
+        ({"timeZone": "../etc/passwd"}, "timeZone", "is not a time zone"),
         ({"schedule": {}}, "schedule", "has nothing; give exactly one of cron, rrule, once, calendar"),
         ({"schedule": {"cron": "0 9 * * *", "rrule": "FREQ=DAILY"}}, "schedule", "has cron and rrule; give exactly one"),
         ({"schedule": {"cron": "0 9 * *"}}, "schedule.cron", "has 4 fields; cron has five"),
@@ -73,7 +73,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"until": None, "duration": "400d"}, "duration", "is longer than 366d"),
         ({"cutoff": "-30m"}, "cutoff", "is not a duration; write for example 90s"),
         ({"cutoff": "8h"}, "cutoff", "nothing can ever be started in it; make it shorter"),
-        ({"kind": "Deny", "cutoff": "30m"}, "cutoff", "only an Allow has a last part"),
+        ({"kind": "Deny", "cutoff": "30m"}, "cutoff", "only an Allow window has a cutoff"),
         ({"overrunLimit": "-1h"}, "overrunLimit", "is not a duration"),
         ({"drain": "unit"}, "drain", "did you mean 'Unit'?"),
         ({"breakGlass": "Never"}, "breakGlass", "is not one of Allowed, Forbidden"),
@@ -167,7 +167,7 @@ def test_of_two_windows_with_one_name_the_first_counts() -> None:
     found = read({"a.json": manifest(**VALID), "b.json": manifest(**{**VALID, "kind": "Deny"})})
     assert [one.kind for one in found.windows] == ["Allow"]
     assert [(problem.file, problem.path) for problem in found.problems] == [("b.json", "metadata.name")]
-    assert "stands at a.json:1 already" in found.problems[0].message
+    assert "is also defined at a.json:1" in found.problems[0].message
 
 
 def test_a_broken_window_leaves_the_others() -> None:
@@ -284,14 +284,14 @@ def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: events that repeat are not read"),
+        ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: recurring events are not supported"),
         ((b"20270101T120000Z", b"tomorrow"), "team/freezes.ics:23: DTSTART is 'tomorrow'; 20261224"),
         ((b"20270101T120000Z", b"99990101T120000Z"), "DTSTART is '99990101T120000Z'"),
         ((b"PT1H30M", b"90m"), "DURATION is '90m'; P1D or PT8H30M is expected"),
-        ((b"DTEND;TZID=Europe/Berlin", b"DTEND;TZID=W. Europe Standard Time"), "is no IANA time zone"),
+        ((b"DTEND;TZID=Europe/Berlin", b"DTEND;TZID=W. Europe Standard Time"), "is not an IANA time zone"),
         ((b"END:VCALENDAR", b""), "the file ends inside of VCALENDAR; it is incomplete"),
         ((b"BEGIN:VCALENDAR", b"X-HTML:1"), "not a calendar"),
-        ((b"END:VALARM", b"END:VEVENT"), "ends nothing that was begun"),
+        ((b"END:VALARM", b"END:VEVENT"), "has no matching BEGIN"),
         ((b"SUMMARY:", b"SUMM ARY:"), "is not a property; NAME:VALUE is expected"),
         ((b"two lines", b"\xff"), "team/freezes.ics:10: not UTF-8 text"),
     ],
