@@ -270,9 +270,9 @@ class GateEvaluator:
 def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     """Why it cannot be judged whatever the item; empty where it can."""
     if missing := sorted(gate.windows - facts.windows.keys()):
-        return f"there is no window {missing[0]}"
+        return f"window {missing[0]} does not exist"
     if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
-        return f"there is no external fact {missing[0]!r}; declare it under `externals` in levelgate.yaml"
+        return f"external fact {missing[0]!r} is not declared; declare it under `externals` in levelgate.yaml"
     return ""
 
 

@@ -20,12 +20,12 @@ def find_unknown_names(
     """Windows and external facts that gates ask for and that nobody declares. `externals` is None where it is not known which there are."""
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
-            yield _problem(gate, f"there is no window {name!r}{suggestion(name, windows)}")
+            yield _problem(gate, f"window {name!r} does not exist{suggestion(name, windows)}")
         if externals is None:
             continue
         for name in sorted(gate.externals - set(externals)):
-            hint = suggestion(name, externals) or "; external facts are declared under `externals` in levelgate.yaml"
-            yield _problem(gate, f"there is no external fact {name!r}{hint}")
+            hint = suggestion(name, externals) or "; declare it under `externals` in levelgate.yaml"
+            yield _problem(gate, f"external fact {name!r} is not declared{hint}")
 
 
 def find_unsatisfiable_gates(
@@ -54,7 +54,7 @@ def find_unsatisfiable_gates(
             continue
         note = f", and those that govern it: {', '.join(allows)}" if allows else ""
         gate = next(gate for gate in target_gates if gate.needed_windows)
-        yield _problem(gate, f"asks for {' and '.join(needed)}{note}; these are never open together")
+        yield _problem(gate, f"requires {' and '.join(needed)}{note}; these are never open together")
 
 
 def gates_by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:

@@ -45,7 +45,7 @@ def format_window_name(window: Window) -> str:
 
 def _verdict_message(verdict: WindowVerdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
-        return "the clock went back by more than five minutes, or is more than 30 seconds from the API server's; no Allow counts until that is over"
+        return "the clock went back by more than five minutes, or differs by more than 30 seconds from the API server's; no Allow window opens"
     return (
         format_closed_windows(verdict.closed_windows, verdict.until)
         if verdict.closed_windows

@@ -43,7 +43,7 @@ _ANNOTATION_KEYS: Final = frozenset(
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
 """A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
-_UNKNOWN_PERSON: Final = "somebody"
+_UNKNOWN_PERSON: Final = "an unknown person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Directives:
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
-            return f"{well_known.BREAK_GLASS_UNTIL} says no time, write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+            return f"{well_known.BREAK_GLASS_UNTIL} holds no time; write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
             return f"until {self.break_glass_until:{_MINUTE_FORMAT}} is more than {limit} ahead of {since:{_MINUTE_FORMAT}}"
@@ -155,9 +155,9 @@ def find_ineffective_break_glass(
             continue
         latest = f"write at most {now + MAX_BREAK_GLASS_DURATION:%Y-%m-%dT%H:%M:%SZ}"
         message = (
-            "is over: take it out"
+            "is in the past; remove it"
             if ends <= now
-            else f"is more than {format_duration(MAX_BREAK_GLASS_DURATION)} ahead and passes no window; {latest}"
+            else f"is more than {format_duration(MAX_BREAK_GLASS_DURATION)} ahead and bypasses no window; {latest}"
         )
         yield Problem(declared.origin.file, declared.line_of(path), path, message), ends <= now
 

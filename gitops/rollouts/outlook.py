@@ -157,7 +157,9 @@ class _WaveView:
         if item.blocked:
             return item.blocked
         if item.updated and item.healthy:
-            return Cause(Reason.BAKING, f"healthy at {self.target}, has to stay so", until=state.changes_at)
+            return Cause(
+                Reason.BAKING, f"healthy at {self.target}; waiting for the bake time to pass", until=state.changes_at
+            )
         return Cause(Reason.PROGRESSING, f"moving to {self.target}")
 
     def _pace_wait(self, position: QueuePosition, start: datetime | None) -> Cause:

@@ -210,7 +210,7 @@ class Policy:
                 self.origin.file,
                 self.origin.line,
                 "spec.waves",
-                f"{key} fits {' and '.join(matching) or 'no wave'}; it goes last, in wave {REST_WAVE}; "
+                f"{key} fits {' and '.join(matching) or 'no wave'}; it moves last, in wave {REST_WAVE}; "
                 "every instance should fit exactly one wave",
             )
             for key, labels in sorted(instances.items())

@@ -66,7 +66,7 @@ def read_policies(catalog: Catalog) -> ParsedPolicies:
         match read_policy(rule):
             case Policy() as policy:
                 if (other := policies.setdefault(policy.name, policy)) is not policy:
-                    message = f"a policy {policy.name!r} stands at {other.origin} already; rename one of the two"
+                    message = f"policy {policy.name!r} is also defined at {other.origin}; rename one of the two"
                     line = rule.line_of("metadata.name")
                     problems.append(Problem(rule.origin.file, line, "metadata.name", message))
             case mistakes:
@@ -99,7 +99,7 @@ class _PolicyReader:
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
         for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
-            self.add_problem(name, f"no field {name!r}; what the policy says stands in spec")
+            self.add_problem(name, f"no field {name!r}; write the fields of the policy under spec")
         spec = {} if manifest.get("spec") is None else _restore_n_keys(manifest["spec"])
         mistakes = schema.validate(SPEC, spec)
         for mistake in mistakes:
@@ -113,7 +113,7 @@ class _PolicyReader:
         self._check_wave_names(waves)
         rollback = spec.get("rollback", {})
         if "pipelineMax" in spec and spec.get("onNewRevision") != OnNewRevision.PIPELINE:
-            self.add_problem("spec.pipelineMax", "only counts with onNewRevision: Pipeline; add that or remove this")
+            self.add_problem("spec.pipelineMax", "requires onNewRevision: Pipeline; add that or remove this")
         return replace(
             policy,
             selector=self._parse_selector(spec.get("selector", {})),
@@ -163,7 +163,7 @@ class _PolicyReader:
             if not _PATTERN.fullmatch(pattern):
                 self.add_problem(
                     f"spec.selector.rgds[{index}]",
-                    f"{pattern!r} is no name of a definition; write one such as webapp.kro.run, or with * as in webapp.*",
+                    f"{pattern!r} is not a name of a definition; write one such as webapp.kro.run, or with * as in webapp.*",
                 )
         return PolicySelector(rgds, self._parse_labels("spec.selector.instances", selector.get("instances")))
 
@@ -197,7 +197,7 @@ class _PolicyReader:
             if not _WAVE_NAME.fullmatch(wave.name) or wave.name.isdecimal():
                 self.add_problem(path, f"{wave.name!r}: must be a lower-case name with a letter, such as canary")
             elif wave.name in {REST_WAVE, ALL_WAVE}:
-                self.add_problem(path, f"{wave.name!r} names a wave that is always there; choose another name")
+                self.add_problem(path, f"{wave.name!r} is the name of a built-in wave; choose another name")
             elif uses[wave.name] > 1:
                 self.add_problem(path, f"{uses[wave.name]} waves are called {wave.name!r}; names must be unique")
 

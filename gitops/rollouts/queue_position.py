@@ -32,7 +32,7 @@ class QueuePosition(NamedTuple):
 
     def __str__(self) -> str:
         moved = f"{self.moved} is" if self.moved == 1 else f"{self.moved} are"
-        return f"{ordinal(self.place)} of {self.total}; {self.limit} may be under way or settled, {moved}"
+        return f"{ordinal(self.place)} of {self.total}; {self.limit} may be in flight or settled, {moved}"
 
     @property
     def stable_fields(self) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def apply_requests_blind(
         if request.key in {well_known.PROPOSED, well_known.HALT}:
             state = apply_requests(state, [request], Policy(), {}, now=now)
         else:
-            state = _record_refusal(state, request, "no instance of this rollout can be read now; ask again", now)
+            state = _record_refusal(state, request, "no instance of this rollout can be read now; try again", now)
     return state
 
 
@@ -116,7 +116,7 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
     _require_reason("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
-        raise RequestRefused("nothing is being rolled out, so there is nothing to halt")
+        raise RequestRefused("nothing is being rolled out; nothing to halt")
     halts = tuple(Halt(number, now, by, why) for number, target in targets.items() if not state.halt_of(target))
     names = ", ".join(map(str, targets.values()))
     return replace(state, halts=(*state.halts, *halts)).with_decision(DecisionRecord(now, HALTED, names, by, why))
@@ -142,10 +142,10 @@ def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str,
     """
     _require_reason("resume", why)
     if not state.halts:
-        raise RequestRefused("this rollout is not halted, so there is nothing to resume")
+        raise RequestRefused("this rollout is not halted; nothing to resume")
     person_halts = [halt for halt in state.halts if halt.by != GIT_AUTHOR]
     if not person_halts:
-        raise RequestRefused(f"Git halts this rollout; take {well_known.HALT} out of its definition")
+        raise RequestRefused(f"Git halts this rollout; remove {well_known.HALT} from its definition")
     names = ", ".join(f"r{halt.target}" if halt.target else "everything" for halt in person_halts)
     git_halts = tuple(halt for halt in state.halts if halt.by == GIT_AUTHOR)
     return replace(state, halts=git_halts, forgiven=dict(failed)).with_decision(
@@ -173,8 +173,8 @@ def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: st
 def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
     """Raises RequestRefused where this is none of the points after which an approval is asked for, by what says so."""
     if after not in points:
-        hint = f"it asks after {', '.join(points)}" if points else "it asks for none"
-        raise RequestRefused(f"{by} asks for no approval after {after!r}; {hint}")
+        hint = f"it requires one after {', '.join(points)}" if points else "it requires none"
+        raise RequestRefused(f"{by} requires no approval after {after!r}; {hint}")
 
 
 def record_proposal(state: RolloutState, text: str, *, now: datetime) -> RolloutState:
@@ -192,4 +192,4 @@ def record_proposal(state: RolloutState, text: str, *, now: datetime) -> Rollout
 
 def _require_reason(action: str, why: str) -> None:
     if not why.strip():
-        raise RequestRefused(f"{action} needs a reason, so that others know why")
+        raise RequestRefused(f"{action} needs a reason")

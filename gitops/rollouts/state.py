@@ -65,7 +65,7 @@ class Revert:
     def __str__(self) -> str:
         if self.url:
             return f"a revert is proposed: {self.url}"
-        return f"no revert is proposed: {self.why}" if self.why else "a revert is going to be proposed"
+        return f"no revert is proposed: {self.why}" if self.why else "a revert will be proposed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: Fleet, t
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
         "",
         f"1  PaceReached   wave prod of links.{GROUP}, exponential 2",
-        "     8th of 8; 4 may be under way or settled, 4 are",
+        "     8th of 8; 4 may be in flight or settled, 4 are",
         "     settled api, auth, billing; not settled cart",
         "     when cart settles the limit rises from 4 to 8 and shop may start",
         *numbered(2, CART, WINDOW),

@@ -260,10 +260,10 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "far.yaml",
             7,
             "error",
-            "is more than 4h ahead and passes no window; write at most 2026-11-23T12:00:00Z",
+            "is more than 4h ahead and bypasses no window; write at most 2026-11-23T12:00:00Z",
         ),
         ("half.yaml", 6, "error", "passes no window without levelgate.dev/break-glass-until"),
-        ("over.yaml", 7, "warning", "is over: take it out"),
+        ("over.yaml", 7, "warning", "is in the past; remove it"),
     }
 
 
@@ -306,11 +306,11 @@ def test_gates_are_checked_against_the_windows_of_the_repository(
     assert found == {
         "spec.resources[0].propagateWhen[0]": (
             "error",
-            "${inWindow('nigth')}: there is no window 'nigth'; did you mean 'night'?",
+            "${inWindow('nigth')}: window 'nigth' does not exist; did you mean 'night'?",
         ),
         "spec.resources[1].propagateWhen[0]": (
             "warning",
-            "${inWindow('night')}: asks for night, and those that govern it: morning; these are never open together",
+            "${inWindow('night')}: requires night, and those that govern it: morning; these are never open together",
         ),
     }
 
@@ -329,7 +329,7 @@ def test_with_a_configuration_the_facts_that_gates_ask_for_are_known(
         '- {name: budget, maxAge: 1m, http: {url: "https://x/y", expect: "y"}}\n'
     )
     told = linted(capsys, place, "--config", str(file), code=1)
-    assert "no external fact 'budgt'; did you mean 'budget'?" in told
+    assert "external fact 'budgt' is not declared; did you mean 'budget'?" in told
     file.write_text("apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{name: a, url: /a, interval: 5}]\n")
     assert f"{file}:3: sources[0].interval: 5 is not text" in linted(capsys, place, "--config", str(file), code=1)
 
@@ -364,7 +364,7 @@ def test_instances_that_no_one_wave_fits_are_told_and_policies_that_nothing_tell
         "p": json.dumps({**policy, "spec": {"waves": waves}}),
     }
     told = linted(capsys, written(tmp_path, **files), code=0)
-    assert f"p.yaml:1: warning: spec.waves: Link.{GROUP}/default/lost fits no wave; it goes last, in wave rest" in told
+    assert f"p.yaml:1: warning: spec.waves: Link.{GROUP}/default/lost fits no wave; it moves last, in wave rest" in told
     assert "fits fits" not in told
     written(tmp_path, q=json.dumps({**policy, "metadata": {"name": "other"}, "spec": {"bake": "5m"}}))
     told = linted(capsys, str(tmp_path), code=1)

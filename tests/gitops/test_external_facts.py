@@ -171,7 +171,7 @@ def test_a_fact_that_the_configuration_does_not_declare_is_the_author_s_mistake(
     assert fleet.at("two") == []
     reason, message = fleet.propagated("a")
     assert reason == "GateError"
-    assert message.endswith("there is no external fact 'budget'; declare it under `externals` in levelgate.yaml")
+    assert message.endswith("external fact 'budget' is not declared; declare it under `externals` in levelgate.yaml")
 
 
 def test_a_gate_of_one_resource_reads_facts_too() -> None:

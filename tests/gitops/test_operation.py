@@ -296,7 +296,7 @@ def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: Fleet) -> None:
     fleet.push(paced={"shape": {"linear": {"n": 1}}, "progressDeadline": "10000h"})  # time flies here
 
     def awaited() -> tuple[int, list[str]]:
-        """What those that wait are told: how many may be under way or settled, and for whom they wait."""
+        """What those that wait are told: how many may be in flight or settled, and for whom they wait."""
         (wave,) = fleet.rollout().waves
         return wave.limit, [one.name for one in wave.ahead.others]
 

@@ -189,7 +189,7 @@ def test_approvals_lapse_with_the_target() -> None:
 
 
 def test_an_approval_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="asks for no approval after 'prod'; it asks for none"):
+    with pytest.raises(RequestRefused, match="requires no approval after 'prod'; it requires none"):
         approve(WAVES, two_waves().state, "prod", by="ada", why="", now=two_waves().now)
 
 

@@ -234,7 +234,7 @@ def test_the_items_of_a_collection_change_exponentially_by_default() -> None:
         fleet.step()
         fleet.step()
         rows = {row["node"]: row["message"] for row in fleet.status("a")["levelgate"]["blocked"] if "node" in row}
-        assert rows["workers/1"] == "2nd of 4; 1 may be under way or settled, 1 is; not settled: workers/0"
+        assert rows["workers/1"] == "2nd of 4; 1 may be in flight or settled, 1 is; not settled: workers/0"
         for name in fleet.deployed("two"):
             fleet.available(name)
         assert moved(fleet, "two") == [WORKERS[1:2], WORKERS[2:]]

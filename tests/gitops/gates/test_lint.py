@@ -27,19 +27,19 @@ def unknown(
 
 
 def test_s1_37_a_window_that_is_not_there_is_told_with_the_one_that_was_meant() -> None:
-    assert unknown("inWindow('dba-hour')") == ["there is no window 'dba-hour'; did you mean 'dba-hours'?"]
-    assert unknown("inWindow('zzz')") == ["there is no window 'zzz'; there are dba-hours, night"]
-    assert unknown("inWindow('zzz')", windows=()) == ["there is no window 'zzz'"]
+    assert unknown("inWindow('dba-hour')") == ["window 'dba-hour' does not exist; did you mean 'dba-hours'?"]
+    assert unknown("inWindow('zzz')") == ["window 'zzz' does not exist; there are dba-hours, night"]
+    assert unknown("inWindow('zzz')", windows=()) == ["window 'zzz' does not exist"]
     assert unknown("inWindow('night') || !inWindow('dba-hours')") == []
 
 
 def test_s1_37_external_facts_are_checked_where_it_is_known_which_there_are() -> None:
     assert unknown("external('budget')") == []
     assert unknown("external('budgt')", externals=["budget"]) == [
-        "there is no external fact 'budgt'; did you mean 'budget'?"
+        "external fact 'budgt' is not declared; did you mean 'budget'?"
     ]
     assert unknown("external('budget')", externals=["budget"]) == []
-    assert "are declared under `externals`" in unknown("external('budget')", externals=[])[0]
+    assert "is not declared; declare it under `externals`" in unknown("external('budget')", externals=[])[0]
 
 
 def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
@@ -57,9 +57,9 @@ def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a"
 @pytest.mark.parametrize(
     ("gates", "told"),
     [
-        (["inWindow('evening')"], "asks for evening, and those that govern it: morning; these are never open together"),
-        (["inWindow('evening') && schema.spec.size > 1"], "asks for evening"),
-        (["inWindow('morning')", "inWindow('evening')"], "asks for evening and morning"),
+        (["inWindow('evening')"], "requires evening, and those that govern it: morning; these are never open together"),
+        (["inWindow('evening') && schema.spec.size > 1"], "requires evening"),
+        (["inWindow('morning')", "inWindow('evening')"], "requires evening and morning"),
     ],
 )
 def test_a_gate_that_is_never_open_with_the_windows_of_its_resource_is_told_once(gates: list[str], told: str) -> None:
@@ -87,4 +87,4 @@ def test_windows_that_govern_something_else_do_not_matter() -> None:
 def test_windows_of_one_gate_that_never_meet_need_no_other_window() -> None:
     named = window("morning", zone="UTC", cron="0 9 * * *", until="12:00", byName=True)
     (message,) = never(["inWindow('morning') && inWindow('evening')"], named, EVENING)
-    assert message.endswith("asks for evening and morning; these are never open together")
+    assert message.endswith("requires evening and morning; these are never open together")

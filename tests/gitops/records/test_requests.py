@@ -89,12 +89,12 @@ def test_an_approval_opens_its_point_and_nothing_else(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("order", "subject", "why"),
     [
-        ({"halt": ""}, "halt", "halt needs a reason, so that others know why"),
-        ({"resume": "now"}, "resume now", "this rollout is not halted, so there is nothing to resume"),
+        ({"halt": ""}, "halt", "halt needs a reason"),
+        ({"resume": "now"}, "resume now", "this rollout is not halted; nothing to resume"),
         (
             {"approve": "canary"},
             "approve canary",
-            "policy (default) asks for no approval after 'canary'; it asks for none",
+            "policy (default) requires no approval after 'canary'; it requires none",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_what_has_completed_cannot_be_halted(fleet: Fleet) -> None:
     fleet.start()
     fleet.order(halt="INC-7")
     fleet.step()
-    assert last(fleet).why == "nothing is being rolled out, so there is nothing to halt"
+    assert last(fleet).why == "nothing is being rolled out; nothing to halt"
 
 
 def test_of_halt_and_resume_at_once_the_halt_stays(fleet: Fleet) -> None:
@@ -138,7 +138,7 @@ def test_a_request_to_a_rollout_without_instances_is_answered(fleet: Fleet) -> N
         fleet.step()
     fleet.order(resume="x")
     fleet.step()
-    assert last(fleet).why == "no instance of this rollout can be read now; ask again"
+    assert last(fleet).why == "no instance of this rollout can be read now; try again"
     assert noted(fleet) == {}
 
 

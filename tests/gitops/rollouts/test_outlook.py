@@ -132,7 +132,7 @@ def test_an_item_on_its_way_says_how_it_gets_on() -> None:
     waits = rollout.waits()
     assert {key: (wait.reason, wait.message) for key, wait in waits.items()} == {
         "0": (Reason.UNHEALTHY, "not healthy at r2 within the progress deadline"),
-        "1": (Reason.BAKING, "healthy at r2, has to stay so"),
+        "1": (Reason.BAKING, "healthy at r2; waiting for the bake time to pass"),
         "2": (Reason.APPLY_FAILED, "Deployment/x: denied by a webhook"),
         "3": (Reason.UNHEALTHY, "lost its health 4 times while baking at r2"),
         "4": (Reason.PROGRESSING, "moving to r2"),

@@ -167,11 +167,11 @@ spec:
             "spec.onHalt: 'Rollback' is not one of Stop, ProposeRevert, RollBack; did you mean 'RollBack'?",
         ),
         ("spec: {bakes: 5m}", "spec.bakes: no field 'bakes'; did you mean 'bake'?"),
-        ("specs: {bake: 5m}", "specs: no field 'specs'; what the policy says stands in spec"),
+        ("specs: {bake: 5m}", "specs: no field 'specs'; write the fields of the policy under spec"),
         ("spec: [bake]", 'spec: ["bake"] is not an object'),
-        ("spec: {pipelineMax: 3}", "spec.pipelineMax: only counts with onNewRevision: Pipeline"),
+        ("spec: {pipelineMax: 3}", "spec.pipelineMax: requires onNewRevision: Pipeline"),
         ("spec: {waves: [{name: Canary}]}", "spec.waves[0].name: 'Canary': must be a lower-case name with a letter"),
-        ("spec: {waves: [{name: rest}]}", "spec.waves[0].name: 'rest' names a wave that is always there"),
+        ("spec: {waves: [{name: rest}]}", "spec.waves[0].name: 'rest' is the name of a built-in wave"),
         ("spec: {waves: [{name: a}, {name: a}]}", "spec.waves[0].name: 2 waves are called 'a'; names must be unique"),
         ("spec: {waves: [{selector: {}}]}", "spec.waves[0].name: is required and not given"),
         (
@@ -187,7 +187,7 @@ spec:
             "spec.approvals[0].after.wave: no wave 'a'; this policy has no waves",
         ),
         ("spec: {approvals: [{after: {}}]}", "spec.approvals[0].after: must be exactly one of wave: NAME and settled"),
-        ("spec: {selector: {rgds: [Web App]}}", "spec.selector.rgds[0]: 'Web App' is no name of a definition"),
+        ("spec: {selector: {rgds: [Web App]}}", "spec.selector.rgds[0]: 'Web App' is not a name of a definition"),
         (
             "spec: {selector: {rgds: [a]}, windows: {expiredAllow: Open}}",
             "spec.windows: belongs into the source's default policy",
@@ -240,7 +240,7 @@ def test_the_policies_of_a_commit() -> None:
     assert [(one.name, one.bake) for one in found.policies] == [("webapps", timedelta(minutes=5))]
     assert found.broken == {"jobs": SourceLocation("c.yaml", 1)}
     assert [str(problem).split(";")[0] for problem in found.problems] == [
-        "b.yaml:4: metadata.name: a policy 'webapps' stands at a.yaml:1 already",
+        "b.yaml:4: metadata.name: policy 'webapps' is also defined at a.yaml:1",
         "c.yaml:5: spec.bake: 'long' is not a duration",
     ]
 
