@@ -21,12 +21,13 @@ from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, Waiti
 from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
 from gitops.explain.pods import find_pod_problems
 from gitops.records.cause_rows import timestamp
-from gitops.records.instance_state import RevisionAtCommit, describe_suspension
+from gitops.records.instance_state import describe_suspension
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
 from gitops.text import TimeFormat, align_table, title
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
+from renderer.levelgate_status import RevisionAtCommit
 
 _MAX_ROWS = 10
 _WIDTH = 79

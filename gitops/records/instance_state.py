@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from applier.causes import Cause, Reason
 from applier.cluster import Cluster, Object
@@ -20,7 +20,7 @@ from gitops.rollouts.state import RolloutState as Rollout
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.levelgate_status import LevelgateStatus
+from renderer.levelgate_status import LevelgateStatus, RevisionAtCommit
 
 _NO_ROLLOUTS: Final[Mapping[str, Rollout]] = {}
 
@@ -29,22 +29,6 @@ def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionAtCommit:
-    """A definition revision (0: none), and the commit that it was rendered from, shortened."""
-
-    revision: int = 0
-    commit: str = ""
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> RevisionAtCommit:
-        return cls(int(stored.get("revision") or 0), stored.get("commit") or "")
-
-    def __str__(self) -> str:
-        """`r13 (9c1d2e7)`"""
-        return f"r{self.revision} ({self.commit[:7]})" if self.commit else f"r{self.revision}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from applier.causes import Cause, Reason
@@ -17,18 +18,20 @@ from gitops.records import cause_rows
 from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, node_causes
 from renderer.definition.custom_conditions import LEVELGATE_CONDITIONS
 from renderer.identity import digest
-from renderer.levelgate_status import LevelgateStatus
+from renderer.levelgate_status import LEVELGATE_KEY, LevelgateStatus, RevisionAtCommit
 
 
 def instance_status(
     plan: ApplySetPlan, *, commit: str, now: str, rollout_fields: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
-    """Status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`, with what it has to
-    remember of its rollout. `synced` is a request to look now that is answered by that; without one the last answer stays.
+    """Return the status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`.
+
+    `rollout_fields` are those of `LevelgateStatus` that its rollout and people's directives have to remember. `synced` is
+    a request to reconcile now that this status answers; without one the last answer stays.
     """
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
-    previous_levelgate = LevelgateStatus.from_status(previous_status)
+    previous = LevelgateStatus.from_status(previous_status)
     blocked = node_causes(plan)
     conditions, problem = _custom_conditions(plan, _conditions(plan, blocked), previous_status)
     if problem:
@@ -37,11 +40,11 @@ def instance_status(
         **(plan.rendered.status if plan.nodes or not plan.error else _author_fields(previous_status)),
         "state": _state(plan, blocked),
         "conditions": _with_times(conditions, previous_status.get("conditions") or [], plan.parent, now),
-        "levelgate": {
-            **_levelgate_fields(plan, blocked, previous_levelgate, commit=commit, now=now),
+        LEVELGATE_KEY: replace(
+            _levelgate_status(plan, blocked, previous, commit=commit, now=now),
             **(rollout_fields or {}),
-            **({"synced": answered_request} if (answered_request := synced or previous_levelgate.synced) else {}),
-        },
+            synced=synced or previous.synced,
+        ).to_dict(),
     }
 
 
@@ -198,63 +201,57 @@ def _with_times(
     return result
 
 
-def _levelgate_fields(
-    plan: ApplySetPlan,
-    blocked: list[Cause],
-    previous: LevelgateStatus,
-    *,
-    commit: str,
-    now: str,
-) -> dict[str, Any]:
+def _levelgate_status(
+    plan: ApplySetPlan, blocked: list[Cause], previous: LevelgateStatus, *, commit: str, now: str
+) -> LevelgateStatus:
+    """Return what the plan tells: how its nodes are, what it waits for, and which revision it has and is to have."""
+    rendered = plan.rendered
     managed_nodes = [node for node in plan.nodes if not node.node.external]
-    fields: dict[str, Any] = {"source": plan.rendered.source} if plan.rendered.source else {}
+    objects = {node.node.id: node.node.key for node in plan.nodes}
+    status = LevelgateStatus(
+        source=rendered.source,
+        nodes={
+            "total": len(managed_nodes),
+            "updated": sum(node.is_applied for node in managed_nodes),
+            "healthy": sum(node.exists and node.healthy for node in managed_nodes),
+            "blocked": sum(node.blocked is not None for node in managed_nodes),
+        },
+        blocked=cause_rows.format_rows(blocked, objects, previous.blocked, now),
+    )
     if plan.error:
-        previous_targets = {"target": previous.target, "applied": previous.applied, "settled": previous.settled}
-        fields |= {name: previous_value for name, previous_value in previous_targets.items() if previous_value}
-    elif plan.rendered.source:
-        current_target = _current_target(plan, previous, commit)
-        target_revision = plan.rendered.target_revision
-        fields["target"] = (
-            current_target
-            if target_revision == plan.rendered.revision
-            else _pending_target(target_revision, previous.target, commit)
-        )
-        settled = not is_waiting(plan) and plan.not_moved is None
-        applied = all(node.is_applied for node in managed_nodes)
-        for name, reached, previous_target in (
-            ("applied", applied, previous.applied),
-            ("settled", settled, previous.settled),
-        ):
-            if reached or previous_target:
-                fields[name] = current_target if reached else previous_target
-    fields["nodes"] = {
-        "total": len(managed_nodes),
-        "updated": sum(node.is_applied for node in managed_nodes),
-        "healthy": sum(node.exists and node.healthy for node in managed_nodes),
-        "blocked": sum(node.blocked is not None for node in managed_nodes),
-    }
-    if blocked:
-        objects = {node.node.id: node.node.key for node in plan.nodes}
-        fields["blocked"] = cause_rows.format_rows(blocked, objects, previous.blocked, now)
-    return fields
+        return replace(status, target=previous.target, applied=previous.applied, settled=previous.settled)
+    if not rendered.source:
+        return status
+    current = _current_target(plan, previous, commit)
+    is_at_target = rendered.target_revision == rendered.revision
+    target = current if is_at_target else _pending_target(rendered.target_revision, previous, commit)
+    is_applied = all(node.is_applied for node in managed_nodes)
+    is_settled = not is_waiting(plan) and plan.not_moved is None
+    return replace(
+        status,
+        target=target.to_dict(),
+        applied=current.to_dict() if is_applied else previous.applied,
+        settled=current.to_dict() if is_settled else previous.settled,
+    )
 
 
-def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> dict[str, Any]:
-    """The definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
+def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
+    """Return the definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
-    target = {"revision": plan.rendered.revision, "content": content}
-    for candidate in (previous.target, previous.applied):
-        if target.items() <= candidate.items():
-            return dict(candidate)
-    return {**target, "commit": commit[:12]}
+    revision = plan.rendered.revision
+    for candidate in map(RevisionAtCommit.from_dict, (previous.target, previous.applied)):
+        if (candidate.revision, candidate.content) == (revision, content):
+            return candidate
+    return RevisionAtCommit(revision, commit[:12], content)
 
 
-def _pending_target(target_revision: int, previous: Mapping[str, Any], commit: str) -> dict[str, Any]:
-    """The definition revision that it waits for, with the first commit at which it did."""
-    is_unchanged = previous.get("revision") == target_revision and "content" not in previous
-    return dict(previous) if is_unchanged else {"revision": target_revision, "commit": commit[:12]}
+def _pending_target(revision: int, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
+    """Return the definition revision that it waits for, with the first commit at which it did."""
+    target = RevisionAtCommit.from_dict(previous.target)
+    is_unchanged = target.revision == revision and not target.content
+    return target if is_unchanged else RevisionAtCommit(revision, commit[:12])
 
 
 def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
     """The author's fields of a status, to be kept when nothing could be rendered."""
-    return {name: value for name, value in status.items() if name not in {"state", "conditions", "levelgate"}}
+    return {name: value for name, value in status.items() if name not in {"state", "conditions", LEVELGATE_KEY}}
