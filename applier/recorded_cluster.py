@@ -10,7 +10,7 @@ from applier.cluster import ClusterName, Discovery, Object, WatchEvent, WatchTar
 from applier.errors import Denied
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.label_selector import Selection
+from renderer.label_selector import LabelSelector
 
 
 @dataclass
@@ -39,14 +39,10 @@ class RecordedCluster:
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
-        selection = Selection(kind, namespace, selector)
+        labels = LabelSelector.parse(selector)
         keys = sorted(key for key in self._by_kind.get(kind, ()) if namespace in {None, key.namespace})
         objects = (self.objects[key] for key in keys)
-        return [
-            obj
-            for obj in objects
-            if selection.selects(obj["metadata"].get("namespace") or "", obj["metadata"].get("labels") or {})
-        ]
+        return [obj for obj in objects if labels.matches(obj["metadata"].get("labels") or {})]
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""

@@ -1,125 +1,288 @@
-"""Objects chosen by their labels: what an `externalRef` with a selector asks of the cluster.
+"""Label selectors of Kubernetes, and selections of the objects of a kind by their labels.
 
-The text form of the requirements is that of the API's `labelSelector` parameter, in one canonical order, so that two references that ask for
-the same are one question (Kubernetes documentation, "Labels and Selectors").
+All requirements of a selector must hold; a selector without requirements matches everything. The text form is that of
+the API's `labelSelector` parameter, in one canonical order: references that ask for the same are one question.
+
+Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, which words the errors of `LabelSelector.parse`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from renderer.errors import RendererError
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, group_kind
 
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY: Final = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE: Final = re.compile(rf"({_NAME})?")
-_SEPARATOR: Final = re.compile(r",(?![^(]*\))")
-_REQUIREMENT: Final = re.compile(
-    r"\s*(!?)\s*([^\s=!,()]+)\s*(?:(==?|!=)\s*([^\s=!,()]*)|\s(in|notin)\s*\(([^()]*)\))?\s*"
-)
-OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "", "DoesNotExist": "!"}
+_TOKEN: Final = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
+_SYMBOLS: Final = frozenset(("", "==", "!=", *"=!,()<>"))
 
 
-class SelectorError(RendererError):
-    """A label selector that the API server would refuse; the text names the part that is wrong."""
+class SelectorError(RendererError, ValueError):
+    """A label selector that the API server would refuse. The text names the mistaken part."""
+
+
+class Operator(StrEnum):
+    """How a requirement compares. `Gt` and `Lt` exist in the text form alone."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER_THAN = "Gt"
+    LESS_THAN = "Lt"
+
+
+EXPRESSION_OPERATORS: Final = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
+"""The operators of `matchExpressions`."""
+
+_QUERY_OPERATORS: Final = {
+    "in": Operator.IN,
+    "=": Operator.IN,
+    "==": Operator.IN,
+    "notin": Operator.NOT_IN,
+    "!=": Operator.NOT_IN,
+    ">": Operator.GREATER_THAN,
+    "<": Operator.LESS_THAN,
+}
+
+LABEL_SELECTOR_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "matchExpressions": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["key", "operator"],
+                "properties": {
+                    "key": {"type": "string", "minLength": 1},
+                    "operator": {"type": "string", "enum": [str(operator) for operator in EXPRESSION_OPERATORS]},
+                    "values": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+    },
+}
+"""OpenAPI of a Kubernetes `LabelSelector`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label. `NotIn` also holds where the label is absent."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+    is_equality: bool = field(default=False, compare=False)
+    """Whether the text form is `key=value` or `key!=value`. The meaning is that of `In` or `NotIn` with one value."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        match self.operator:
+            case Operator.IN:
+                return labels.get(self.key) in self.values
+            case Operator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+        value, (bound,) = _parse_integer(labels.get(self.key, "")), map(int, self.values)
+        return value is not None and (value > bound if self.operator is Operator.GREATER_THAN else value < bound)
+
+    def __str__(self) -> str:
+        values = ",".join(sorted(self.values))
+        match self.operator:
+            case Operator.IN:
+                return f"{self.key}={values}" if self.is_equality else f"{self.key} in ({values})"
+            case Operator.NOT_IN:
+                return f"{self.key}!={values}" if self.is_equality else f"{self.key} notin ({values})"
+            case Operator.EXISTS:
+                return self.key
+            case Operator.DOES_NOT_EXIST:
+                return f"!{self.key}"
+        return f"{self.key}{'>' if self.operator is Operator.GREATER_THAN else '<'}{values}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Requirements, sorted by key, then by text."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def from_object(cls, selector: Any, path: str = "selector", *, strict: bool = False) -> LabelSelector:
+        """Return the value of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`). Raises SelectorError.
+
+        Args:
+            path: Place of the selector, for messages.
+            strict: Whether to refuse keys and values that no label can have.
+        """
+        if not isinstance(selector, Mapping):
+            raise SelectorError(f"{path} must be a mapping with matchLabels or matchExpressions")
+        labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+        if not isinstance(labels, Mapping):
+            raise SelectorError(f"{path}.matchLabels must be a mapping from labels to their values")
+        if not isinstance(expressions, list | tuple) or not all(isinstance(item, Mapping) for item in expressions):
+            raise SelectorError(f"{path}.matchExpressions must be a list of key, operator and values")
+        requirements = [_read_label(key, value, strict=strict) for key, value in labels.items()]
+        requirements += [_read_expression(expression, strict=strict) for expression in expressions]
+        return cls(_sort(requirements))
+
+    @classmethod
+    def parse(cls, text: str) -> LabelSelector:
+        """Return the value of `app=x,tier in (a, b),!old,generation>4`. Raises SelectorError.
+
+        The syntax of keys and values is not checked.
+        """
+        return cls(_sort(_parse_requirements(_Tokens(text))))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
 
 
 class Selection(NamedTuple):
-    """All objects of a kind in one namespace (None: in every namespace, or outside of them) with these labels; no requirement selects all."""
+    """All objects of a kind in one namespace (None: in every namespace, or outside of them) with these labels."""
 
     group_kind: GroupKind
     namespace: str | None
-    labels: str
-
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """One by one, each as in `labels`."""
-        return tuple(_SEPARATOR.split(self.labels)) if self.labels else ()
+    labels: LabelSelector
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Is an object of its kind one of those, with these labels in this namespace?"""
-        return self.namespace in {None, namespace} and all(
-            _is_met(requirement, labels) for requirement in self.requirements
-        )
+        """Return whether the selection contains an object of its kind in this namespace with these labels."""
+        return self.namespace in {None, namespace} and self.labels.matches(labels)
 
     def __str__(self) -> str:
         namespace_text = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.group_kind} objects{namespace_text} with {self.labels or 'any labels'}"
+        return f"{self.group_kind} objects{namespace_text} with {str(self.labels) or 'any labels'}"
 
     @classmethod
     def from_reference(cls, reference: Manifest) -> Selection:
-        """What a rendered reference selects. Raises SelectorError."""
+        """Return what a rendered `externalRef` with a selector selects. Raises SelectorError."""
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):
             raise SelectorError("metadata.namespace must be a text; leave it out to select in all namespaces")
-        requirements = sorted(_parse_requirements(metadata["selector"] or {}))
-        return cls(group_kind(reference), namespace, ",".join(requirements))
+        labels = LabelSelector.from_object(metadata["selector"] or {}, "metadata.selector", strict=True)
+        return cls(group_kind(reference), namespace, labels)
 
 
-def _is_met(requirement: str, labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet one requirement, in any form that the API server reads."""
-    match = _REQUIREMENT.fullmatch(requirement)
-    if match is None:
-        raise SelectorError(
-            f"{requirement!r} is not a requirement of labels; write `key=value`, `key in (a, b)` or `!key`"
-        )
-    absent, key, operator, value, word, listed = match.groups()
-    if word:
-        is_listed = labels.get(key) in {item.strip() for item in listed.split(",")}
-        return is_listed if word == "in" else not is_listed
-    if operator:
-        return (labels.get(key) == value) is (operator != "!=")
-    return (key in labels) is not bool(absent)
+def _sort(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    return tuple(sorted(requirements, key=lambda requirement: (requirement.key, str(requirement))))
 
 
-def _parse_requirements(selector: Any) -> Iterator[str]:
-    if not isinstance(selector, Mapping):
-        raise SelectorError("metadata.selector must be a mapping with matchLabels or matchExpressions")
-    for key, value in _mapping(selector, "matchLabels").items():
-        yield f"{_check_key(key)}={_check_value(key, value)}"
-    expressions = selector.get("matchExpressions") or ()
-    for expression in expressions if isinstance(expressions, list | tuple) else (expressions,):
-        if not isinstance(expression, Mapping):
-            raise SelectorError("metadata.selector.matchExpressions must be a list of key, operator and values")
-        yield _format_requirement(expression)
+def _read_label(key: Any, value: Any, *, strict: bool) -> Requirement:
+    value = _check_value(_check_key(key, strict=strict), value, strict=strict)
+    return Requirement(key, Operator.IN, frozenset({value}), is_equality=True)
 
 
-def _mapping(selector: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    value = selector.get(field) or {}
-    if not isinstance(value, Mapping):
-        raise SelectorError(f"metadata.selector.{field} must be a mapping from labels to their values")
-    return value
+def _read_expression(expression: Mapping[str, Any], *, strict: bool) -> Requirement:
+    key, operator = _check_key(expression.get("key"), strict=strict), expression.get("operator")
+    values = expression.get("values") or []
+    if operator not in EXPRESSION_OPERATORS:
+        raise SelectorError(f"label {key}: operator {operator!r} is none of {', '.join(EXPRESSION_OPERATORS)}")
+    if not isinstance(values, list | tuple):
+        raise SelectorError(f"label {key}: values must be a list")
+    if (operator in (Operator.IN, Operator.NOT_IN)) != bool(values):
+        raise SelectorError(f"label {key}: operator {operator} {'takes no values' if values else 'needs values'}")
+    return Requirement(key, Operator(operator), frozenset(_check_value(key, value, strict=strict) for value in values))
 
 
-def _format_requirement(expression: Mapping[str, Any]) -> str:
-    key, operator, values = (
-        _check_key(expression.get("key")),
-        expression.get("operator"),
-        expression.get("values") or [],
-    )
-    match operator:
-        case "Exists" | "DoesNotExist":
-            if values:
-                raise SelectorError(f"the label {key}: {operator} takes no values")
-            return f"{OPERATORS[operator]}{key}"
-        case "In" | "NotIn":
-            if not isinstance(values, list) or not values:
-                raise SelectorError(f"the label {key}: {operator} needs a list of values")
-            return f"{key} {OPERATORS[operator]} ({','.join(sorted(_check_value(key, value) for value in values))})"
-    raise SelectorError(f"the label {key}: operator {operator!r} is none of {', '.join(OPERATORS)}")
-
-
-def _check_key(key: Any) -> str:
-    if isinstance(key, str) and _KEY.fullmatch(key):
+def _check_key(key: Any, *, strict: bool) -> str:
+    if isinstance(key, str) and (not strict or _KEY.fullmatch(key)):
         return key
     raise SelectorError(f"{key!r} is not the name of a label")
 
 
-def _check_value(key: Any, value: Any) -> str:
-    if isinstance(value, str) and _VALUE.fullmatch(value):
+def _check_value(key: str, value: Any, *, strict: bool) -> str:
+    if isinstance(value, str) and (not strict or _VALUE.fullmatch(value)):
         return value
     raise SelectorError(f"{value!r} cannot be the value of the label {key}; a label is a text of at most 63 characters")
+
+
+class _Tokens:
+    """The identifiers and symbols of a query. After the last one, the token is the empty text."""
+
+    def __init__(self, text: str) -> None:
+        self._remaining = _TOKEN.findall(text)[::-1]
+
+    @property
+    def peek(self) -> str:
+        return self._remaining[-1] if self._remaining else ""
+
+    def take(self) -> str:
+        return self._remaining.pop() if self._remaining else ""
+
+    def take_identifier(self, expected: str = "identifier") -> str:
+        if self.peek in _SYMBOLS:
+            raise _unexpected(self.peek, expected)
+        return self.take()
+
+
+def _unexpected(token: str, expected: str) -> SelectorError:
+    return SelectorError(f"unable to parse requirement: found '{token}', expected: {expected}")
+
+
+def _parse_requirements(tokens: _Tokens) -> Iterator[Requirement]:
+    separator, expected = "", "!, identifier, or 'end of string'"
+    while tokens.peek or separator:
+        if tokens.peek in _SYMBOLS - {"!"}:
+            raise SelectorError(f"found '{tokens.peek}', expected: {expected}")
+        yield _parse_requirement(tokens)
+        separator, expected = tokens.take(), "identifier after ','"
+        if separator not in ("", ","):
+            raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
+
+
+def _parse_requirement(tokens: _Tokens) -> Requirement:
+    if tokens.peek == "!":
+        tokens.take()
+        return Requirement(tokens.take_identifier(), Operator.DOES_NOT_EXIST)
+    key = tokens.take_identifier()
+    if tokens.peek in ("", ","):
+        return Requirement(key, Operator.EXISTS)
+    symbol = tokens.take()
+    operator = _QUERY_OPERATORS.get(symbol)
+    if operator is None:
+        raise _unexpected(symbol, "in, notin, =, ==, !=, gt, lt")
+    if symbol in ("in", "notin"):
+        return Requirement(key, operator, _parse_values(tokens))
+    value = "" if tokens.peek in ("", ",") else tokens.take_identifier()
+    is_equality = operator in (Operator.IN, Operator.NOT_IN)
+    if not is_equality and _parse_integer(value) is None:
+        raise SelectorError(
+            f'unable to parse requirement: values[0]: Invalid value: "{value}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    return Requirement(key, operator, frozenset({value}), is_equality=is_equality)
+
+
+def _parse_values(tokens: _Tokens) -> frozenset[str]:
+    if (token := tokens.take()) != "(":
+        raise SelectorError(f"unable to parse requirement: found '{token}' expected: '('")
+    values: set[str] = set()
+    expected = "',', ')' or identifier"
+    while True:
+        values.add("" if tokens.peek in (",", ")") else tokens.take_identifier(expected))
+        match tokens.take():
+            case ")":
+                return frozenset(values)
+            case ",":
+                expected = "',', or identifier"
+            case token:
+                raise _unexpected(token, "',' or ')'")
+
+
+def _parse_integer(text: str) -> int | None:
+    """Return the value of a number of 64 bits. Labels have no sign."""
+    return int(text) if re.fullmatch("[0-9]{1,63}", text) and int(text) < 2**63 else None

@@ -165,7 +165,7 @@ async def list_selections(cluster: Reader, observed: Observed, wanted: Collectio
 
 async def _selected(cluster: Reader, wanted: Selection) -> list[Object] | Denied | None:
     try:
-        return await cluster.list(wanted.group_kind, wanted.namespace, selector=wanted.labels)
+        return await cluster.list(wanted.group_kind, wanted.namespace, selector=str(wanted.labels))
     except Denied as error:
         return error
     except ClusterError:

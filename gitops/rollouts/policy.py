@@ -15,10 +15,10 @@ from typing import Final
 
 from applier.plan.model import Barrier
 from gitops.rollouts.shapes import ALL_ITEMS, NO_ITEMS, CountOrPercent, Exponential, Shape, Unpaced
-from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
+from renderer.label_selector import LabelSelector
 
 REST_WAVE: Final = "rest"
 """The wave of instances that fit no declared wave, or several."""

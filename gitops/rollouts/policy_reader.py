@@ -30,7 +30,6 @@ from gitops.rollouts.policy import (
 )
 from gitops.rollouts.policy_schema import SPEC
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
-from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import schema
 from renderer.catalog.catalog import Catalog
@@ -38,6 +37,7 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, POLICY
+from renderer.label_selector import LabelSelector
 
 _T = TypeVar("_T")
 
@@ -168,7 +168,7 @@ class _PolicyReader:
         return PolicySelector(rgds, self._parse_labels("spec.selector.instances", selector.get("instances")))
 
     def _parse_labels(self, path: str, selector: Any) -> LabelSelector | None:
-        return self._parse_value(path, LabelSelector.from_dict, selector, None)
+        return self._parse_value(path, LabelSelector.from_object, selector, None)
 
     def _parse_shape(self, path: str, shape: Mapping[str, Any] | None) -> Shape | None:
         match shape:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from applier.plan.model import Barrier
 from gitops.rollouts.policy import ItemOrder, Mode, NewInstances, OnHalt, OnNewRevision, OnViolation, PolicyScope
-from gitops.windows.labels import LABEL_SELECTOR
 from gitops.windows.window import Openness
+from renderer.label_selector import LABEL_SELECTOR_SCHEMA
 from renderer.schema.validation import enum_form, object_form
 
 
@@ -21,7 +21,7 @@ _TEXTS: Final = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _AMOUNT: Final = {"x-kubernetes-int-or-string": True}
 _SHAPE: Final = object_form(linear=object_form(n=_AMOUNT), exponential=object_form(factor=_integer(2)))
 SPEC: Final = object_form(
-    selector=object_form(rgds={**_TEXTS, "minItems": 1}, instances=LABEL_SELECTOR),
+    selector=object_form(rgds={**_TEXTS, "minItems": 1}, instances=LABEL_SELECTOR_SCHEMA),
     governs=enum_form(PolicyScope),
     barrier=enum_form(Barrier),
     shape=_SHAPE,
@@ -35,7 +35,9 @@ SPEC: Final = object_form(
     order=enum_form(ItemOrder),
     waves={
         "type": "array",
-        "items": object_form("name", name=_TEXT, selector=LABEL_SELECTOR, shape=_SHAPE, bake=_TEXT, windows=_TEXTS),
+        "items": object_form(
+            "name", name=_TEXT, selector=LABEL_SELECTOR_SCHEMA, shape=_SHAPE, bake=_TEXT, windows=_TEXTS
+        ),
     },
     approvals={
         "type": "array",

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
-from gitops.windows.labels import LABEL_SELECTOR, LabelSelector
 from gitops.windows.problem_collector import FieldError, FieldProblems, parse_field
 from gitops.windows.schedule import ScheduleReader
 from gitops.windows.window import WINDOW_OPERATIONS, Drain, Window, WindowKind, WindowSelector
@@ -25,6 +24,7 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
+from renderer.label_selector import LABEL_SELECTOR_SCHEMA, LabelSelector, SelectorError
 from renderer.schema.validation import enum_form, object_form
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _NAMES: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pa
 
 _SELECTOR: Final = object_form(
     **dict.fromkeys(("clusters", "namespaces", "rgds", "nodes", "kinds"), _NAMES),
-    instances=LABEL_SELECTOR,
+    instances=LABEL_SELECTOR_SCHEMA,
 )
 SPEC: Final = object_form(
     "kind",
@@ -164,6 +164,6 @@ class _WindowReader:
         if selector is None:
             return None
         try:
-            return LabelSelector.from_dict(selector)
-        except ValueError as error:
+            return LabelSelector.from_object(selector)
+        except SelectorError as error:
             raise FieldError("spec.selector.instances", str(error)) from None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from applier.plan.model import Operation
-from gitops.windows.labels import LabelSelector
 from gitops.windows.occurrences import WindowTimeline
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
+from renderer.label_selector import LabelSelector
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering, id_in_definition
 
 if TYPE_CHECKING:  # the compiler reads YAML, which commands without files do not pay for

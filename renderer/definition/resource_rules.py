@@ -13,7 +13,7 @@ from renderer import well_known
 from renderer.definition.problem_collector import ProblemCollector, join_path
 from renderer.identity import GroupKind, group_kind
 from renderer.kinds import CRD, RGD
-from renderer.label_selector import OPERATORS
+from renderer.label_selector import EXPRESSION_OPERATORS
 
 _API_VERSION: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v?[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _KIND: Final = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
@@ -123,5 +123,5 @@ def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> No
         place = f"{path}.matchExpressions[{index}]"
         if not isinstance(expression, dict):
             collector.fail(place, "must be a mapping with key, operator and values")
-        elif expression.get("operator") not in list(OPERATORS):
-            collector.fail(f"{place}.operator", f"must be one of {', '.join(OPERATORS)}")
+        elif expression.get("operator") not in EXPRESSION_OPERATORS:
+            collector.fail(f"{place}.operator", f"must be one of {', '.join(EXPRESSION_OPERATORS)}")

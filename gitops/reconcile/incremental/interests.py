@@ -16,7 +16,7 @@ from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 from renderer.kinds import CRD, NAMESPACE
-from renderer.label_selector import Selection
+from renderer.label_selector import LabelSelector, Selection
 from renderer.render.model import Rendering
 
 Roots = Collection[ObjectKey] | None
@@ -84,9 +84,11 @@ def is_for_all(kind: GroupKind) -> bool:
 def is_watched(subject: WatchTarget, obj: Object) -> bool:
     """Does an event on this object arrive by this watch?"""
     key, labels = ObjectKey.from_manifest(obj), obj["metadata"].get("labels") or {}
-    selection = Selection(subject.kind, subject.namespace or None, subject.selector)
     return (
-        key.group_kind == subject.kind and subject.name in {"", key.name} and selection.selects(key.namespace, labels)
+        key.group_kind == subject.kind
+        and subject.namespace in {"", key.namespace}
+        and subject.name in {"", key.name}
+        and LabelSelector.parse(subject.selector).matches(labels)
     )
 
 
@@ -120,7 +122,7 @@ def members(one: ApplySetPlan) -> Iterator[GroupKind]:
 def references(one: ApplySetPlan) -> Iterator[WatchTarget]:
     """What one set rests on beside its members: what its templates refer to and select, and what stands in the way."""
     for selection in one.rendered.selections.values():
-        yield WatchTarget(selection.group_kind, selection.namespace or "", selection.labels)
+        yield WatchTarget(selection.group_kind, selection.namespace or "", str(selection.labels))
     for node in one.nodes:
         key, live = node.node.key, node.live
         if key and (node.node.external or (live is not None and not label(live, well_known.PART_OF))):

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
-from renderer.label_selector import Selection
+from renderer.label_selector import Operator, Selection
 
 Nodes = frozenset[str]
 """Ids of nodes; the empty text is the parent of a set itself."""
@@ -116,7 +116,8 @@ class DependencyIndex:
 
 def _narrowest(selection: Selection) -> str:
     """A requirement that everything it selects must carry as a label; empty where it has none of that form."""
-    return next((one for one in selection.requirements if "=" in one), "")
+    labels = (one for one in selection.labels.requirements if one.operator is Operator.IN and len(one.values) == 1)
+    return next((f"{label.key}={value}" for label in labels for value in label.values), "")
 
 
 def _remove(index: dict[At, dict[ObjectKey, T]], at: At, key: ObjectKey) -> None:

@@ -13,13 +13,13 @@ from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, 
 from gitops.rollouts.requests import approve, halt, resume
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RequestRefused, TargetRevision
-from gitops.windows.labels import LabelSelector
+from renderer.label_selector import LabelSelector
 from tests.gitops.rollouts.rollouts import MINUTE, START, Rollout, items, settled
 from tests.gitops.rollouts.test_shapes import linear
 
 
 def tier(name: str, **fields: object) -> Wave:
-    return replace(Wave(name, LabelSelector.from_dict({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
+    return replace(Wave(name, LabelSelector.from_object({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
 
 
 WAVES = Policy(name="webapps", waves=(tier("canary", shape=Linear(CountOrPercent(2)), bake=30 * MINUTE), tier("prod")))

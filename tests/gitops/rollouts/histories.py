@@ -16,17 +16,17 @@ from gitops.rollouts.policy import Mode, Policy, Wave
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
-from gitops.windows.labels import LabelSelector
+from renderer.label_selector import LabelSelector
 from tests.gitops.rollouts.reference import Naive
 from tests.gitops.rollouts.rollouts import MINUTE, START
 
 HELD = Cause(Reason.HELD, "held")
 CLOSED = Cause(Reason.GATE_CLOSED, "closed")
 CANARY = Wave(
-    "canary", LabelSelector.from_dict({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE
+    "canary", LabelSelector.from_object({"matchLabels": {"tier": "canary"}}), Linear(CountOrPercent(2)), 3 * MINUTE
 )
 PROD = Wave(
-    "prod", LabelSelector.from_dict({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["prod"]}]})
+    "prod", LabelSelector.from_object({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["prod"]}]})
 )
 
 shapes = st.one_of(

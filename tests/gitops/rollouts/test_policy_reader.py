@@ -20,19 +20,18 @@ from gitops.rollouts.policy import (
     OnViolation,
     Policy,
     PolicyScope,
-    PolicySelector,
     Rollback,
     WindowRules,
     select_policy,
 )
 from gitops.rollouts.policy_reader import read_policies, read_policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
-from gitops.windows.labels import LabelSelector
 from gitops.windows.window import Openness
 from renderer import documents
 from renderer.catalog.catalog import load
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
+from renderer.label_selector import LabelSelector
 
 HEAD = """\
 apiVersion: levelgate.dev/v1alpha1
@@ -40,7 +39,7 @@ kind: PropagationPolicy
 metadata:
   name: webapps
 """
-CANARY = LabelSelector.from_dict({"matchLabels": {"tier": "canary"}})
+CANARY = LabelSelector.from_object({"matchLabels": {"tier": "canary"}})
 
 
 def declared(text: str, name: str = "webapps") -> DeclaredObject:
@@ -95,7 +94,7 @@ spec:
   maxHold: 2d
 """)
     assert found.selector.rgds == ("webapp.kro.run", "job.*")
-    assert found.selector.instances == LabelSelector.from_dict(
+    assert found.selector.instances == LabelSelector.from_object(
         {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["dev"]}]}
     )
     assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL_WAVE, Barrier.LEVEL, Mode.SLIDING)
@@ -300,21 +299,6 @@ spec:
 
 
 # ---- texts
-
-
-def test_label_selectors_are_those_of_kubernetes() -> None:
-    def matches(operator: str, *values: str, **labels: str) -> bool:
-        return PolicySelector(
-            instances=LabelSelector.from_dict(
-                {"matchExpressions": [{"key": "k", "operator": operator, "values": values}]}
-            )
-        ).matches("any", labels)
-
-    assert [matches("In", "a", "b", k=value) for value in "abc"] == [True, True, False]
-    assert [matches("NotIn", "a", k="a"), matches("NotIn", "a", k="b"), matches("NotIn", "a")] == [False, True, True]
-    assert [matches("Exists", k="a"), matches("Exists")] == [True, False]
-    assert [matches("DoesNotExist", k="a"), matches("DoesNotExist")] == [False, True]
-    assert not matches("In", "a")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("90m", 5400), ("1h30m", 5400), ("2d", 172800), ("0s", 0)])

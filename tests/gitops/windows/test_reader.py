@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from applier.plan.model import Operation
-from gitops.windows.labels import LabelSelector, Operator, Requirement
 from gitops.windows.window import Drain
+from renderer.label_selector import LabelSelector, Operator, Requirement
 from tests.gitops.windows.windows import active, between, manifest, read, window
 
 VALID: dict[str, Any] = {

@@ -65,4 +65,4 @@ def test_the_fragments_are_parts_of_a_definition() -> None:
     assert names == ["x-a-s", "x-a-l", "x-b-s", "x-b-l"]
     (databases,) = (node for node in shown.nodes if node.id == "databases")
     assert databases.selection
-    assert databases.selection.labels == "team=t,tier in (gold,silver)"
+    assert str(databases.selection.labels) == "team=t,tier in (gold,silver)"

@@ -9,7 +9,7 @@ import pytest
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, ObjectKey, digest
-from renderer.label_selector import Selection, SelectorError
+from renderer.label_selector import LabelSelector, Selection
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
 from renderer.render.world import ClusterView
@@ -284,7 +284,7 @@ def matching(reference: dict[str, Any], *names: str, **spec: Any) -> ClusterView
 def test_what_a_reference_selects_waits_until_it_is_listed() -> None:
     reference = selecting(selector={"matchLabels": {"app": "${schema.spec.text}"}}, namespace="team")
     found = nodes(rendered(reference, reader("z", n="${string(size(found))}"), names=[]))
-    assert found["found"].selection == Selection(GroupKind("", "ConfigMap"), "team", "app=one")
+    assert found["found"].selection == Selection(GroupKind("", "ConfigMap"), "team", LabelSelector.parse("app=one"))
     assert found["found"].waiting == ("ConfigMap objects in team with app=one to be listed",)
     assert found["z"].waiting == ("found",)
     assert not found["found"].writable
@@ -327,52 +327,13 @@ def test_readywhen_works_on_the_list_and_on_each_object(condition: str, names: l
 
 def test_a_reference_without_a_namespace_selects_in_all_of_them() -> None:
     (node,) = rendered(selecting(), names=[]).nodes
-    assert node.selection == Selection(GroupKind("", "ConfigMap"), None, "")
+    assert node.selection == Selection(GroupKind("", "ConfigMap"), None, LabelSelector())
 
 
 def test_a_selector_may_wait_for_data() -> None:
     reference = selecting(selector={"matchLabels": {"app": "${a.status.app}"}})
     node = nodes(rendered(widget("a"), reference, names=[]))["found"]
     assert (node.waiting, node.selection) == (("a.status.app",), None)
-
-
-@pytest.mark.parametrize(
-    ("selector", "labels"),
-    [
-        ({"matchLabels": {"b": "2", "a.b/c": ""}}, "a.b/c=,b=2"),
-        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["y", "x"]}]}, "a in (x,y)"),
-        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["x"]}]}, "a notin (x)"),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, "a"),
-        ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "!a"),
-        (
-            {"matchLabels": {"z": "1"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]},
-            "a,z=1",
-        ),
-    ],
-)
-def test_the_text_form_of_selectors(selector: dict[str, Any], labels: str) -> None:
-    """Kubernetes documentation, "Labels and Selectors"."""
-    reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}}
-    assert Selection.from_reference(reference).labels == labels
-
-
-@pytest.mark.parametrize(
-    ("selector", "told"),
-    [
-        ({"matchLabels": {"a": 1}}, "1 cannot be the value of the label a"),
-        ({"matchLabels": {"a": "x,y in (z)"}}, "cannot be the value of the label a"),
-        ({"matchLabels": {"a b": "x"}}, "'a b' is not the name of a label"),
-        ({"matchLabels": "x"}, "must be a mapping from labels"),
-        ({"matchExpressions": "x"}, "metadata.selector.matchExpressions must be a list"),
-        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "In needs a list of values"),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}, "takes no values"),
-        ({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, "operator 'Gt' is none of"),
-    ],
-)
-def test_selectors_that_the_server_would_refuse(selector: dict[str, Any], told: str) -> None:
-    with pytest.raises(SelectorError, match=r"label|selector") as raised:
-        Selection.from_reference({"apiVersion": "v1", "kind": "Secret", "metadata": {"selector": selector}})
-    assert told in str(raised.value)
 
 
 def test_a_selector_that_turns_out_wrong_is_an_error_of_its_node() -> None:
