@@ -154,6 +154,19 @@ def test_what_a_list_takes(both: tuple[Api, Api]) -> None:
     assert ours == real
 
 
+UNREADABLE_LABELS = [
+    *(",tier", "=x", "(tier)", "tier,", "tier,=x", "tier=web db", "!", "!=x", "!!tier", "!tier=x", "tier=(", "tier=!x"),
+    *("tier b", "tier in x", "tier in (=)", "tier in (web", "tier in (web,", "tier in (web db)", "tier ===x", "n>x"),
+]
+
+
+@pytest.mark.cluster
+def test_the_words_for_a_label_selector_that_cannot_be_read(both: tuple[Api, Api]) -> None:
+    paths = [f"/api/v1/configmaps?limit=1&labelSelector={quote(text)}" for text in UNREADABLE_LABELS]
+    real, ours = ({path: api.get(path).body["message"] for path in paths} for api in both)
+    assert ours == real
+
+
 def test_pages_show_one_state(api: Api, five: str) -> None:
     first = api.get(f"{five}?limit=2").body
     assert names(first) == ["n0", "n1"]

@@ -72,8 +72,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
     """Which objects an address means, and whether it leaves any out. Raises Refusal (400)."""
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
-    matches_labels = parse_label_selector(labels)
-    terms = parse_field_selector(fields)
+    label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
     if kind.resource in _NOT_SELECTABLE_BY_NAMESPACE:
         del selectable["metadata.namespace"]
@@ -82,12 +81,12 @@ def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[Object
             raise bad_request(f"field label not supported: {path}")
 
     def matches(stored: StoredObject) -> bool:
-        return matches_labels(stored.labels) and all(
+        return label_selector.matches(stored.labels) and all(
             (_selectable_value(stored, path, selectable[path]) == value) is must_equal
             for path, value, must_equal in terms
         )
 
-    return matches, bool(labels.strip() or terms)
+    return matches, bool(label_selector.requirements or terms)
 
 
 def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:

@@ -13,7 +13,8 @@ import orjson
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.registry import ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey, StoredObject
-from applier.sandbox.wire import Refusal, StatusCause, invalid_object, invalid_value
+from applier.sandbox.wire import Refusal, StatusCause, bad_request, invalid_object, invalid_value
+from renderer.label_selector import LabelSelector, SelectorError
 
 Object = dict[str, Any]
 
@@ -22,7 +23,7 @@ _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
-    """What of an object is its scale, without apiVersion and kind. Raises Refusal (500) if it says no replicas."""
+    """What of an object is its scale, without apiVersion and kind. Raises Refusal (500) if it says no replicas, (400) if its selector is invalid."""
     paths = _scale_paths(kind)
     replicas = get_field(obj, paths.replicas)
     if not isinstance(replicas, int):
@@ -67,13 +68,10 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """A label selector as text; custom kinds have it as text already."""
+    """Return a label selector as text; custom kinds have it as text already. Raises Refusal (400)."""
     if not isinstance(selector, dict):
         return str(selector or "")
-    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for requirement in selector.get("matchExpressions") or ():
-        values = ",".join(sorted(requirement.get("values") or ()))
-        formats = {"In": f"{requirement['key']} in ({values})", "NotIn": f"{requirement['key']} notin ({values})"}
-        formats |= {"Exists": requirement["key"], "DoesNotExist": f"!{requirement['key']}"}
-        terms.append((requirement["key"], formats.get(requirement["operator"], "")))
-    return ",".join(text for _, text in sorted(terms))
+    try:
+        return str(LabelSelector.from_object(selector))
+    except SelectorError as error:
+        raise bad_request(f"failed to convert label selector to selector: {error}") from None

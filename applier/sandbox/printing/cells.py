@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from renderer.label_selector import LabelSelector, SelectorError
 from renderer.phrasing import join_names
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -93,30 +94,16 @@ def labels_cell(path: str) -> Cell:
 
 
 def selector_cell(path: str) -> Cell:
-    """A label selector, as `kubectl get -l` takes it."""
+    """Return the cell of a label selector, in the form that `kubectl get -l` takes."""
     value_cell = field_cell(path, {})
 
     def cell(obj: Object, now: float) -> str:
-        label_selector = value_cell(obj, now)
-        terms = {name: f"{name}={value}" for name, value in (label_selector.get("matchLabels") or {}).items()}
-        terms |= {
-            requirement["key"]: _format_requirement(requirement)
-            for requirement in label_selector.get("matchExpressions") or ()
-        }
-        return ",".join(terms[name] for name in sorted(terms)) or "<none>"
+        try:
+            return str(LabelSelector.from_object(value_cell(obj, now))) or "<none>"
+        except SelectorError:
+            return "<error>"
 
     return cell
-
-
-def _format_requirement(requirement: Object) -> str:
-    values = ",".join(sorted(requirement.get("values") or ()))
-    match requirement["operator"]:
-        case "Exists":
-            return str(requirement["key"])
-        case "DoesNotExist":
-            return f"!{requirement['key']}"
-        case operator:
-            return f"{requirement['key']} {operator.lower()} ({values})"
 
 
 def containers_cell(field: str, path: str = "spec.template.spec") -> Cell:

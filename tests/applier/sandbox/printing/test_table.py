@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from applier.sandbox.jsonpath import find_values
-from applier.sandbox.printing.cells import format_duration
+from applier.sandbox.printing.cells import format_duration, selector_cell
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 
@@ -39,6 +39,20 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 def test_ages(seconds: float, text: str) -> None:
     """apimachinery `pkg/util/duration`, its own table."""
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ({}, "<none>"),
+        ({"matchLabels": {"b": "x", "a": ""}}, "a=,b=x"),
+        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["y", "x"]}]}, "a notin (x,y)"),
+        ({"matchExpressions": [{"key": "a", "operator": "Near"}]}, "<error>"),
+    ],
+)
+def test_selectors(selector: dict[str, Any], text: str) -> None:
+    """apimachinery `pkg/apis/meta/v1`, FormatLabelSelector."""
+    assert selector_cell("spec.selector")({"spec": {"selector": selector}}, 0) == text
 
 
 DOCUMENT = {
