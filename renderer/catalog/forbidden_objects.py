@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from renderer.identity import OWN_NAMESPACE, GroupKind, Manifest, group_kind
 from renderer.kinds import CRD, NAMESPACE, OWN_GROUP
+from renderer.label_selector import LabelSelector, SelectorError
 
 WEBHOOK_CONFIGURATION_KINDS: Final = frozenset(
     GroupKind("admissionregistration.k8s.io", f"{kind}WebhookConfiguration") for kind in ("Mutating", "Validating")
@@ -91,30 +92,17 @@ def _covers(rule: Mapping[str, Any], required: _RequiredResource) -> bool:
 
 
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
-    """Does a label selector choose an object with these labels? Of our own keys nobody but the program knows, so what they ask for counts as met."""
+    """Return whether a label selector selects an object with these labels.
+
+    A requirement on one of Levelgate's own keys counts as met: only Levelgate knows those labels.
+    """
     if not isinstance(selector, Mapping):
         return True
-    match_labels = selector.get("matchLabels")
-    required_labels = match_labels.items() if isinstance(match_labels, Mapping) else ()
-    return all(_is_own(key) or labels.get(key) == value for key, value in required_labels) and all(
-        _is_met(requirement, labels) for _, requirement in _enumerate_mappings(selector.get("matchExpressions"))
-    )
-
-
-def _is_met(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, values = str(requirement.get("key")), _text_items(requirement.get("values"))
-    match requirement.get("operator"):
-        case _ if _is_own(key):
-            return True
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
+    try:
+        requirements = LabelSelector.from_object(selector).requirements
+    except SelectorError:
+        return False
+    return all(_is_own(requirement.key) or requirement.matches(labels) for requirement in requirements)
 
 
 def _is_own(key: str) -> bool:

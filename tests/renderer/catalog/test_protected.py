@@ -151,6 +151,7 @@ def test_a_webhook_that_would_be_asked_about_our_records_is_refused(
         ([EVERYTHING], {"namespaceSelector": {"matchLabels": {"team": "payments"}}}),
         ([EVERYTHING], {"namespaceSelector": selecting("Exists", key="team")}),
         ([EVERYTHING], {"objectSelector": {"matchLabels": {"app": "shop"}}}),
+        ([EVERYTHING], {"namespaceSelector": selecting("In")}),
         ([{"resources": None, "apiGroups": 1, "operations": [[]]}], {"namespaceSelector": {"matchLabels": []}}),
     ],
     ids=lambda value: None,
