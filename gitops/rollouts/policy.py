@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Final
 
 from applier.plan.model import Barrier
 from gitops.rollouts.shapes import ALL_ITEMS, NO_ITEMS, CountOrPercent, Exponential, Shape, Unpaced
-from gitops.windows.window import Openness
+from gitops.windows.window import Openness, matches_any
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.label_selector import LabelSelector
@@ -72,8 +71,7 @@ class PolicySelector:
     instances: LabelSelector | None = None
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
-        has_name = not self.rgds or any(fnmatchcase(definition, pattern) for pattern in self.rgds)
-        return has_name and (self.instances is None or self.instances.matches(labels))
+        return matches_any(self.rgds or None, definition) and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:
         """How specific it is for this definition; the higher wins: its name, a pattern, nothing; then a label selector or none."""

@@ -78,17 +78,20 @@ class WindowSelector:
 
     def matches(self, target: WindowTarget) -> bool:
         return (
-            _matches_any(self.clusters, target.cluster)
-            and _matches_any(self.namespaces, target.namespace)
-            and _matches_any(self.rgds, target.rgd)
-            and _matches_any(self.nodes, target.node)
-            and (_matches_any(self.kinds, target.kind.kind) or _matches_any(self.kinds, str(target.kind)))
+            matches_any(self.clusters, target.cluster)
+            and matches_any(self.namespaces, target.namespace)
+            and matches_any(self.rgds, target.rgd)
+            and matches_any(self.nodes, target.node)
+            and (matches_any(self.kinds, target.kind.kind) or matches_any(self.kinds, str(target.kind)))
             and (self.instances is None or (target.labels is not None and self.instances.matches(target.labels)))
         )
 
 
-def _matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
-    """What a target does not have (a namespace, a node) no pattern names, not even `*`."""
+def matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
+    """Return whether a pattern names `name`; None names everything.
+
+    No pattern, not even `*`, names the empty text: the target has no such part.
+    """
     return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
