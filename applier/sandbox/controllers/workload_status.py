@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
+from applier.cluster import Object
 from renderer.frozen import dataclass
 
-Object = dict[str, Any]
 Patches = Mapping[str, Object]
 """Merge patches by subresource ("" is the object itself), in the order in which they are made."""
 
@@ -38,8 +38,12 @@ def _build_condition(condition_type: str, is_true: bool, reason: str, message: s
         "reason": reason,
         "message": message,
         "lastTransitionTime": now,
-        "lastUpdateTime": now,
     }
+
+
+def _status_patches(obj: Object, **fields: Any) -> Patches:
+    """Return the patch of a status that names the generation it is about."""
+    return {"status": {"status": {"observedGeneration": obj["metadata"].get("generation", 1), **fields}}}
 
 
 def _desired_replicas(obj: Object) -> int:
@@ -63,19 +67,19 @@ def _deployment_status(obj: Object, progress: WorkloadProgress) -> Patches:
         if is_available
         else ("MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     )
-    status = {
-        "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": desired,
-        "updatedReplicas": updated,
-        "readyReplicas": available,
-        "availableReplicas": available,
-        "unavailableReplicas": desired - available or None,
-        "conditions": [
-            _build_condition("Available", is_available, *availability, progress.now),
-            _build_condition("Progressing", *progressing, progress.now),
-        ],
-    }
-    return {"status": {"status": status}}
+    conditions = [
+        _build_condition("Available", is_available, *availability, progress.now),
+        _build_condition("Progressing", *progressing, progress.now),
+    ]
+    return _status_patches(
+        obj,
+        replicas=desired,
+        updatedReplicas=updated,
+        readyReplicas=available,
+        availableReplicas=available,
+        unavailableReplicas=desired - available or None,
+        conditions=[{**condition, "lastUpdateTime": progress.now} for condition in conditions],
+    )
 
 
 def _revision_name(obj: Object) -> str:
@@ -93,91 +97,67 @@ def _stateful_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
     current_revision = (obj.get("status") or {}).get("currentRevision") or revision
     available = min(desired, max(updated, progress.previously_available))
     is_done = progress.fraction == 1
-    status = {
-        "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": desired,
-        "readyReplicas": available,
-        "availableReplicas": available,
-        "updatedReplicas": updated,
-        "currentReplicas": desired if is_done else desired - updated,
-        "updateRevision": revision,
-        "currentRevision": revision if is_done else current_revision,
-    }
-    return {"status": {"status": status}}
+    return _status_patches(
+        obj,
+        replicas=desired,
+        readyReplicas=available,
+        availableReplicas=available,
+        updatedReplicas=updated,
+        currentReplicas=desired if is_done else desired - updated,
+        updateRevision=revision,
+        currentRevision=revision if is_done else current_revision,
+    )
 
 
 def _daemon_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
     """On the one node that there would be."""
     ready = int(progress.fraction)
-    status = {
-        "observedGeneration": obj["metadata"].get("generation", 1),
-        "desiredNumberScheduled": 1,
-        "currentNumberScheduled": 1,
-        "numberMisscheduled": 0,
-        "updatedNumberScheduled": ready,
-        "numberReady": ready,
-        "numberAvailable": ready,
-        "numberUnavailable": None if ready else 1,
-    }
-    return {"status": {"status": status}}
+    return _status_patches(
+        obj,
+        desiredNumberScheduled=1,
+        currentNumberScheduled=1,
+        numberMisscheduled=0,
+        updatedNumberScheduled=ready,
+        numberReady=ready,
+        numberAvailable=ready,
+        numberUnavailable=None if ready else 1,
+    )
 
 
 def _replica_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    ready = progress.count_done(_desired_replicas(obj))
-    status = {
-        "observedGeneration": obj["metadata"].get("generation", 1),
-        "replicas": _desired_replicas(obj),
-        "readyReplicas": ready,
-        "availableReplicas": ready,
-        "fullyLabeledReplicas": _desired_replicas(obj),
-    }
-    return {"status": {"status": status}}
+    desired, ready = _desired_replicas(obj), progress.count_done(_desired_replicas(obj))
+    return _status_patches(
+        obj, replicas=desired, readyReplicas=ready, availableReplicas=ready, fullyLabeledReplicas=desired
+    )
 
 
 def _disruption_budget_status(obj: Object, progress: WorkloadProgress) -> Patches:
     """There are no pods, so none may be disrupted."""
-    condition = _without_update_time(_build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now))
-    generation = obj["metadata"].get("generation", 1)
+    condition = _build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now)
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
-    conditions = [{**condition, "observedGeneration": generation}]
-    return {"status": {"status": {"observedGeneration": generation, **counts, "conditions": conditions}}}
+    conditions = [{**condition, "observedGeneration": obj["metadata"].get("generation", 1)}]
+    return _status_patches(obj, **counts, conditions=conditions)
 
 
 def _job_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    completions = (obj.get("spec") or {}).get("completions") or 1
-    status: Object = {"startTime": (obj.get("status") or {}).get("startTime") or progress.now}
+    completions, previous = (obj.get("spec") or {}).get("completions") or 1, obj.get("status") or {}
+    status: Object = {"startTime": previous.get("startTime") or progress.now}
     if progress.failed:
-        message = "Job has reached the specified backoff limit"
-        conditions = [
-            _build_condition(condition_type, True, "BackoffLimitExceeded", message, progress.now)
-            for condition_type in _FAILED_CONDITIONS
-        ]
-        status |= {
-            "active": None,
-            "failed": 1,
-            "ready": 0,
-            "conditions": [_without_update_time(condition) for condition in conditions],
-        }
+        reason, message = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        status |= {"active": None, "failed": 1, "ready": 0}
+        status["conditions"] = _end_conditions(("FailureTarget", "Failed"), reason, message, progress.now)
     elif progress.fraction == 1:
-        message = "Reached expected number of succeeded pods"
-        conditions = [
-            _build_condition(condition_type, True, "CompletionsReached", message, progress.now)
-            for condition_type in _COMPLETE_CONDITIONS
-        ]
-        completion_time = (obj.get("status") or {}).get("completionTime") or progress.now
+        reason, message = "CompletionsReached", "Reached expected number of succeeded pods"
+        completion_time = previous.get("completionTime") or progress.now
         status |= {"active": None, "succeeded": completions, "ready": 0, "completionTime": completion_time}
-        status["conditions"] = [_without_update_time(condition) for condition in conditions]
+        status["conditions"] = _end_conditions(("SuccessCriteriaMet", "Complete"), reason, message, progress.now)
     else:
         status |= {"active": 1, "ready": 1, "succeeded": progress.count_done(completions) or None}
     return {"status": {"status": status}}
 
 
-_FAILED_CONDITIONS, _COMPLETE_CONDITIONS = ("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")
-
-
-def _without_update_time(condition: Object) -> Object:
-    """A condition without lastUpdateTime, which only Deployments have."""
-    return {name: value for name, value in condition.items() if name != "lastUpdateTime"}
+def _end_conditions(condition_types: tuple[str, str], reason: str, message: str, now: str) -> list[Object]:
+    return [_build_condition(condition_type, True, reason, message, now) for condition_type in condition_types]
 
 
 def _pod_status(obj: Object, progress: WorkloadProgress) -> Patches:
@@ -187,9 +167,7 @@ def _pod_status(obj: Object, progress: WorkloadProgress) -> Patches:
     reason = "" if ready else "ContainersNotReady"
     condition_types = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     conditions = [
-        _without_update_time(
-            _build_condition(condition_type, ready or condition_type in condition_types[:2], reason, "", progress.now)
-        )
+        _build_condition(condition_type, ready or condition_type in condition_types[:2], reason, "", progress.now)
         for condition_type in condition_types
     ]
     containers = [

@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
+from applier.cluster import Object
 from applier.sandbox.api.state import ApiState
-from applier.sandbox.controllers.workload_status import STATUS_BUILDERS, Object, WorkloadProgress
+from applier.sandbox.controllers.workload_status import STATUS_BUILDERS, WorkloadProgress
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredKey
 from applier.sandbox.wire import Request, Response
