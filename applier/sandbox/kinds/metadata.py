@@ -8,37 +8,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.kinds.names import validate_labels, validate_name, validate_qualified_name
 from applier.sandbox.wire import StatusCause, forbidden_field, invalid_value, required_value, too_long_value
-
-Object = dict[str, Any]
 
 MAX_ANNOTATION_BYTES = 256 * 1024
 """Keys and values of all annotations of one object."""
 
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MAP_FIELDS = ("labels", "annotations")
-_TEXT_FIELDS = (
+METADATA_FIELDS = (
     "name",
     "generateName",
     "namespace",
     "selfLink",
     "uid",
     "resourceVersion",
+    "generation",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 )
-_KNOWN_FIELDS = frozenset(
-    {
-        *_MAP_FIELDS,
-        *_TEXT_FIELDS,
-        "generation",
-        "deletionGracePeriodSeconds",
-        "finalizers",
-        "ownerReferences",
-        "managedFields",
-    }
-)
+"""In the order in which the API server writes them."""
+
+_FIELD_TYPES: Mapping[str, tuple[Any, str]] = {
+    "labels": (dict, "map[string]string"),
+    "annotations": (dict, "map[string]string"),
+    "finalizers": (list, "[]string"),
+    "ownerReferences": (list, "[]v1.OwnerReference"),
+    "managedFields": (list, "[]v1.ManagedFieldsEntry"),
+    "generation": (int, "int64"),
+    "deletionGracePeriodSeconds": (int, "int64"),
+}
+"""The types of fields that are no text, in Python and in Go."""
+
+_KEPT_WHEN_EMPTY = frozenset({"generation", "deletionGracePeriodSeconds", "managedFields"})
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 
 
@@ -48,21 +57,19 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
         return {}, [], ""
     if not isinstance(metadata, dict):
         return {}, [], _format_type_error(metadata, "metadata", "v1.ObjectMeta", struct="")
-    known_metadata = {name: value for name, value in metadata.items() if value is not None and name in _KNOWN_FIELDS}
+    known_metadata = {name: value for name, value in metadata.items() if value is not None and name in METADATA_FIELDS}
     for name in _MAP_FIELDS:
         if isinstance(entries := known_metadata.get(name), dict):
             known_metadata[name] = {key: "" if text is None else text for key, text in entries.items()}
-    unknown = [f"metadata.{name}" for name in metadata if name not in _KNOWN_FIELDS]
+    unknown = [f"metadata.{name}" for name in metadata if name not in METADATA_FIELDS]
     for name, value in known_metadata.items():
         if mistake := _find_type_error(name, value):
             return {}, [], mistake
-    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        if name in known_metadata and not known_metadata[name]:
-            del known_metadata[name]
-    for name in _TEXT_FIELDS:
-        if known_metadata.get(name) == "":
-            del known_metadata[name]
-    known_metadata.pop("selfLink", None)  # Nothing sets it any more.
+    known_metadata = {
+        name: value
+        for name, value in known_metadata.items()
+        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # Nothing sets it any more.
+    }
     if owners := known_metadata.get("ownerReferences"):
         for index, owner in enumerate(owners):
             unknown += [f"metadata.ownerReferences[{index}].{name}" for name in owner if name not in _OWNER_FIELDS]
@@ -87,48 +94,30 @@ def drop_repeated_owners(metadata: Object) -> list[str]:
 
 
 def _find_type_error(name: str, value: Any) -> str:
+    expected_type, go_type = _FIELD_TYPES.get(name, (str, "string"))
+    if type(value) is not expected_type:
+        return _format_type_error(value, name, go_type)
     match name:
-        case "labels" | "annotations":
-            if not isinstance(value, dict):
-                return _format_type_error(value, name, "map[string]string")
-            for text in value.values():
-                if not isinstance(text, str):
-                    return _format_type_error(text, name, "string")
-        case "finalizers":
-            if not isinstance(value, list):
-                return _format_type_error(value, name, "[]string")
-            for text in value:
-                if not isinstance(text, str):
-                    return _format_type_error(text, name, "string")
+        case "labels" | "annotations" | "finalizers":
+            texts = value.values() if isinstance(value, dict) else value
+            mistakes = (_format_type_error(text, name, "string") for text in texts if not isinstance(text, str))
+        case "managedFields" if not all(isinstance(entry, dict) for entry in value):
+            return _format_type_error(value, name, go_type)
         case "ownerReferences":
-            return _find_owner_type_error(value)
-        case "managedFields":
-            if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-                return _format_type_error(value, name, "[]v1.ManagedFieldsEntry")
-        case "generation" | "deletionGracePeriodSeconds":
-            if type(value) is not int:
-                return _format_type_error(value, name, "int64")
+            mistakes = (mistake for owner in value for mistake in _owner_type_errors(owner))
         case _:
-            if not isinstance(value, str):
-                return _format_type_error(value, name, "string")
-    return ""
+            return ""
+    return next(mistakes, "")
 
 
-def _find_owner_type_error(value: Any) -> str:
-    if not isinstance(value, list):
-        return _format_type_error(value, "ownerReferences", "[]v1.OwnerReference")
-    for owner in value:
-        if not isinstance(owner, dict):
-            return _format_type_error(owner, "ownerReferences", "v1.OwnerReference")
-        for field, text in owner.items():
-            if field not in _OWNER_FIELDS:
-                continue
-            expected_type, go_type = (
-                (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
-            )
-            if text is not None and not isinstance(text, expected_type):
-                return _format_type_error(text, field, go_type, struct="OwnerReference")
-    return ""
+def _owner_type_errors(owner: Any) -> Iterator[str]:
+    if not isinstance(owner, dict):
+        yield _format_type_error(owner, "ownerReferences", "v1.OwnerReference")
+        return
+    for field in (name for name in owner if name in _OWNER_FIELDS):
+        expected_type, go_type = (bool, "bool") if field in ("controller", "blockOwnerDeletion") else (str, "string")
+        if owner[field] is not None and not isinstance(owner[field], expected_type):
+            yield _format_type_error(owner[field], field, go_type, struct="OwnerReference")
 
 
 def _format_type_error(value: Any, field: str, go_type: str, *, struct: str = "ObjectMeta") -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from applier.cluster import Object
 from applier.sandbox.kinds.admission import GENERATION_METADATA
+from applier.sandbox.kinds.metadata import METADATA_FIELDS
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.merge import ResetFields
-
-Object = dict[str, Any]
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -42,10 +40,7 @@ def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
 def keep_server_fields(metadata: Object, live: Object) -> None:
     """Give metadata the fields of stored metadata that no client writes."""
     for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
-        if name in live:
-            metadata[name] = live[name]
-        else:
-            metadata.pop(name, None)
+        _restore_field(metadata, (name,), live)
 
 
 def generation_content(kind: ServedKind, obj: Object) -> Object:
@@ -57,28 +52,9 @@ def generation_content(kind: ServedKind, obj: Object) -> Object:
     }
 
 
-_METADATA_ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
-
-
 def sort_metadata(metadata: Object) -> Object:
     """Metadata in the order in which the API server writes it."""
-    return {name: metadata[name] for name in _METADATA_ORDER if name in metadata}
+    return {name: metadata[name] for name in METADATA_FIELDS if name in metadata}
 
 
 def generate_name(prefix: str, uid: str) -> str:
