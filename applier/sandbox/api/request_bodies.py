@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
+from applier.cluster import Object
 from applier.sandbox.api.options import WriteOptions
 from applier.sandbox.api.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from applier.sandbox.api.request_path import RequestPath
@@ -31,11 +32,12 @@ from applier.sandbox.wire import (
     invalid_value,
 )
 
-Object = dict[str, Any]
-
 APPLY_PATCH = "application/apply-patch+yaml"
 _MERGE_PATCH, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_GO_MAP = "map[string]interface {}"
+
+_Body = TypeVar("_Body", dict[str, Any], list[Any])
 
 
 def media_type(request: Request) -> str:
@@ -171,14 +173,6 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
     return messages
 
 
-def _join_unknown_fields(paths: tuple[str, ...]) -> str:
-    return ", ".join(f'unknown field "{path}"' for path in paths)
-
-
-def _unknown_field_warnings(unknown: tuple[str, ...], options: WriteOptions) -> tuple[str, ...]:
-    return tuple(f'unknown field "{path}"' for path in unknown) if options.field_validation == "Warn" else ()
-
-
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
     """The name, where the address has one, and the namespace, where one is given, are those of the address."""
     if name:
@@ -196,10 +190,10 @@ def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[O
     if content_type == _JSON_PATCH:
         return _parse_json_patch(body)
     if content_type == _MERGE_PATCH:
-        merge = _parse_merge_patch(body)
+        merge = _parse_patch_body(body, dict, _GO_MAP)
         return lambda live: apply_merge_patch(live, merge)
     if content_type == _STRATEGIC_PATCH and not kind.is_custom:
-        merge = _normalize_numbers(_parse_merge_patch(body))
+        merge = _normalize_numbers(_parse_patch_body(body, dict, _GO_MAP))
         return lambda live: apply_strategic_merge(live, merge, kind.model.schema, kind.model.resolve)
     raise _unsupported_patch_refusal(custom=kind.is_custom)
 
@@ -223,26 +217,19 @@ def _invalid_patch_refusal(patched: Object, detail: str) -> Refusal:
     )
 
 
-def _parse_patch_json(body: bytes) -> Any:
+def _parse_patch_body(body: bytes, expected: type[_Body], go_type: str) -> _Body:
     try:
-        return orjson.loads(body)
+        patch = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from None
-
-
-def _parse_merge_patch(body: bytes) -> Object:
-    patch = _parse_patch_json(body)
-    if not isinstance(patch, dict):
-        detail = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type map[string]interface {{}}"
+    if not isinstance(patch, expected):
+        detail = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type {go_type}"
         raise bad_request(f"error decoding patch: {detail}")
     return patch
 
 
 def _parse_json_patch(body: bytes) -> Callable[[Object], Any]:
-    operations = _parse_patch_json(body)
-    if not isinstance(operations, list):
-        detail = f"json: cannot unmarshal {rules.go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
-        raise bad_request(f"error decoding patch: {detail}")
+    operations: list[Any] = _parse_patch_body(body, list, "[]handlers.jsonPatchOp")
     if len(operations) > MAX_OPERATIONS:
         message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
         raise Refusal(413, "RequestEntityTooLarge", message)
@@ -256,7 +243,7 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
     if not isinstance(intent, dict):
-        detail = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type map[string]interface {{}}"
+        detail = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type {_GO_MAP}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {detail}")
     if (intent.get("apiVersion"), intent.get("kind")) != (kind.api_version, kind.kind):
         group, _, version = str(intent.get("apiVersion") or "").rpartition("/")
@@ -285,9 +272,8 @@ def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions
     decoded_object = decode_content(kind, patched)
     if decoded_object.error:
         raise _invalid_patch_refusal(patched, decoded_object.error)
-    if decoded_object.unknown_fields and options.field_validation == "Strict":
-        raise _invalid_patch_refusal(
-            patched, f"strict decoding error: {_join_unknown_fields(decoded_object.unknown_fields)}"
-        )
+    unknown_fields = [f'unknown field "{path}"' for path in decoded_object.unknown_fields]
+    if unknown_fields and options.field_validation == "Strict":
+        raise _invalid_patch_refusal(patched, f"strict decoding error: {', '.join(unknown_fields)}")
     owner_warnings = _drop_repeated_owners(decoded_object.obj, " after mutating admission happens")
-    return decoded_object.obj, (*_unknown_field_warnings(decoded_object.unknown_fields, options), *owner_warnings)
+    return decoded_object.obj, (*(unknown_fields if options.field_validation == "Warn" else ()), *owner_warnings)
