@@ -56,11 +56,12 @@ def _apply_step(step: dict[str, str | None], value: Any) -> list[Any]:
     return [
         item
         for item in value
-        if ([_format_value(candidate) for candidate in find_values(field_path, item)] == [literal]) is expects_equal
+        if ([format_value(candidate) for candidate in find_values(field_path, item)] == [literal]) is expects_equal
     ]
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return a scalar as Go prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

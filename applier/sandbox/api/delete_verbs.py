@@ -6,15 +6,12 @@ become finalizers that the garbage collector works on; namespaces and CustomReso
 
 from __future__ import annotations
 
-from typing import Any
-
+from applier.cluster import Object
 from applier.sandbox.api.options import DeleteOptions
 from applier.sandbox.api.state import ApiState, with_type_meta
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Refusal, conflict
-
-Object = dict[str, Any]
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 _UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from applier.cluster import Object
 from applier.sandbox.kinds.go_types import FIELDS_V1, INT_OR_STRING, QUANTITY, RAW_EXTENSION, TIME_TYPES, GoType
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -21,8 +22,6 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DEPTH = 100
-
-Object = dict[str, Any]
 
 
 class ProtobufError(ValueError):

@@ -19,7 +19,7 @@ from applier.sandbox.api.options import parse_list_options, parse_resource_versi
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.selectors import parse_field_selector, parse_label_selector
 from applier.sandbox.api.state import ApiState
-from applier.sandbox.jsonpath import get_field
+from applier.sandbox.jsonpath import format_value, get_field
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.printing.representations import Representation, encode_list
 from applier.sandbox.storage.store import StoredObject
@@ -96,7 +96,7 @@ def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
         case "metadata.namespace":
             return stored.key.namespace
     value = get_field(stored.to_object(), path)
-    return absent if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return absent if value is None else format_value(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.storage.store import Store, StoredKey, StoredObject
 from applier.sandbox.wire import not_found_refusal
 from renderer.frozen import dataclass
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

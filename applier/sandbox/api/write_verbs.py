@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.api.delete_verbs import has_spec_finalizers
 from applier.sandbox.api.options import WriteOptions, parse_write_options
 from applier.sandbox.api.request_bodies import (
@@ -63,8 +64,6 @@ from applier.sandbox.wire import (
     not_found_refusal,
 )
 from renderer.frozen import dataclass
-
-Object = dict[str, Any]
 
 _MODIFIED_MESSAGE = "the object has been modified; please apply your changes to the latest version and try again"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.api.state import ApiState, with_type_meta, without_type_meta
 from applier.sandbox.kinds.custom import CustomKindModel
 from applier.sandbox.kinds.registry import ALL_VERBS, Column, ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey
 from renderer.schema import Evaluate
 
-Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
 CRD_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"

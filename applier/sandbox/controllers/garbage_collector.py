@@ -7,16 +7,14 @@ Source: Kubernetes, "Garbage Collection"; kube-controller-manager `pkg/controlle
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.api.delete_verbs import DeleteVerbs
 from applier.sandbox.api.options import DeleteOptions
 from applier.sandbox.api.state import ApiState
 from applier.sandbox.controllers.crds import CRD_RESOURCE
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.storage.store import StoredKey, StoredObject
-
-Object = dict[str, Any]
 
 _FOREGROUND_FINALIZER, _ORPHAN_FINALIZER = "foregroundDeletion", "orphan"
 _BACKGROUND_DELETION = DeleteOptions(propagation="Background")

@@ -78,7 +78,8 @@ class _Handler:
         if body is None:
             return _to_web_response(_TOO_LARGE_RESPONSE)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if _host_name(headers.get("host", "")) not in _ALLOWED_HOSTS:
+        host = headers.get("host", "")
+        if (host.rpartition(":")[0] or host) not in _ALLOWED_HOSTS:
             return _to_web_response(_FOREIGN_HOST_RESPONSE)
         try:
             response = await self._handler(Request(request.method, request.raw_path, headers, body))
@@ -118,10 +119,6 @@ class _Handler:
             stopped.cancel()
             await events.aclose()  # type: ignore[attr-defined]
         return stream
-
-
-def _host_name(header: str) -> str:
-    return header.rpartition(":")[0] or header
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:

@@ -48,9 +48,7 @@ class SandboxTransport:
         try:
             response = await self._handler(Request(method, path, lower_headers, body or b""))
         except ConnectionDroppedError as dropped:
-            if dropped.request_sent:
-                raise BrokenError(str(dropped)) from None
-            raise NotSentError(str(dropped)) from None
+            raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
         assert response.stream is None, "a watch is read by Sandbox.handle"
         return HttpAnswer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
 
@@ -62,9 +60,7 @@ class SandboxTransport:
             async with aclosing(_read_chunks(response, silence)) as chunks:
                 yield StreamedAnswer(response.status, response.headers, response.body, chunks)
         except ConnectionDroppedError as dropped:
-            if dropped.request_sent:
-                raise BrokenError(str(dropped)) from None
-            raise NotSentError(str(dropped)) from None
+            raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
 
     async def close(self) -> None:
         return

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
+from applier.cluster import Object
 from applier.sandbox.kinds.defaults import iterate_objects, set_defaults
 
-Object = dict[str, Any]
 Change = Callable[[Object, Object | None], None]
 """Changes the object that it is given; the second is the stored one, None at creation."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.kinds.admission import COMPLETERS, HAS_GENERATION
 from applier.sandbox.kinds.decoding import Decoder, DecodingError
 from applier.sandbox.kinds.defaults import METADATA_DEFAULTS
@@ -18,8 +19,6 @@ from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
 from applier.sandbox.wire import StatusCause
 from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
-
-Object = dict[str, Any]
 
 _UNSERVED_VERSIONS = frozenset({("autoscaling", "v1")})
 """Versions that only a conversion could serve: the sandbox stores one version of a built-in kind."""

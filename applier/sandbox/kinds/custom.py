@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.kinds import metadata
 from applier.sandbox.kinds.registry import DecodedObject
 from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
 from applier.sandbox.wire import StatusCause, invalid_value
 from renderer.schema import BrokenRule, Evaluate, apply_defaults, broken_rules, validate
 
-Object = dict[str, Any]
 Schema = Mapping[str, Any]
 _PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 _TYPE_KEYWORDS = frozenset({"type", "x-kubernetes-int-or-string"})
@@ -114,10 +114,6 @@ def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
     pruned, unknown_paths, mistake = metadata.read_metadata(value)
     unknown += (path + unknown_path.removeprefix("metadata") for unknown_path in unknown_paths)
     return value if mistake else pruned
-
-
-def _as_mapping(value: Any) -> Schema:
-    return value if isinstance(value, Mapping) else {}
 
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool = False) -> Any:

@@ -11,7 +11,8 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-Object = dict[str, Any]
+from applier.cluster import Object
+
 Change = Callable[[Object], None]
 """Changes the structure that it is given; those in it are filled in already."""
 

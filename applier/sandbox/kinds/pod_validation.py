@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.names import validate_labels, validate_name
 from applier.sandbox.wire import (
@@ -20,8 +20,6 @@ from applier.sandbox.wire import (
     unsupported_value,
 )
 from renderer import quantity
-
-Object = dict[str, Any]
 
 _PORT_NAME = re.compile("(?=.*[a-z])[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol
 
+from applier.cluster import Object
 from applier.sandbox.kinds.go_types import GoType
 from applier.sandbox.merge import MergeType
 from applier.sandbox.storage.store import StoredKey
 from applier.sandbox.wire import RefusalSubject, StatusCause
 from renderer.frozen import dataclass
-
-Object = dict[str, Any]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import orjson
 
+from applier.cluster import Object
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.registry import ScalePaths, ServedKind
 from applier.sandbox.storage.store import StoredKey, StoredObject
-from applier.sandbox.wire import Refusal, StatusCause, bad_request, invalid_object, invalid_value
+from applier.sandbox.wire import Refusal, bad_request, invalid_object, invalid_value
 from renderer.label_selector import LabelSelector, SelectorError
-
-Object = dict[str, Any]
 
 BUILT_IN_SCALE_PATHS = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -48,7 +47,9 @@ def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
     """The object with the replicas of a scale. Raises Refusal (422)."""
     path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
-        raise invalid_object(kind.subject(obj["metadata"]["name"]), [_negative_replicas_cause(path, replicas)])
+        raise invalid_object(
+            kind.subject(obj["metadata"]["name"]), [invalid_value(path, replicas, "must be greater than or equal to 0")]
+        )
     updated: Object = orjson.loads(orjson.dumps(obj))
     *parents, name = path.split(".")
     parent = updated
@@ -56,10 +57,6 @@ def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
         parent = parent.setdefault(step, {})
     parent[name] = replicas
     return updated
-
-
-def _negative_replicas_cause(path: str, replicas: int) -> StatusCause:
-    return invalid_value(path, replicas, "must be greater than or equal to 0")
 
 
 def _scale_paths(kind: ServedKind) -> ScalePaths:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from applier.cluster import Object
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.names import validate_name
 from applier.sandbox.wire import (
@@ -21,8 +22,6 @@ from applier.sandbox.wire import (
 )
 from renderer.schema import apply_defaults, validate
 from renderer.schema.formats import PatternError, compile_pattern
-
-Object = dict[str, Any]
 
 _APPROVAL_ANNOTATION: Final = "api-approved.kubernetes.io"
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

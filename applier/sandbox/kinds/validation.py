@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds import pod_validation
 from applier.sandbox.kinds.go_types import GoType
@@ -26,7 +27,6 @@ from applier.sandbox.wire import (
     unsupported_value,
 )
 
-Object = dict[str, Any]
 Rule = Callable[[Object, Object | None], Iterator[StatusCause]]
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from applier.cluster import Object
+from applier.sandbox.jsonpath import get_field
 from renderer.label_selector import LabelSelector, SelectorError
 from renderer.phrasing import join_names
 
@@ -51,7 +53,6 @@ def _format_two_units(whole_seconds: int, unit: int, name: str, smaller_unit: in
 _join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} more...")
 """Names as kubectl lists them, the first three only."""
 
-Object = dict[str, Any]
 Cell = Callable[[Object, float], Any]
 """From an object and the time now (seconds since 1970)."""
 
@@ -65,12 +66,9 @@ def format_age(time: Any, now: float) -> str:
 
 def field_cell(path: str, default: Any = "") -> Cell:
     """The value at a dotted path."""
-    names = path.split(".")
 
     def cell(obj: Object, _: float) -> Any:
-        value: Any = obj
-        for name in names:
-            value = value.get(name) if isinstance(value, dict) else None
+        value = get_field(obj, path)
         return default if value is None else value
 
     return cell

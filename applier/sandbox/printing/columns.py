@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from applier.cluster import Object
 from applier.sandbox import jsonpath
 from applier.sandbox.kinds.registry import Column, ServedKind
 from applier.sandbox.printing.cells import (
     Cell,
-    Object,
     access_modes_cell,
     age,
     bound_claim_cell,
@@ -350,10 +350,6 @@ def _path_cell(column: Column) -> Cell:
             case "date":
                 return format_age(values[0], now)
             case _:
-                return ",".join(map(_format_value, values))
+                return ",".join(map(jsonpath.format_value, values))
 
     return cell
-
-
-def _format_value(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -12,13 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
+from applier.cluster import Object
 from renderer.frozen import dataclass
-
-Object = dict[str, Any]
 
 MAX_EVENTS, MAX_EVENT_BYTES = 4096, 16 * 1024 * 1024
 """History of one resource that watches can go back to: events, and bytes of their objects."""
