@@ -34,11 +34,10 @@ from renderer.cel.syntax_tree import (
     Unary,
     Variable,
     children,
+    quote_source,
 )
 from renderer.cel.values import LISTS, type_name
 from renderer.phrasing import suggestion
-
-_MAX_QUOTE_CHARACTERS: Final = 60
 
 
 class ValueOrigin(NamedTuple):
@@ -92,15 +91,13 @@ class _Evaluation:
         self._meter.spend(1)
         return _RULES[type(node)](self, node, scope)
 
-    def quote_source(self, node: SyntaxNode) -> str:
-        text = " ".join(self._text[node.at : node.end].split())
-        return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
-
     def evaluate_condition(self, node: SyntaxNode, scope: Scope) -> bool:
         value = self.evaluate(node, scope)
         if type(value) is bool:
             return value
-        raise EvaluationError(f"expected bool, got {type_name(value)}: {self.quote_source(node)}", offset=node.at)
+        raise EvaluationError(
+            f"expected bool, got {type_name(value)}: {quote_source(self._text, node)}", offset=node.at
+        )
 
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
@@ -121,9 +118,9 @@ class _Evaluation:
         typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
             other = next(operand for operand, kind in typed_operands if kind != "string")
-            return f" (use string({self.quote_source(other)}))"
+            return f" (use string({quote_source(self._text, other)}))"
         descriptions = [
-            f"{self.quote_source(operand)} is {kind}"
+            f"{quote_source(self._text, operand)} is {kind}"
             for operand, kind in typed_operands
             if not isinstance(operand, Literal)
         ]
@@ -170,7 +167,7 @@ class _Evaluation:
         self, node: SyntaxNode, operand_node: SyntaxNode, operand: Any, key: Any, scope: Scope
     ) -> MissingKeyError:
         origin = self.find_origin(operand_node, scope)
-        place = format_path(origin.path) if origin.exact else self.quote_source(operand_node)
+        place = format_path(origin.path) if origin.exact else quote_source(self._text, operand_node)
         path = origin.with_step(key).path
         if operand is None:
             message = f"no such key {key!r}: {place} is null"

@@ -136,17 +136,12 @@ _TWO_VARIABLES: Final = {
 }
 
 
-def _forms() -> dict[tuple[str, int], MacroForm]:
-    forms = {}
-    for variables, table in ((1, _ONE_VARIABLE), (2, _TWO_VARIABLES)):
-        for name, counts in table.items():
-            canonical = "exists_one" if name == "existsOne" else name
-            for count in counts:
-                forms[name, count] = MacroForm(canonical + ("2" if variables == 2 else ""), variables)
-    return forms
-
-
-METHODS: Final = _forms()
+METHODS: Final = {
+    (name, count): MacroForm(("exists_one" if name == "existsOne" else name) + suffix, variables)
+    for variables, suffix, counts_by_name in ((1, "", _ONE_VARIABLE), (2, "2", _TWO_VARIABLES))
+    for name, counts in counts_by_name.items()
+    for count in counts
+}
 """(name, number of arguments) -> form, for macros that are called on a target."""
 
 NAMES: Final = frozenset(name for name, _ in METHODS) | {"has", "cel.bind"}

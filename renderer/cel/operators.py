@@ -156,15 +156,22 @@ def add(left: Any, right: Any, meter: Meter) -> Any:
     if kind is str or kind is bytes:
         meter.produce(len(left) + len(right))
         return left + right
-    if kind is int:
-        return check_int_range(left + right)
     if kind in LISTS:
         return _add_lists(left, right, meter)
-    if kind is float:
-        return left + right
-    if kind is UInt:
-        return check_uint_range(int(left) + int(right))
-    raise no_operator_error("+", left, right)
+    return _compute_numbers("+", operator.add, left, right)
+
+
+def _compute_numbers(symbol: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Compute the sum, difference or product of two numbers of one type."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is int:
+            return check_int_range(compute(left, right))
+        if kind is float:
+            return compute(left, right)
+        if kind is UInt:
+            return check_uint_range(compute(int(left), int(right)))
+    raise no_operator_error(symbol, left, right)
 
 
 def _add_lists(left: list[Any], right: list[Any], meter: Meter) -> list[Any]:
@@ -189,18 +196,9 @@ def concatenate(meter: Meter, *parts: str) -> str:
 
 
 def subtract(left: Any, right: Any) -> Any:
-    kind = type(left)
-    if kind in _TIMES:
+    if type(left) in _TIMES:
         return _subtract_times(left, right)
-    if kind is not type(right):
-        raise no_operator_error("-", left, right)
-    if kind is int:
-        return check_int_range(left - right)
-    if kind is float:
-        return left - right
-    if kind is UInt:
-        return check_uint_range(int(left) - int(right))
-    raise no_operator_error("-", left, right)
+    return _compute_numbers("-", operator.sub, left, right)
 
 
 def _subtract_times(left: Any, right: Any) -> Any:
@@ -212,15 +210,7 @@ def _subtract_times(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    kind = type(left)
-    if kind is type(right):
-        if kind is int:
-            return check_int_range(left * right)
-        if kind is float:
-            return left * right
-        if kind is UInt:
-            return check_uint_range(int(left) * int(right))
-    raise no_operator_error("*", left, right)
+    return _compute_numbers("*", operator.mul, left, right)
 
 
 def divide(left: Any, right: Any) -> Any:

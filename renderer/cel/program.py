@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 from renderer.cel.budget import Meter
-from renderer.cel.errors import BudgetError, EvaluationError, Path
+from renderer.cel.errors import BudgetError, EvaluationError
 from renderer.errors import ExpressionError
 
 if TYPE_CHECKING:
@@ -30,37 +30,17 @@ class Program:
     `names`: the variables that it needs. `reads`: the longest chains of fields and constant indexes from a
     variable, sorted, one for each place (`("deployment", "status", "conditions", "[0]", "type")`).
     `optional_reads`: those of them that only go through `.?`, `[?]` or `has()`. `calls`: the functions and methods
-    that it calls, by name (`json.marshal`, `orValue`, `omit`).
+    that it calls, by name (`json.marshal`, `orValue`, `omit`). `mistake`: what is wrong with its calls, if anything.
     """
 
-    __slots__ = ("_facts", "_fast", "text", "tree")
+    __slots__ = ("_fast", "calls", "mistake", "names", "optional_reads", "reads", "text", "tree")
 
     def __init__(self, text: str, tree: SyntaxNode, facts: ExpressionFacts) -> None:
         self.text = text
         self.tree = tree
-        self._facts = facts
+        self.names, self.reads, self.optional_reads = facts.names, facts.reads, facts.optional_reads
+        self.calls, self.mistake = facts.calls, facts.mistake
         self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
-
-    @property
-    def names(self) -> frozenset[str]:
-        return self._facts.names
-
-    @property
-    def reads(self) -> tuple[Path, ...]:
-        return self._facts.reads
-
-    @property
-    def optional_reads(self) -> frozenset[Path]:
-        return self._facts.optional_reads
-
-    @property
-    def calls(self) -> frozenset[str]:
-        return self._facts.calls
-
-    @property
-    def mistake(self) -> EvaluationError | None:
-        """What is wrong with its calls; None in a program of `compile_expression`."""
-        return self._facts.mistake
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """The value, as in `values`; may share parts with the variables. Raises ExpressionError, often NoSuchKey or

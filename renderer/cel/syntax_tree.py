@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Final
 
 from renderer.frozen import dataclass
+
+_MAX_QUOTE_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,36 +126,28 @@ class Macro(SyntaxNode):
     bodies: tuple[SyntaxNode, ...]
 
 
-def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    """The nodes directly below a node, in the order of the text."""
+def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
+    """Return the nodes directly below a node, in the order of the text."""
     match node:
         case Select(operand=operand) | Has(operand=operand) | Unary(operand=operand):
-            yield operand
+            return (operand,)
         case Index(operand=operand, key=key):
-            yield operand
-            yield key
+            return operand, key
         case Binary(left=left, right=right):
-            yield left
-            yield right
+            return left, right
         case Logic(operands=operands):
-            yield from operands
+            return operands
         case Conditional(condition=condition, then=then, otherwise=otherwise):
-            yield condition
-            yield then
-            yield otherwise
+            return condition, then, otherwise
         case ListLiteral(elements=elements):
-            yield from (element for element, _ in elements)
+            return tuple(element for element, _ in elements)
         case MapLiteral(entries=entries):
-            for key, value, _ in entries:
-                yield key
-                yield value
+            return tuple(part for key, value, _ in entries for part in (key, value))
         case FunctionCall():
-            yield from node.operands
+            return node.operands
         case Macro(target=target, bodies=bodies):
-            yield target
-            yield from bodies
-        case _:
-            return
+            return target, *bodies
+    return ()
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
@@ -162,7 +156,7 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     while pending:
         current = pending.pop()
         yield current
-        pending.extend(reversed(tuple(children(current))))
+        pending.extend(reversed(children(current)))
 
 
 def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
@@ -180,3 +174,13 @@ def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
         return part
     changed_items = tuple(_change_part(item, change) for item in part)
     return part if all(new is old for new, old in zip(changed_items, part, strict=True)) else changed_items
+
+
+def quote_source(text: str, node: SyntaxNode) -> str:
+    """Return the text of a node in an expression, on one line and shortened."""
+    return shorten(" ".join(text[node.at : node.end].split()))
+
+
+def shorten(text: str) -> str:
+    """Return a text as it fits into a message."""
+    return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."

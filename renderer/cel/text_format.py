@@ -8,7 +8,6 @@ from typing import Final
 
 from renderer.cel.nanoseconds import nanoseconds
 
-_MAX_POSITIONAL_EXPONENT: Final = 6
 _NANOSECONDS_PER_SECOND: Final = 10**9
 """Nanoseconds."""
 
@@ -17,26 +16,23 @@ def double_text(value: float) -> str:
     """`string(double)`: Go's shortest 'g' form: `1`, `0.5`, `1e+06`, `1e-07`, `+Inf`, `NaN`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
-    if value == 0:
-        return "-0" if math.copysign(1.0, value) < 0 else "0"
-    digits, exponent = _shortest_digits(value)
-    sign = "-" if value < 0 else ""
-    if -5 < exponent < _MAX_POSITIONAL_EXPONENT:
-        return sign + _format_positional(digits, exponent)
-    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    return _format_double(value, range(-4, 6), exponent_digits=2)
 
 
 def json_double_text(value: float) -> str:
     """A finite double in JSON as Go's encoding/json writes it (ES6 number format)."""
+    return _format_double(value, range(-6, 21), exponent_digits=1)
+
+
+def _format_double(value: float, positional_exponents: range, *, exponent_digits: int) -> str:
     if value == 0:
         return "-0" if math.copysign(1.0, value) < 0 else "0"
     digits, exponent = _shortest_digits(value)
     sign = "-" if value < 0 else ""
-    if 1e-6 <= abs(value) < 1e21:
+    if exponent in positional_exponents:
         return sign + _format_positional(digits, exponent)
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent)}"
+    return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):0{exponent_digits}d}"
 
 
 def positional_text(value: float) -> str:

@@ -8,7 +8,7 @@ are those of the evaluation; functions declare theirs in `functions.registry`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from renderer.cel.analysis import find_call_mistake
 from renderer.cel.functions import FUNCTIONS
@@ -28,6 +28,7 @@ from renderer.cel.syntax_tree import (
     SyntaxNode,
     Unary,
     Variable,
+    quote_source,
 )
 from renderer.cel.types import (
     BOOL,
@@ -111,7 +112,6 @@ _TIME_ARITHMETIC: Final = {
     ("timestamp", "-", "timestamp"): "duration",
 }
 _ORDERED_TYPES: Final = frozenset(("string", "bool", "bytes", "timestamp", "duration"))
-_MAX_QUOTE_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Checker:
     def infer_type(self, node: SyntaxNode, scope: Scope) -> Type:
         match node:
             case Literal(value=value):
-                return _type_of_value(value)
+                return Scalar(type_name(value))
             case Variable(name=name):
                 return scope.get(name, DYN)
             case Select(operand=operand, field=field, optional=optional):
@@ -195,14 +195,10 @@ class _Checker:
         self.mistakes.append(TypeMistake(node.at + 1, message))
         return DYN
 
-    def _quote_source(self, node: SyntaxNode) -> str:
-        text = " ".join(self._text[node.at : node.end].split())
-        return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
-
     def _check_condition(self, node: SyntaxNode, scope: Scope) -> None:
         kind = self.infer_type(node, scope)
         if not isinstance(kind, Dyn) and kind != BOOL:
-            self._fail(node, f"expected bool, got {kind}: {self._quote_source(node)}")
+            self._fail(node, f"expected bool, got {kind}: {quote_source(self._text, node)}")
 
     # ---- fields, indexes, literals
 
@@ -213,7 +209,7 @@ class _Checker:
                 return StaticOptional(found)
             case Record(fields=fields, open=is_open):
                 if field not in fields and not (optional or is_open):
-                    place = self._quote_source(node.operand)
+                    place = quote_source(self._text, node.operand)
                     return self._fail(node, f"no field {field!r} in {place}{suggestion(field, fields)}")
                 found = fields.get(field, DYN)
             case StaticMap(value=found):
@@ -221,23 +217,23 @@ class _Checker:
             case Dyn() | Scalar(name="null"):
                 found = DYN
             case _:
-                return self._fail(node, f"{operand} has no fields: {self._quote_source(node.operand)}")
+                return self._fail(node, f"{operand} has no fields: {quote_source(self._text, node.operand)}")
         return StaticOptional(found) if optional else found
 
     def _index(self, node: Index, operand: Type, key: Type, optional: bool) -> Type:
         container = operand.value if isinstance(operand, StaticOptional) else operand
         match container, node.key:
-            case (StaticList(), _) if _name_of(key) not in (*NUMBERS, "dyn"):
-                return self._fail(node, f"no such overload: list[{key}]: {self._quote_source(node)}")
+            case (StaticList(), _) if str(key) not in (*NUMBERS, "dyn"):
+                return self._fail(node, f"no such overload: list[{key}]: {quote_source(self._text, node)}")
             case Record(fields=fields, open=is_open), Literal(value=str() as name):
                 if name not in fields and not (optional or is_open or operand is not container):
-                    place = self._quote_source(node.operand)
+                    place = quote_source(self._text, node.operand)
                     return self._fail(node, f"no field {name!r} in {place}{suggestion(name, fields)}")
                 found = fields.get(name, DYN)
             case ((StaticList() | StaticMap() | Record() | Dyn()), _):
                 found = element_of(container)
             case _:
-                return self._fail(node, f"{container} has no elements: {self._quote_source(node.operand)}")
+                return self._fail(node, f"{container} has no elements: {quote_source(self._text, node.operand)}")
         return StaticOptional(found) if optional or operand is not container else found
 
     def _element_type(self, node: SyntaxNode, optional: bool, scope: Scope) -> Type:
@@ -259,12 +255,12 @@ class _Checker:
     # ---- operators
 
     def _negate(self, node: Unary, operand: Type) -> Type:
-        if _name_of(operand) in ("int", "double", "dyn"):
+        if str(operand) in ("int", "double", "dyn"):
             return operand
         return self._fail(node, f"no such overload: -{operand}")
 
     def _binary(self, node: Binary, operator: str, left: Type, right: Type) -> Type:
-        names = _name_of(left), _name_of(right)
+        names = str(left), str(right)
         if operator == "in":
             if names[1] not in ("list", "map", "dyn"):
                 self._fail_mismatch(node, left, right)
@@ -281,7 +277,7 @@ class _Checker:
         return BOOL
 
     def _arithmetic(self, node: Binary, left: Type, right: Type) -> Type:
-        first, second = _name_of(left), _name_of(right)
+        first, second = str(left), str(right)
         if "dyn" in (first, second):
             return DYN
         if first == second == "list" and node.operator == "+":
@@ -294,9 +290,9 @@ class _Checker:
 
     def _fail_mismatch(self, node: Binary, left: Type, right: Type) -> Type:
         hint = ""
-        if node.operator == "+" and [_name_of(left), _name_of(right)].count("string") == 1:
-            other = node.right if _name_of(left) == "string" else node.left
-            hint = f" (use string({self._quote_source(other)}))"
+        if node.operator == "+" and [str(left), str(right)].count("string") == 1:
+            other = node.right if str(left) == "string" else node.left
+            hint = f" (use string({quote_source(self._text, other)}))"
         return self._fail(node, f"no such overload: {left} {node.operator} {right}{hint}")
 
     # ---- calls
@@ -309,7 +305,7 @@ class _Checker:
         accepting = [candidate for candidate in function.overloads if accepts(candidate.types, operands)]
         if not accepting:
             call_text = function.format_call(*map(str, operands))
-            return self._fail(node, f"no such overload: {call_text}: {self._quote_source(node)}")
+            return self._fail(node, f"no such overload: {call_text}: {quote_source(self._text, node)}")
         return result_of(node.function, operands, {candidate.result for candidate in accepting})
 
     def _macro(self, node: Macro, scope: Scope) -> Type:
@@ -320,11 +316,11 @@ class _Checker:
         if name in ("optMap", "optFlatMap"):
             value_type = target.value if isinstance(target, StaticOptional) else DYN
             if not isinstance(target, StaticOptional | Dyn):
-                self._fail(node, f"expected optional, got {target}: {self._quote_source(node.target)}")
+                self._fail(node, f"expected optional, got {target}: {quote_source(self._text, node.target)}")
             body = self.infer_type(node.bodies[0], {**scope, node.variables[0]: value_type})
             return StaticOptional(body) if name == "optMap" else body
-        if _name_of(target) not in ("list", "map", "dyn"):
-            self._fail(node, f"expected list or map, got {target}: {self._quote_source(node.target)}")
+        if str(target) not in ("list", "map", "dyn"):
+            self._fail(node, f"expected list or map, got {target}: {quote_source(self._text, node.target)}")
         kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, StaticList) else 0 :]
         inner = {**scope, **dict(zip(node.variables, kinds, strict=False))}
         if len(node.bodies) == 2 or name in ("all", "exists", "exists_one", "filter"):
@@ -354,11 +350,3 @@ def _loop_variables(target: Type) -> tuple[Type, Type]:
         case Record():
             return STRING, element_of(target)
     return DYN, DYN
-
-
-def _type_of_value(value: Any) -> Type:
-    return Scalar(type_name(value))
-
-
-def _name_of(kind: Type) -> str:
-    return str(kind)

@@ -10,13 +10,12 @@ import orjson
 
 from renderer.cel.analysis import analyse
 from renderer.cel.program import Program
-from renderer.cel.syntax_tree import Binary, Conditional, Logic, SyntaxNode, Unary
+from renderer.cel.syntax_tree import Binary, Conditional, Logic, SyntaxNode, Unary, shorten
 from renderer.cel.text_format import seconds_text, timestamp_text
 from renderer.cel.values import type_name
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 
-_MAX_QUOTE_CHARACTERS: Final = 60
 _COMPARISON_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 
 
@@ -77,8 +76,7 @@ class _Decision:
 def _format_value(value: Any) -> str:
     match value:
         case str() | bool() | int() | float() | None:
-            text = orjson.dumps(value).decode()
-            return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."
+            return shorten(orjson.dumps(value).decode())
         case datetime():
             return timestamp_text(value)
         case timedelta():
