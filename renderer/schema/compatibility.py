@@ -33,14 +33,17 @@ def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
     if _kind(old) != _kind(new):
         yield SchemaChange(path, f"type changed from {_kind(old)} to {_kind(new)}", True)
         return
-    yield from _properties(old, new, path)
-    yield from _required(old, new, path)
-    yield from _enum(old, new, path)
-    yield from _pattern(old, new, path)
-    yield from _bounds(old, new, path)
-    yield from _list_type(old, new, path)
-    yield from _rules(old, new, path)
-    yield from _documentation_changes(old, new, path)
+    for find_changes in (
+        _properties,
+        _required,
+        _enum,
+        _pattern,
+        _bounds,
+        _list_type,
+        _rules,
+        _documentation_changes,
+    ):
+        yield from find_changes(old, new, path)
     for key, suffix in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(old.get(key), Mapping) and isinstance(new.get(key), Mapping):
             yield from _changes(old[key], new[key], f"{path}{suffix}")

@@ -7,15 +7,15 @@ default gets the default `{}`, so that the children's defaults reach instances t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
 from renderer.schema.cel_rules import find_misplaced_transitions, rule_mistakes
 from renderer.schema.constraints import Schema, apply_marker, check_bounds, check_list_type, parse_boolean
 from renderer.schema.errors import SchemaErrors, SchemaMistake, child_path
-from renderer.schema.markers import Marker, MarkerError, parse_markers
+from renderer.schema.markers import MarkerError, parse_markers
 from renderer.schema.type_syntax import (
     BUILT_IN,
     SYNONYMS,
@@ -29,6 +29,8 @@ from renderer.schema.type_syntax import (
     parse_type,
 )
 from renderer.schema.validation import validate
+
+_T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
 """Custom types are expanded in place; a few lines could otherwise become a schema of any size."""
@@ -110,11 +112,7 @@ class _Builder:
 
     def _build_text_field(self, text: str, path: str) -> _Field:
         type_text, pipe, marker_text = text.partition("|")
-        try:
-            spec = parse_type(type_text)
-        except TypeSyntaxError as error:
-            self._add_mistake(path, str(error))
-            spec = None
+        spec = self._try(path, parse_type, type_text)
         field = self._build_type(spec, path) if spec else _BROKEN
         return self._apply_markers(field, marker_text, path) if pipe else field
 
@@ -161,47 +159,38 @@ class _Builder:
         return f"unknown type {name!r}{suggestion(name, known_types) or '; there are ' + ', '.join(known_types)}"
 
     def _apply_markers(self, field: _Field, text: str, path: str) -> _Field:
-        try:
-            markers = parse_markers(text)
-        except MarkerError as error:
-            self._add_mistake(path, str(error))
-            return field
-        if field is _BROKEN:
+        markers = self._try(path, parse_markers, text)
+        if markers is None or field is _BROKEN:
             return field
         schema, required = dict(field.schema), field.required
         mistakes_before = len(self.mistakes)
         for marker in markers:
             if marker.key == "required":
-                required = self._parse_required(marker, path)
+                required = self._try(path, parse_boolean, marker) or False
             else:
-                self._try_marker(path, apply_marker, schema, marker)
+                self._try(path, apply_marker, schema, marker)
         if len(self.mistakes) == mistakes_before:
             self._check_markers(schema, path)
         return _Field(schema, required, field.nodes)
 
-    def _parse_required(self, marker: Marker, path: str) -> bool:
-        try:
-            return parse_boolean(marker)
-        except MarkerError as error:
-            self._add_mistake(path, str(error))
-            return False
-
     def _check_markers(self, schema: Schema, path: str) -> None:
         """What only all markers together show."""
-        self._try_marker(path, check_bounds, schema)
+        self._try(path, check_bounds, schema)
         if schema["type"] == "array":
-            self._try_marker(path, check_list_type, schema)
+            self._try(path, check_list_type, schema)
         if "default" in schema:
             default = schema["default"]  # as it is written: the server does not fill it when it asks its rules
             for mistake in validate(schema, default) or rule_mistakes(schema, default):
                 location = f" at {mistake.path}" if mistake.path else ""
                 self._add_mistake(path, f"the default{location} does not fit the field: {mistake.message}")
 
-    def _try_marker(self, path: str, function: Any, *arguments: Any) -> None:
+    def _try(self, path: str, function: Callable[..., _T], *arguments: Any) -> _T | None:
+        """Return what a function gives; note the mistake that it raises, and return None."""
         try:
-            function(*arguments)
-        except MarkerError as error:
+            return function(*arguments)
+        except (MarkerError, TypeSyntaxError) as error:
             self._add_mistake(path, str(error))
+            return None
 
     def _check_size(self, field: _Field, path: str) -> _Field:
         if field.nodes <= MAX_NODES:

@@ -37,10 +37,7 @@ def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
         return dict(newest)
     _check_shapes(schemas, path)
     merged = {key: value for key, value in _common_keys(schemas).items() if key not in _SHAPE} | _widest_bounds(schemas)
-    if "type" in newest:
-        merged["type"] = newest["type"]
-    if "description" in newest:
-        merged["description"] = newest["description"]
+    merged |= {key: newest[key] for key in ("type", "description") if key in newest}
     if any(schema.get(_PRESERVE) for schema in schemas):
         merged[_PRESERVE] = True
     merged |= _fields(schemas, path) | _rules(schemas)

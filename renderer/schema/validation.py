@@ -204,16 +204,12 @@ def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report
     seen: dict[bytes, int] = {}
     for index, item in enumerate(value):
         identity = [item.get(key) for key in keys] if list_type == "map" and isinstance(item, dict) else item
-        first = seen.setdefault(_canonical(identity), index)
+        first = seen.setdefault(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS), index)
         if first != index:
             identity_text = (
                 " and ".join(f"{key} {format_value(item.get(key))}" for key in keys) if keys else format_value(item)
             )
             report((*path, index), f"{identity_text} is already given at [{first}]; it must be unique", "duplicate")
-
-
-def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _check_object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, report: _Report) -> None:
