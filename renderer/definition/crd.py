@@ -12,6 +12,7 @@ from typing import Any, Final
 from renderer import well_known
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import CRD
+from renderer.schema.manifest_rules import open_object
 from renderer.schema.plurals import plural
 
 __all__ = [
@@ -66,27 +67,22 @@ _CONDITIONS: Final = {
 }
 
 
-def _open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with these fields, and any others."""
-    return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
-
-
 _TEXT: Final = {"type": "string"}
-_REVISION: Final = _open_object(revision={"type": "integer"}, commit=_TEXT)
+_REVISION: Final = open_object(revision={"type": "integer"}, commit=_TEXT)
 
-_LEVELGATE: Final = _open_object(
+_LEVELGATE: Final = open_object(
     target=_REVISION,
     applied=_REVISION,
     settled=_REVISION,
     source=_TEXT,
     synced=_TEXT,
-    rollout=_open_object(name=_TEXT, wave=_TEXT),
+    rollout=open_object(name=_TEXT, wave=_TEXT),
     nodes={"type": "object", "additionalProperties": {"type": "integer"}},
-    asked={"type": "object", "additionalProperties": _open_object(said=_TEXT, since=_TEXT)},
-    progress=_open_object(),
+    asked={"type": "object", "additionalProperties": open_object(said=_TEXT, since=_TEXT)},
+    progress=open_object(),
     blocked={
         "type": "array",
-        "items": _open_object(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
+        "items": open_object(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
     },
 )
 """Others may have the right to write a status: the server then refuses what we could not read back."""
@@ -159,17 +155,14 @@ def custom_resource_definition(
 
 
 def _names(kind: str, short_names: Iterable[str], categories: Iterable[str]) -> dict[str, Any]:
-    names: dict[str, Any] = {
+    aliases = {"shortNames": list(short_names), "categories": list(categories)}
+    return {
         "kind": kind,
         "listKind": f"{kind}List",
         "plural": plural(kind),
         "singular": kind.lower(),
+        **{name: words for name, words in aliases.items() if words},
     }
-    if short := list(short_names):
-        names["shortNames"] = short
-    if category_names := list(categories):
-        names["categories"] = category_names
-    return names
 
 
 def _root_schema(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -261,10 +261,8 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 def _needs_ready_when(node: ResourceNode) -> bool:
     """Something goes on after the object exists: a controller of Kubernetes starts pods, or somebody else's controller does its work."""
     has_lifecycle = (
-        node.group_kind.kind in _WORKLOADS if is_built_in(node.group_kind) else not _is_passive(node.group_kind)
+        node.group_kind.kind in _WORKLOADS
+        if is_built_in(node.group_kind)
+        else not node.group_kind.group.endswith(".k8s.io")
     )
     return has_lifecycle and not node.ready_when and not node.external
-
-
-def _is_passive(kind: GroupKind) -> bool:
-    return kind.group.endswith(".k8s.io")

@@ -5,6 +5,7 @@ The rules are OpenAPI schemas, checked by the same validator as instances. They 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from renderer import schema
@@ -18,7 +19,8 @@ _TEXTS = {"type": "object", "additionalProperties": _TEXT}
 _NAME = {"type": "string", "minLength": 1}
 
 
-def _open_object(**properties: dict[str, Any]) -> dict[str, Any]:
+def open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these fields, and any others."""
     return {"type": "object", "properties": properties, **_OPEN}
 
 
@@ -50,14 +52,14 @@ COLUMNS_SCHEMA = {
 }
 """Printer columns (`CustomResourceColumnDefinition` of apiextensions.k8s.io/v1)."""
 
-_METADATA = {**_open_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
-_ANY = {**_open_object(metadata=_METADATA), "required": ["metadata"]}
+_METADATA = {**open_object(name=_NAME, namespace=_TEXT, labels=_TEXTS, annotations=_TEXTS), "required": ["name"]}
+_ANY = {**open_object(metadata=_METADATA), "required": ["metadata"]}
 _KINDS = {
-    GroupKind("", "Secret"): _open_object(data=_TEXTS, stringData=_TEXTS),
+    GroupKind("", "Secret"): open_object(data=_TEXTS, stringData=_TEXTS),
     CRD: {
-        **_open_object(
+        **open_object(
             spec={
-                **_open_object(group=_NAME, scope=_NAME, names={**_open_object(kind=_NAME), "required": ["kind"]}),
+                **open_object(group=_NAME, scope=_NAME, names={**open_object(kind=_NAME), "required": ["kind"]}),
                 "required": ["group", "names"],
             }
         ),
