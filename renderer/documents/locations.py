@@ -35,25 +35,18 @@ class YamlLocation:
 
     def find(self, path: str) -> YamlLocation:
         """The place at `path`, or its nearest ancestor. Keys may hold dots: the longest key that fits is taken."""
-        step = self._step(path)
-        if step is None:
-            return self
-        child, remaining_path = step
-        return child.find(remaining_path)
-
-    def _step(self, path: str) -> tuple[YamlLocation, str] | None:
-        if not path:
-            return None
+        key: str | int | None
         if match := _INDEX.match(path):
-            child = self.children.get(int(match[1]))
-            return (child, path[match.end() :].removeprefix(".")) if child else None
-        if match := _QUOTED.match(path) or _BARE.match(path):
-            name = match[1] if match.re is _BARE else match[1][1:-1].replace("\\", "")
-            child = self.children.get(name)
-            return (child, path[match.end() :].removeprefix(".")) if child else None
-        ends = [len(path), *(match.start() for match in reversed(list(_STEP.finditer(path))))]
-        key = next((path[:end] for end in ends if path[:end] in self.children), None)
-        return None if key is None else (self.children[key], path[len(key) :].removeprefix("."))
+            key, end = int(match[1]), match.end()
+        elif match := _QUOTED.match(path) or _BARE.match(path):
+            key = match[1] if match.re is _BARE else match[1][1:-1].replace("\\", "")
+            end = match.end()
+        else:
+            ends = [len(path), *(match.start() for match in reversed(list(_STEP.finditer(path))))]
+            key = next((path[:end] for end in ends if path[:end] in self.children), None)
+            end = len(key or "")
+        child = self.children.get(key) if path and key is not None else None
+        return child.find(path[end:].removeprefix(".")) if child else self
 
 
 @dataclass(slots=True)

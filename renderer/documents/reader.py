@@ -106,13 +106,11 @@ class YamlReader:
                     self._anchors[event.anchor] = _Anchored(value, 1)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 if expects is _KEY:
-                    self._add_mistake(event, self._describe_bad_key(event))
-                    raise UnreadableYaml
+                    raise self._unreadable(event, self._describe_bad_key(event))
                 if expects is _ROOT:
                     root_line = self._check_root(event)
                 if len(stack) >= MAX_DEPTH:
-                    self._add_mistake(event, f"nested deeper than {MAX_DEPTH} levels")
-                    raise UnreadableYaml
+                    raise self._unreadable(event, f"nested deeper than {MAX_DEPTH} levels")
                 if event.anchor is not None or event.tag is not None:
                     self._begin_collection(event)
                 stack.append((container, expects, event.anchor, nodes))
@@ -163,8 +161,7 @@ class YamlReader:
         self._anchors.clear()
         self._separator_line = event.start_mark.line if event.explicit else -1
         if self._ordinal >= MAX_DOCUMENTS:
-            self._add_mistake(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
-            raise UnreadableYaml
+            raise self._unreadable(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
         if event.version or event.tags:
             self._add_mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
         if self._ordinal and not event.explicit:
@@ -241,26 +238,24 @@ class YamlReader:
 
     def _resolve_alias(self, event: AliasEvent) -> _Anchored:
         if event.anchor not in self._anchors:
-            self._add_mistake(event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document")
-            raise UnreadableYaml
+            raise self._unreadable(
+                event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document"
+            )
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            self._add_mistake(event, f"alias *{event.anchor} stands inside of its own anchor")
-            raise UnreadableYaml
+            raise self._unreadable(event, f"alias *{event.anchor} stands inside of its own anchor")
         self._expanded_nodes += anchored.nodes
         if self._expanded_nodes > MAX_EXPANDED_NODES:
-            self._add_mistake(
+            raise self._unreadable(
                 event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write them out"
             )
-            raise UnreadableYaml
         return anchored._replace(value=self._copy(event, anchored.value, len(self._stack)))
 
     def _copy(self, event: AliasEvent, value: Any, depth: int) -> Any:
         if type(value) is not dict and type(value) is not list:
             return value
         if depth >= MAX_DEPTH:
-            self._add_mistake(event, f"nested deeper than {MAX_DEPTH} levels")
-            raise UnreadableYaml
+            raise self._unreadable(event, f"nested deeper than {MAX_DEPTH} levels")
         if type(value) is dict:
             return {key: self._copy(event, item, depth + 1) for key, item in value.items()}
         return [self._copy(event, item, depth + 1) for item in value]
@@ -269,6 +264,11 @@ class YamlReader:
         self.problems.append(Problem(self._file, event.start_mark.line + 1, self._current_path(), message))
         if len(self.problems) >= MAX_PROBLEMS:
             raise UnreadableYaml
+
+    def _unreadable(self, event: Any, message: str) -> UnreadableYaml:
+        """Note a mistake after which reading cannot go on."""
+        self._add_mistake(event, message)
+        return UnreadableYaml()
 
     def _current_path(self) -> str:
         """Path of the collection that is being filled."""

@@ -17,6 +17,7 @@ INT64_MIN: Final = -(2**63)
 UINT64_MAX: Final = 2**64 - 1
 
 _TAG = "tag:yaml.org,2002:"
+_TAG_TYPES: Final = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
 
 _WORDS: Final[dict[str, bool | None]] = {
     "": None,
@@ -75,24 +76,12 @@ def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
     kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if kind == "str" or (tag == "!" and not plain):
         return text
-    if kind not in ("int", "float", "bool", "null"):
+    if kind not in _TAG_TYPES:
         raise ScalarError(f"tag {_format_tag(tag)} is not supported; write the value without it")
     value = resolve(text)
-    if not _fits(value, kind):
+    if type(value) not in _TAG_TYPES[kind]:
         raise ScalarError(f"{text!r} is not of the type that its tag {_format_tag(tag)} says")
     return value
-
-
-def _fits(value: Scalar, kind: str) -> bool:
-    match kind:
-        case "int":
-            return type(value) is int
-        case "float":
-            return type(value) in (int, float)
-        case "bool":
-            return type(value) is bool
-        case _:
-            return value is None
 
 
 def _format_tag(tag: str) -> str:

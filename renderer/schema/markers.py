@@ -177,7 +177,10 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
     while position < len(text):
         character = text[position]
         if character == '"':
-            _, _, position = _read_inner_quote(text, position, key)
+            match = _QUOTED.match(text, position)
+            if match is None:
+                raise MarkerError(f"{key}: the quotes of {text[position:]} are not closed")
+            position = match.end()
             continue
         if character.isspace() and depth == 0:
             break
@@ -188,13 +191,6 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
     if depth:
         raise MarkerError(f"{key}={text[start:]}: a bracket is not closed")
     return position
-
-
-def _read_inner_quote(text: str, position: int, key: str) -> tuple[str, bool, int]:
-    match = _QUOTED.match(text, position)
-    if match is None:
-        raise MarkerError(f"{key}: the quotes of {text[position:]} are not closed")
-    return match[1], True, match.end()
 
 
 def parse_json(marker: Marker) -> object:
