@@ -153,12 +153,14 @@ class _NodeCompiler:
         ready_when = self._compile_conditions(f"{path}.readyWhen", resource.get("readyWhen"))
 
         others = frozenset(ids) - {node_id} | {"schema"}
-        self._check_names(_with_index_paths(include_when), f"{path}.includeWhen", others, node_id)
+        self.collector.check_names(_with_index_paths(include_when), f"{path}.includeWhen", others, own_id=node_id)
         own_names = {"each"} if for_each else {node_id, "each"} if selects else {node_id}
-        self._check_names(_with_index_paths(ready_when), f"{path}.readyWhen", frozenset(own_names | {"schema"}), "")
+        self.collector.check_names(
+            _with_index_paths(ready_when), f"{path}.readyWhen", frozenset(own_names | {"schema"})
+        )
         if template is None or kind is None:
             return None
-        self._check_names(template.expressions, f"{path}.{place}", others | iterators, node_id)
+        self.collector.check_names(template.expressions, f"{path}.{place}", others | iterators, own_id=node_id)
         self._check_metadata(template, kind, iterators, f"{path}.{place}")
         names_read = [template.names - iterators, *(condition.names for condition in include_when)]
         names = frozenset().union(*names_read, *(dimension.program.names for dimension in for_each))
@@ -205,11 +207,6 @@ class _NodeCompiler:
         )
         return compile_gates(expressions, path, inputs, self.collector)
 
-    def _check_names(
-        self, expressions: Iterable[tuple[str, Program]], path: str, scope: frozenset[str], own_id: str
-    ) -> None:
-        self.collector.check_names(expressions, path, scope, own_id=own_id)
-
     def _compile_for_each(self, path: str, entries: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
         if external and entries is not None:
             self.collector.fail(
@@ -219,7 +216,7 @@ class _NodeCompiler:
         dimensions = compile_dimensions(entries, path, ids, self.collector)
         iterators = frozenset(dimension.iterator for dimension in dimensions)
         expressions = [(f"[{index}].{current.iterator}", current.program) for index, current in enumerate(dimensions)]
-        self._check_names(expressions, path, frozenset(ids) | {"schema"} | iterators, "")
+        self.collector.check_names(expressions, path, frozenset(ids) | {"schema"} | iterators)
         return dimensions
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:

@@ -43,13 +43,17 @@ def _check_field_names(message: str, fields: Fields, *names: str) -> None:
             raise EvaluationError(f"{message} has no field {name!r}, only {', '.join(names)}")
 
 
-def _register_wrapper(name: str, default: Any, check: Callable[[Any], Any] = lambda value: value) -> None:
+def _register_wrapper(name: str, default: Any, check: Callable[[Any], Any]) -> None:
     message = f"google.protobuf.{name}"
 
     @overload(f"{message}{{}}(map): {type_name(default)}", namespaced=True)
     def construct(fields: Fields) -> Any:
         _check_field_names(message, fields, "value")
         return check(_typed_field(message, fields, "value", default))
+
+
+def _keep(value: Any) -> Any:
+    return value
 
 
 def _range_check(low: int, high: int) -> Callable[[int], int]:
@@ -70,15 +74,19 @@ def _round_to_float32(value: float) -> float:
     return rounded
 
 
-_register_wrapper("BoolValue", False)
-_register_wrapper("BytesValue", b"")
-_register_wrapper("DoubleValue", 0.0)
-_register_wrapper("FloatValue", 0.0, _round_to_float32)
-_register_wrapper("Int32Value", 0, _range_check(-(2**31), 2**31 - 1))
-_register_wrapper("Int64Value", 0)
-_register_wrapper("StringValue", "")
-_register_wrapper("UInt32Value", UInt(0), _range_check(0, 2**32 - 1))
-_register_wrapper("UInt64Value", UInt(0), _range_check(0, UINT_MAX))
+_WRAPPERS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
+    "BoolValue": (False, _keep),
+    "BytesValue": (b"", _keep),
+    "DoubleValue": (0.0, _keep),
+    "FloatValue": (0.0, _round_to_float32),
+    "Int32Value": (0, _range_check(-(2**31), 2**31 - 1)),
+    "Int64Value": (0, _keep),
+    "StringValue": ("", _keep),
+    "UInt32Value": (UInt(0), _range_check(0, 2**32 - 1)),
+    "UInt64Value": (UInt(0), _range_check(0, UINT_MAX)),
+}
+for _name, (_default, _check) in _WRAPPERS.items():
+    _register_wrapper(_name, _default, _check)
 
 
 @overload("google.protobuf.Timestamp{}(map): timestamp", namespaced=True)
