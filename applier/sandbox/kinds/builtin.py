@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
 
@@ -35,42 +35,32 @@ class BuiltInKindModel:
     ) -> None:
         self._resource = resource
         self._has_status = has_status and go_type is not None
-        self._go_type = go_type
+        self.go_type = go_type
+        self.schema: Mapping[str, Any] = go_type.schema if go_type else {}
+        self.has_generation = resource in HAS_GENERATION
         self._definitions = builtin_schemas.definitions
         self._decoder = Decoder(kind)
 
-    @property
-    def go_type(self) -> GoType | None:
-        return self._go_type
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        return self._go_type.schema if self._go_type else {}
-
     @cached_property
     def blank(self) -> Object:
-        return self._go_type.zero if self._go_type else {}
+        return self.go_type.zero if self.go_type else {}
 
     @cached_property
     def type(self) -> MergeType:
-        if not self._go_type:
+        if not self.go_type:
             return DEDUCED
         return type_of_schema(self.schema, crd=False, definitions=self._definitions)
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         return built_in_go_types().schema_type(schema).schema
 
-    @property
-    def has_generation(self) -> bool:
-        return self._resource in HAS_GENERATION
-
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
-        if not self._go_type:
+        if not self.go_type:
             return DecodedObject(obj)
         unknown: list[str] = []
         content = {name: value for name, value in obj.items() if name not in _IDENTITY}
         try:
-            decoded = self._decoder.decode_struct(self._go_type, content, "", unknown)
+            decoded = self._decoder.decode_struct(self.go_type, content, "", unknown)
         except DecodingError as error:
             return DecodedObject(obj, error=str(error))
         return DecodedObject({**decoded, **{name: obj[name] for name in _IDENTITY}}, tuple(unknown))
@@ -86,8 +76,8 @@ class BuiltInKindModel:
     def complete(self, obj: Object, live: Object | None) -> Object:
         change = COMPLETERS.get(self._resource)
         if live is None and self._has_status:
-            assert self._go_type
-            obj = {**obj, "status": self._decoder.decode_struct(self._go_type.fields["status"].go_type, {}, "", [])}
+            assert self.go_type
+            obj = {**obj, "status": self._decoder.decode_struct(self.go_type.fields["status"].go_type, {}, "", [])}
         if change:
             obj = copy.deepcopy(obj)
             change(obj, live)
@@ -95,7 +85,7 @@ class BuiltInKindModel:
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
         rule = VALIDATION_RULES.get(self._resource)
-        mistakes = list(validate_schema(self._go_type, obj)) if self._go_type else []
+        mistakes = list(validate_schema(self.go_type, obj)) if self.go_type else []
         if rule:
             reported_fields = {mistake.field for mistake in mistakes}
             mistakes += [mistake for mistake in rule(obj, live) if mistake.field not in reported_fields]
@@ -111,17 +101,15 @@ def built_in_go_types() -> GoTypeRegistry:
 @cache
 def built_in_kinds() -> tuple[ServedKind, ...]:
     """Every built-in kind that is stored as objects. They are values: all sandboxes of a process share them."""
-    return tuple(_iterate_kinds(builtin_kinds.load_builtin_schemas()))
-
-
-def _iterate_kinds(builtin_schemas: BuiltinSchemas) -> Iterator[ServedKind]:
-    for group in builtin_schemas.discovery:
-        name = group["metadata"].get("name", "")
-        for version in group["versions"]:
-            if (name, version["version"]) not in _UNSERVED_VERSIONS:
-                for entry in version["resources"]:
-                    if "list" in entry["verbs"] and "create" in entry["verbs"]:
-                        yield _build_kind(builtin_schemas, name, version["version"], entry)
+    builtin_schemas = builtin_kinds.load_builtin_schemas()
+    return tuple(
+        _build_kind(builtin_schemas, group["metadata"].get("name", ""), version["version"], entry)
+        for group in builtin_schemas.discovery
+        for version in group["versions"]
+        if (group["metadata"].get("name", ""), version["version"]) not in _UNSERVED_VERSIONS
+        for entry in version["resources"]
+        if {"create", "list"} <= set(entry["verbs"])
+    )
 
 
 def _build_kind(builtin_schemas: BuiltinSchemas, group: str, version: str, entry: Mapping[str, Any]) -> ServedKind:

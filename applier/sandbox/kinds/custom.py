@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from applier.cluster import Object
 from applier.sandbox.kinds import metadata
@@ -42,6 +42,10 @@ _CAUSE_REASONS: Mapping[str, str] = {
 class CustomKindModel:
     """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
 
+    go_type = None
+    has_generation = True
+    blank: ClassVar[Object] = {}
+
     def __init__(self, schema: Schema, *, definitions: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
         self.schema = schema
         self._content = {
@@ -60,20 +64,8 @@ class CustomKindModel:
             return DEDUCED
         return type_of_schema(self.schema, crd=True, definitions=self._definitions)
 
-    @property
-    def blank(self) -> Object:
-        return {}
-
-    @property
-    def go_type(self) -> None:
-        return None
-
     def resolve(self, schema: Schema) -> Schema:
         return schema
-
-    @property
-    def has_generation(self) -> bool:
-        return True
 
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
         unknown: list[str] = []
