@@ -44,6 +44,7 @@ from applier.sandbox.wire import (
     Response,
     UnknownPathError,
     bad_request,
+    json_response,
     method_not_allowed_refusal,
     unknown_resource_refusal,
 )
@@ -155,7 +156,7 @@ class Sandbox:
                 options = parse_delete_options(with_json_body(request, self._delete_options), request_path.query)
                 deletion_result = self._delete_verbs.delete(kind, request_path.namespace, request_path.name, options)
                 self._notify_controllers(kind.key(request_path.namespace, request_path.name))
-                return Response(200, orjson.dumps(deletion_result))
+                return json_response(deletion_result)
             case _:
                 return self._delete_all(kind, request_path, request)
 

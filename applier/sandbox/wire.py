@@ -113,6 +113,11 @@ class Refusal(Exception):
         return Response(self.code, orjson.dumps(self.status), headers=headers)
 
 
+def json_response(document: object) -> Response:
+    """Return a document of success as JSON."""
+    return Response(200, orjson.dumps(document))
+
+
 class UnknownPathError(Exception):
     """Nothing is served at a path; the API server answers in plain text."""
 

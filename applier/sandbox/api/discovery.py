@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from applier.sandbox.kinds.registry import KindRegistry, ServedKind
-from applier.sandbox.wire import JSON, TEXT, Request, Response, UnknownPathError
+from applier.sandbox.wire import TEXT, Request, Response, UnknownPathError, json_response
 
 _SUBRESOURCE_VERBS = ["get", "patch", "update"]
 """Of subresources."""
@@ -56,18 +56,18 @@ class DiscoveryService:
                     }
                 )
             case ["api"]:
-                return _json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+                return json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
             case ["apis"]:
                 legacy_groups = [self._describe_legacy_group(name) for name in self._kinds.groups() if name]
-                return _json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": legacy_groups})
+                return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": legacy_groups})
             case ["apis", group] if group in self._kinds.groups():
-                return _json_response({"kind": "APIGroup", "apiVersion": "v1", **self._describe_legacy_group(group)})
+                return json_response({"kind": "APIGroup", "apiVersion": "v1", **self._describe_legacy_group(group)})
             case ["api", version] if version in self._kinds.versions(""):
-                return _json_response(self._describe_legacy_resources("", version))
+                return json_response(self._describe_legacy_resources("", version))
             case ["apis", group, version] if version in self._kinds.versions(group):
-                return _json_response(self._describe_legacy_resources(group, version))
+                return json_response(self._describe_legacy_resources(group, version))
             case ["version"]:
-                return _json_response(self._describe_server())
+                return json_response(self._describe_server())
             case ["healthz" | "readyz" | "livez"]:
                 return Response(200, b"ok", TEXT)
             case _:
@@ -127,31 +127,23 @@ class DiscoveryService:
 
 def _describe_resource(kind: ServedKind) -> dict[str, Any]:
     identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    entry: dict[str, Any] = {
+    subresources = [
+        {
+            "subresource": name,
+            "responseKind": _SCALE_KIND if name == "scale" else identity,
+            "verbs": _SUBRESOURCE_VERBS,
+        }
+        for name in kind.subresources
+    ]
+    optional_fields = {"shortNames": kind.short_names, "categories": kind.categories, "subresources": subresources}
+    return {
         "resource": kind.plural,
         "responseKind": identity,
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": kind.verbs,
+        **{name: values for name, values in optional_fields.items() if values},
     }
-    if kind.short_names:
-        entry["shortNames"] = kind.short_names
-    if kind.categories:
-        entry["categories"] = kind.categories
-    if kind.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": _SCALE_KIND if name == "scale" else identity,
-                "verbs": _SUBRESOURCE_VERBS,
-            }
-            for name in kind.subresources
-        ]
-    return entry
-
-
-def _json_response(document: Mapping[str, Any]) -> Response:
-    return Response(200, orjson.dumps(document), JSON)
 
 
 def _cacheable_response(document: Mapping[str, Any]) -> Response:

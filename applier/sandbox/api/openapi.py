@@ -10,10 +10,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from applier.sandbox.kinds.registry import KindRegistry, ServedKind
-from applier.sandbox.wire import Response, UnknownPathError
+from applier.sandbox.wire import Response, UnknownPathError, json_response
 from renderer.builtin_kinds import BuiltinSchemas
 
 Schema = Mapping[str, Any]
@@ -39,7 +37,7 @@ class OpenApi:
         """`path` comes after /openapi/v3. Raises UnknownPathError."""
         match path:
             case []:
-                return _json_response({"paths": dict(self._list_documents())})
+                return json_response({"paths": dict(self._list_documents())})
             case ["api", version]:
                 group = ""
             case ["apis", group, version]:
@@ -49,7 +47,7 @@ class OpenApi:
         kinds = self._kinds.kinds(group, version)
         if not kinds:
             raise UnknownPathError
-        return _json_response(self._build_document(kinds))
+        return json_response(self._build_document(kinds))
 
     def _list_documents(self) -> Iterator[tuple[str, dict[str, str]]]:
         content_hash = hashlib.sha256(str(self._kinds.revision).encode()).hexdigest()[:16].upper()
@@ -115,7 +113,3 @@ def _build_paths(kind: ServedKind) -> Iterator[tuple[str, dict[str, Any]]]:
         f"{root}{scope_path}/{kind.plural}/{{name}}",
         {method: operation(action) for method, action in item_methods.items()},
     )
-
-
-def _json_response(document: Mapping[str, Any]) -> Response:
-    return Response(200, orjson.dumps(document))

@@ -173,10 +173,9 @@ class ReadVerbs:
         return token.version, [item for item in snapshot if item.key[1:] > token.start]
 
     def _keep_snapshot(self, key: tuple[int, str, str], items: list[StoredObject]) -> None:
-        if key not in self._snapshots:
-            self._snapshots[key] = items
-            while len(self._snapshots) > MAX_LIST_SNAPSHOTS:
-                self._snapshots.popitem(last=False)
+        self._snapshots.setdefault(key, items)
+        while len(self._snapshots) > MAX_LIST_SNAPSHOTS:
+            self._snapshots.popitem(last=False)
 
     def _check_version(self, version: int | None) -> None:
         current = self._state.store.version

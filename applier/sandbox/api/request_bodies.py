@@ -55,7 +55,7 @@ def with_json_body(request: Request, go_type: GoType | None) -> Request:
     return replace(request, headers={**request.headers, "content-type": "application/json"}, body=body)
 
 
-def parse_object(kind: ServedKind, request: Request) -> Object:
+def _parse_object(kind: ServedKind, request: Request) -> Object:
     """The body of a create or update, an object of this kind. Raises Refusal (400, 415, 422)."""
     body = request.body
     content_type = media_type(request)
@@ -105,8 +105,12 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
         raise invalid_object(subject, [invalid_value("kind", kind_name, f"must be {kind.kind}")])
 
 
-def read_object(kind: ServedKind, obj: Object, options: WriteOptions, body: bytes) -> tuple[Object, tuple[str, ...]]:
-    """An object by the rules of its kind, and warnings. Raises Refusal (400)."""
+def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
+    """Return the object in the body of a create or update by the rules of its kind, and warnings.
+
+    Raises Refusal (400, 415, 422).
+    """
+    obj = _parse_object(kind, request)
     decoded_object = decode_content(kind, obj)
     message_prefix = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     if decoded_object.error:
@@ -115,7 +119,7 @@ def read_object(kind: ServedKind, obj: Object, options: WriteOptions, body: byte
     if options.field_validation == "Ignore":
         return decoded_object.obj, owner_warnings
     strict_warnings = [
-        *find_duplicate_fields(body, obj),
+        *find_duplicate_fields(request.body, obj),
         *(f'unknown field "{path}"' for path in decoded_object.unknown_fields),
     ]
     if strict_warnings and options.field_validation == "Strict":

@@ -20,7 +20,6 @@ from applier.sandbox.api.request_bodies import (
     gvk,
     media_type,
     parse_intent,
-    parse_object,
     parse_patch,
     read_object,
     read_patched_object,
@@ -89,8 +88,7 @@ class WriteVerbs:
 
     def create(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         options = parse_write_options(request, request_path.query, "create")
-        obj = parse_object(kind, request)
-        obj, warnings = read_object(kind, obj, options, request.body)
+        obj, warnings = read_object(kind, request, options)
         metadata = obj["metadata"]
         check_identity(metadata, request_path, name="")
         if metadata.get("resourceVersion"):
@@ -102,8 +100,7 @@ class WriteVerbs:
 
     def update(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         options = parse_write_options(request, request_path.query, "update")
-        obj = parse_object(kind, request)
-        obj, warnings = read_object(kind, obj, options, request.body)
+        obj, warnings = read_object(kind, request, options)
         check_identity(obj["metadata"], request_path, name=request_path.name)
         key = kind.key(request_path.namespace, request_path.name)
         live = self._state.read(kind, key)
@@ -149,9 +146,7 @@ class WriteVerbs:
         options = parse_write_options(request, request_path.query, request_path.verb)
         live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
         if request_path.verb == "update":
-            new_scale, warnings = read_object(
-                self._scale_kind, parse_object(self._scale_kind, request), options, request.body
-            )
+            new_scale, warnings = read_object(self._scale_kind, request, options)
         else:
             content_type = media_type(request)
             identity = {"apiVersion": self._scale_kind.api_version, "kind": self._scale_kind.kind}

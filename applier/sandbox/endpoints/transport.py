@@ -63,7 +63,7 @@ class SandboxTransport:
             raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
 
     async def close(self) -> None:
-        return
+        """Do nothing: there is no connection."""
 
 
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:

@@ -125,14 +125,16 @@ def _entry_sort_key(item: tuple[ManagerKey, ManagedFieldsEntry]) -> tuple[str, .
 
 
 def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any]:
-    out: dict[str, Any] = {"manager": owner.manager} if owner.manager else {}
-    out |= {"operation": owner.operation, "apiVersion": entry.version}
-    if entry.time:
-        out["time"] = entry.time
-    out |= {"fieldsType": "FieldsV1", "fieldsV1": encode(entry.fields)}
-    if owner.subresource:
-        out["subresource"] = owner.subresource
-    return out
+    raw_entry = {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "apiVersion": entry.version,
+        "time": entry.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": encode(entry.fields),
+        "subresource": owner.subresource,
+    }
+    return {name: value for name, value in raw_entry.items() if value or name == "fieldsV1"}
 
 
 def merge_oldest_updates(entries: Entries) -> Entries:
