@@ -45,7 +45,7 @@ class ReviewedCommits:
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
     """The comment of a plan, of at most `limit` bytes."""
-    update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} goes on."
+    update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} moves."
     text = report_markdown.format_comment(
         report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
     )
@@ -129,7 +129,7 @@ def _closed_state(state: PullState) -> str:
 def _stale_note(commits: ReviewedCommits, target: str) -> str:
     base, tip = report_markdown.format_code(commits.base[:7]), report_markdown.format_code(commits.tip[:7])
     return (
-        f"> **Stale**: {report_markdown.format_code(target)} has gone on to {tip} since {base}. "
+        f"> **Stale**: {report_markdown.format_code(target)} has moved to {tip} since {base}. "
         "Merge it in, or rebase, to see what would happen now."
     )
 

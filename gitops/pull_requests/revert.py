@@ -46,9 +46,9 @@ class RevertProposal:
         if self.completed is None:
             return f"nothing completed before {self.target}"
         if self.target.is_rollback:
-            return f"{self.target} goes back already, to what r{self.target.reverts} was"
+            return f"{self.target} is already a rollback to r{self.target.reverts}"
         if not (self.target.commit and self.completed.commit):
-            return "it is not recorded which commits brought these revisions"
+            return "the commits of these revisions are not recorded"
         return ""
 
     @property
@@ -71,7 +71,7 @@ class RevertProposal:
             f"The rollout of {format_code(self.rollout)} {self.target} is halted in cluster {format_code(cluster)} since "
             f"{self.halt.since:%Y-%m-%d %H:%MZ}: {format_code(self.halt.why)}.",
             "",
-            "| wave | settled | moving | held | failed | of |",
+            "| wave | settled | in flight | held | failed | of |",
             "|---|---|---|---|---|---|",
             *(
                 f"| {format_code(wave.name)} | {wave.settled} | {wave.moving} | {wave.held} | {wave.failed} | {wave.total} |"
@@ -80,9 +80,9 @@ class RevertProposal:
             "",
             *(f"- {format_code(name)}: {format_code(message)}" for name, message in self.failing),
             *([""] if self.failing else []),
-            f"This takes back what came after {format_code(self.completed.commit)} ({self.completed}, which completed) up to "
-            f"{format_code(self.target.commit)} and changes {format_code(self.file)}. Once it is merged, instances that moved go back, in order; "
-            "those that did not are not touched. Close it to mend things by another commit: it is not proposed again.",
+            f"This reverts the commits after {format_code(self.completed.commit)} ({self.completed}, which completed) up to "
+            f"{format_code(self.target.commit)} and changes {format_code(self.file)}. Once it is merged, moved instances return to it, in order; "
+            "the others are not changed. To correct it by another commit, close this: it is not proposed again.",
         ]
         return "\n".join(lines)
 

@@ -122,7 +122,7 @@ class RevertProposer:
         if revert_proposal.impossible_message:
             return revert_proposal.impossible_message
         if not isinstance(config.target.ref, BranchRef | DefaultBranchRef):
-            return f"source {revert_proposal.source} follows {config.target.ref}, not a branch; revert where it is made"
+            return f"source {revert_proposal.source} follows {config.target.ref}, not a branch; revert it by hand"
         forge, rest_client = config.forge.connect(self.clock)
         try:
             return await self._find_or_create_pull(revert_proposal, config, config.forge, forge)
@@ -161,7 +161,7 @@ class RevertProposer:
         if f"refs/heads/{revert_proposal.branch}" in refs:
             return
         if target not in refs:
-            raise RevertError(f"there is no branch {base}")
+            raise RevertError(f"branch {base} does not exist")
         onto = mirror.fetch(Tip(target, refs[target]))
         try:
             settled, halted = (

@@ -134,7 +134,7 @@ class Reviewer:
         if comments and (known_verdict := plan_comment.verdict_of(comments[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known_verdict
             if known_verdict is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
-                self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as its comment says")
+                self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as in its comment")
             return known_verdict is ReviewVerdict.SUCCESS
         try:
             if refusal:

@@ -71,7 +71,7 @@ def create_revert(git: Git, request: RevertRequest) -> str:
             new_blobs[name] = _revert_file(git, name, current=new_blobs.get(name), old=old, new=new)
     changed = {name: blob for name, blob in new_blobs.items() if blob != old_blobs.get(name)}
     if not changed:
-        raise RevertError("nothing of it is left to take back")
+        raise RevertError("nothing of it is left to revert")
     _check_paths_free(
         {name for name, blob in new_blobs.items() if blob}, {name for name, blob in changed.items() if blob}
     )
@@ -103,7 +103,7 @@ def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
     directories = {parent for name in names for parent in _parent_directories(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parent_directories(name)):
-            raise RevertError(f"{_printable_name(name)} cannot come back: its place was taken since")
+            raise RevertError(f"{_printable_name(name)} cannot be restored: its path is in use")
 
 
 def _parent_directories(name: bytes) -> Iterator[bytes]:

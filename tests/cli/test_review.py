@@ -65,7 +65,7 @@ def test_one_command_plans_one_pull_request(
     assert asyncio.run(called()) == [0, 1, 1, 0]
     said = capsys.readouterr()
     assert [line[:3] for line in said.out.splitlines()] == ["#1 ", "#2 ", "#2 "]
-    assert said.out.endswith(f"#2  {forge.pulls[2].head[:7]}  failure, as its comment says\n")
+    assert said.out.endswith(f"#2  {forge.pulls[2].head[:7]}  failure, as in its comment\n")
     assert "1 create" in forge.bodies(1)[0]
     assert ("1 problem" in forge.bodies(2)[0], forge.bodies(3)) == (True, [])
     assert [one["state"] for one in forge.states] == ["success", "failure"]

@@ -300,7 +300,7 @@ def test_a_source_that_follows_no_branch(story: Story) -> None:
     story.work.git("tag", "v1")
     story.ref = TagRef("v1")
     assert story.propose(found) == (
-        "no revert is proposed: source platform follows tag v1, not a branch; revert where it is made"
+        "no revert is proposed: source platform follows tag v1, not a branch; revert it by hand"
     )
 
 
@@ -408,9 +408,9 @@ def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_nam
     ("completed", "target", "why"),
     [
         (None, TargetRevision(2, "b" * 40), "nothing completed before r2"),
-        (TargetRevision(2, "b" * 40), TargetRevision(3, "c" * 40, reverts=1), "r3 goes back already, to what r1 was"),
-        (TargetRevision(1), TargetRevision(2, "b" * 40), "it is not recorded which commits brought these revisions"),
-        (TargetRevision(1, "a" * 40), TargetRevision(2), "it is not recorded which commits brought these revisions"),
+        (TargetRevision(2, "b" * 40), TargetRevision(3, "c" * 40, reverts=1), "r3 is already a rollback to r1"),
+        (TargetRevision(1), TargetRevision(2, "b" * 40), "the commits of these revisions are not recorded"),
+        (TargetRevision(1, "a" * 40), TargetRevision(2), "the commits of these revisions are not recorded"),
         (TargetRevision(1, "a" * 40), TargetRevision(2, "b" * 40), ""),
     ],
 )

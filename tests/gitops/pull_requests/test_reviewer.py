@@ -154,7 +154,7 @@ def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
     """The plan is of what the pull request itself changes, whatever happened to its target meanwhile."""
     review.pull(config("b"))
     review.run(everything)
-    assert "; marked **stale** when `main` goes on.</sub>" in review.forge.bodies(1)[0].splitlines()[-1]
+    assert "; marked **stale** when `main` moves.</sub>" in review.forge.bodies(1)[0].splitlines()[-1]
     tip = ""
 
     async def gone_on(_: Reviewer) -> None:
@@ -509,8 +509,8 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ({"cpu_seconds": 1}, "it takes more than the 1 s of CPU time that a plan may take; make smaller"),
-        ({"memory": 64 << 20}, "it takes more than the 64 MiB of memory that a plan may take; make smaller"),
+        ({"cpu_seconds": 1}, "the plan needs more than the 1 s of CPU time that it may use; make smaller"),
+        ({"memory": 64 << 20}, "the plan needs more than the 64 MiB of memory that it may use; make smaller"),
     ],
 )
 def test_a_plan_that_takes_too_much_costs_only_itself(on_github: Review, limit: dict[str, Any], said: str) -> None:
@@ -592,7 +592,7 @@ class Ending(StillClock):
         ("exit", "Levelgate itself failed (its process ended with exit code 9): please report it"),
         ("fault", "Levelgate itself failed (LookupError): please report it"),
         ("kill", "its process was killed (SIGKILL), as happens where the machine has no memory left"),
-        ("memory", "it takes more than the 4096 MiB of memory that a plan may take; make smaller pull requests"),
+        ("memory", "the plan needs more than the 4096 MiB of memory that it may use; make smaller pull requests"),
     ],
 )
 def test_how_the_process_of_a_plan_ended_is_told(on_github: Review, how: str, said: str) -> None:
@@ -648,7 +648,7 @@ def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
         assert not await reviewer.review_all()
 
     on_github.run(reviewed)
-    assert "there is no plan after 0.5 s" in on_github.forge.bodies(1)[0]
+    assert "no plan after 0.5 s" in on_github.forge.bodies(1)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error"]
     assert not multiprocessing.active_children()
 
@@ -656,7 +656,7 @@ def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (MemoryError(), "more memory than a plan may take"),
+        (MemoryError(), "more memory than it may use"),
         (ValueError("s3cret"), "Levelgate itself failed (ValueError)"),
     ],
 )

@@ -117,7 +117,7 @@ def test_the_same_reversal_is_the_same_commit(story: Story) -> None:
     ("later", "why"),
     [
         ({"apps/web": TEN.replace("line 2", "mended 2")}, "apps/web.yaml was changed again since, in the same lines"),
-        ({"apps/web": TEN}, "nothing of it is left to take back"),
+        ({"apps/web": TEN}, "nothing of it is left to revert"),
     ],
 )
 def test_what_cannot_be_taken_back(story: Story, later: dict[str, str], why: str) -> None:
@@ -133,7 +133,7 @@ def test_a_file_that_is_in_the_way(story: Story) -> None:
     (story.work.path / "apps/old.yaml").unlink()
     halted = story.bad()
     story.work.commit("later", **{"apps/old.yaml/x": "1\n"})
-    with pytest.raises(RevertError, match="its place was taken since"):
+    with pytest.raises(RevertError, match="its path is in use"):
         story.mirror().create_revert(story.reversal(halted))
 
 
