@@ -62,8 +62,8 @@ class ForeignSources:
         """What may be handed over although it is told to be deleted."""
         if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
-        detail = f"{join_names(self.incomplete_sources)} may want what is told to be deleted here: more waits there than its record holds"
-        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {detail}; what it wants is handed over"),)
+        detail = f"{join_names(self.incomplete_sources)} may want objects that are shown as deleted here: more waits there than its record holds"
+        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {detail}; the objects that it wants are handed over"),)
 
 
 _ACTIONS = {
@@ -234,7 +234,7 @@ class ChangeCollector:
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
-            advice = f"no revision of it that this version can read is recorded in the cluster; levelgate explain source/{owner} says why"
+            advice = f"no revision of it that this version can read is recorded in the cluster; run levelgate explain source/{owner}"
             return PlannedAction.UNKNOWN, f"its definition is in source {owner}, and {advice}"
         if node_plan.node.error:
             return PlannedAction.FAILED, node_plan.node.error
@@ -264,7 +264,7 @@ class ChangeCollector:
         if definition is None:
             return ""
         return (
-            f"; what becomes of its {join_names([child.id for child in definition.nodes], limit=5)} is known only then"
+            f"; the outcome for its {join_names([child.id for child in definition.nodes], limit=5)} is known only then"
         )
 
     def _diff(self, set_plan: ApplySetPlan, node_plan: NodePlan, action: PlannedAction) -> tuple[FieldDiff, ...]:
@@ -298,7 +298,10 @@ class ChangeCollector:
             (path, field_value(masked_live, path))
             for path in sorted(removed_paths.difference(field_diff.path for field_diff in diff))
         )
-        return (*diff, *(FieldDiff(path, "(set by its old owner)" if old is None else old) for path, old in removed))
+        return (
+            *diff,
+            *(FieldDiff(path, "(set by its previous owner)" if old is None else old) for path, old in removed),
+        )
 
     def _handovers(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
         """Members that are no longer wanted here, and that another source waits for."""
@@ -345,7 +348,7 @@ class ChangeCollector:
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
         if definition is None or key in self.eventual_plan.situation.plans:
             return ""
-        return f"with its {join_names([child.id for child in definition.nodes], limit=5)}, as far as they are there"
+        return f"with its {join_names([child.id for child in definition.nodes], limit=5)}, as far as they exist"
 
     def _member_change(
         self,

@@ -80,7 +80,7 @@ class DryRunCluster(RecordedCluster):
             if prerequisite and ObjectKey.from_manifest(prerequisite) not in self._loaded_keys:
                 await self._load(prerequisite)
         if live is not None and not await self._load(live) and self.is_whole:
-            raise Unavailable(f"{key}: what the cluster has taken is not known here")
+            raise Unavailable(f"{key}: the stored object is not known here")
         try:
             result = await self._api_server.apply(
                 _without_server_fields(manifest), manager=CONTENT_MANAGER, force=True, dry_run=True

@@ -67,7 +67,7 @@ def strip_recorded_fields(obj: Any) -> Any:
 
 
 def diff_lines(difference: FieldDiff) -> Iterator[str]:
-    """`- old` and `+ new`, as far as they are there."""
+    """`- old` and `+ new`, as far as they exist."""
     for mark, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
             yield f"{mark} {format_value(value)}"

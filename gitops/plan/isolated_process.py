@@ -85,7 +85,7 @@ async def compute_plan(request: PlanRequest) -> Report:
         raise PlanError(str(error) or type(error).__name__) from None
     except Exception as error:  # whatever others wrote, it ends no more than its own plan
         if lacks_memory(error):
-            raise Defect("it takes more memory than a plan may take; make smaller pull requests") from error
+            raise Defect("the plan needs more memory than it may use; make smaller pull requests") from error
         raise _defect_of(error) from error
 
 
@@ -117,7 +117,7 @@ async def compute_plan_isolated(
         async with asyncio.timeout(seconds):
             answer = await asyncio.to_thread(watched.received)
     except TimeoutError:
-        raise PlanError(f"there is no plan after {seconds:g} s; make smaller pull requests") from None
+        raise PlanError(f"no plan after {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
         await asyncio.to_thread(child.join)  # before it is killed below: its own end says why
         raise PlanError(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
@@ -154,9 +154,9 @@ def ending(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str
     """Return why a process gave no answer, by its exit code and the peak of its memory."""
     died = f"exit code {code}" if code is None or code >= 0 else _signal(-code)
     if code == -signal.SIGXCPU:
-        return f"it takes more than the {cpu_seconds} s of CPU time that a plan may take; make smaller pull requests"
+        return f"the plan needs more than the {cpu_seconds} s of CPU time that it may use; make smaller pull requests"
     if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near(peak, memory)):
-        return f"it takes more than the {memory >> 20} MiB of memory that a plan may take; make smaller pull requests"
+        return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
     if code == -signal.SIGKILL:  # nothing of Levelgate has sent it by then
         why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"

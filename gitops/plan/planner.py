@@ -137,8 +137,8 @@ def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str
         bundled_version := builtin_kinds.load_builtin_schemas().version
     ):
         yield (
-            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are judged here as {bundled_version} would: "
-            "fields and versions that only one of them has are told wrongly; plan against the cluster to be sure"
+            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are validated here as {bundled_version} would: "
+            "fields and versions that only one of them has are shown wrongly; plan against the cluster to be sure"
         )
 
 

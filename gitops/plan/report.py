@@ -87,7 +87,7 @@ class InterimChange:
 
     @property
     def description(self) -> str:
-        return f"healed at r{self.revision}" if self.is_heal else f"at r{self.revision} until its turn"
+        return f"healed at r{self.revision}" if self.is_heal else f"at r{self.revision} until it moves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class WindowCapacity:
             if self.is_recorded
             else f"{format_duration(self.needs)} at most"
         )
-        verdict = "long enough" if self.is_enough else "too short, what is left goes on when it opens again"
+        verdict = "long enough" if self.is_enough else "too short, the rest continues when it opens again"
         return f"open for {format_duration(self.open_for)}, needs {required}: {verdict}"
 
 

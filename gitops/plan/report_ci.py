@@ -17,52 +17,52 @@ from renderer.frozen import dataclass
 
 _RULES: Final[Mapping[str, tuple[str, str]]] = {
     "Problem": (
-        "A file cannot be read as what it is.",
-        "Mend it at the line that is named; `levelgate lint` shows all mistakes at once.",
+        "A file cannot be read.",
+        "Correct it at the named line; `levelgate lint` shows all mistakes at once.",
     ),
     "Failed": (
-        "An object cannot be brought about as the commit says it.",
-        "The message says who would refuse it, and why.",
+        "An object cannot be applied as the commit declares it.",
+        "The message names the component that would refuse it, and the reason.",
     ),
     WarningKind.OPERATOR_FIRST: (
-        "An operator goes before the custom objects that it looks after, or while they stay.",
-        "Take these objects out in a commit before: nobody would be there to clean up after them.",
+        "An operator is deleted before the custom objects that it manages, or while they remain.",
+        "Remove these objects in an earlier commit: without the operator their finalizers are not processed.",
     ),
     WarningKind.MASS_DELETION: (
-        "More is deleted than the brake lets through.",
+        "The commit deletes more than the brake allows.",
         "If it is meant, a person approves the commit once it is merged: levelgate approve source/NAME --commit SHA.",
     ),
     WarningKind.HISTORY: (
-        "The commit does not follow from the one that the source is at.",
+        "The commit does not descend from the commit of the source.",
         "Merge or rebase it. If it is meant, a person approves it: levelgate approve source/NAME --commit SHA.",
     ),
     WarningKind.BREAKING_SCHEMA: (
         "A definition would break instances that are stored.",
-        'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition lets it through.',
+        'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition allows it.',
     ),
     WarningKind.FOREIGN_OBJECT: (
-        "An object belongs to somebody else, or is taken over from them.",
-        "Keep it in one place. What may be taken over says `adopt` of the source.",
+        "An object has another owner, or is adopted from one.",
+        "Keep it in one source. `adopt` of the source declares what may be adopted.",
     ),
     WarningKind.NAMESPACE_GOES: (
         "A namespace is deleted, with everything in it.",
         "levelgate.dev/prune: disabled on the live object keeps it.",
     ),
     WarningKind.PRIVILEGES: (
-        "A role allows more than before, or somebody gets a role.",
-        "The message says what is new; have it read by who looks after access.",
+        "A role allows more than before, or is granted to another subject.",
+        "The message shows what is new; ask a person responsible for access to review it.",
     ),
     WarningKind.HOLDS_BACK: (
-        "An instance gets its turn and stops at a gate of one of its nodes, while others of its rollout wait.",
+        "An instance starts and stops at a gate of one of its nodes, while others of its rollout wait.",
         "Open the gate first, or let a window or policy hold the whole instance.",
     ),
     WarningKind.RULES: (
-        "A window, a policy or a calendar changes.",
-        "Nothing changes in the cluster by that, but when and how it may.",
+        "A window, a policy or an iCalendar file changes.",
+        "Objects in the cluster do not change by that; when and how they may change does.",
     ),
     WarningKind.NOT_COMPARED: (
-        "Something was not compared with what is there.",
-        "The message says what, and why; who may read and try more can plan it anew.",
+        "Something was not compared with live objects.",
+        "The message names it, and the reason; plan again with more permissions.",
     ),
 }
 """What a finding means, and what to do about it."""

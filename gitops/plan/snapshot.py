@@ -126,7 +126,7 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
         data = file.read_bytes()
     except OSError as error:
         raise SnapshotError(
-            f"{file}: {error.strerror}; --against takes cluster, git or the file of a snapshot"
+            f"{file}: {error.strerror}; --against needs cluster, git or the file of a snapshot"
         ) from None
     try:
         document = orjson.loads(data) if len(data) <= MAX_SNAPSHOT_BYTES else None
@@ -135,9 +135,7 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
             and document.get("format") == FORMAT_VERSION
             and document.pop("digest", "") != _digest(document)
         ):
-            raise SnapshotError(
-                f"{file}: is not as `levelgate snapshot` wrote it: somebody has changed it; make it anew"
-            )
+            raise SnapshotError(f"{file}: was changed after `levelgate snapshot` wrote it; make a new one")
         match document:
             case {
                 "format": 1,
@@ -156,7 +154,7 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
                 return ClusterSnapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
     except (ValueError, KeyError, TypeError):
         pass
-    raise SnapshotError(f"{file}: no snapshot of this version; make one with `levelgate snapshot -o {file}`")
+    raise SnapshotError(f"{file}: not a snapshot of this version; make one with `levelgate snapshot -o {file}`")
 
 
 def _dump(document: Mapping[str, Any]) -> bytes:

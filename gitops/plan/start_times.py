@@ -85,7 +85,7 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
         key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0,
         default=None,
     )
-    summary = interim_change.description.replace("its turn", "their turn")
+    summary = interim_change.description.replace("it moves", "they move")
     if obstacle is None:
         return _StartGroup(0, None, 0, "", _join_title(summary))
     return _StartGroup(

@@ -40,7 +40,7 @@ def find_rule_changes(base_rules: StoredRules, head_rules: StoredRules) -> Itera
     old_value, new_value = (stored.get("calendars") or {} for stored in (base_rules, head_rules))
     for file in sorted(old_value.keys() | new_value.keys()):
         if old_value.get(file) != new_value.get(file):
-            yield PlanWarning(WarningKind.RULES, f"calendar {file} changes", file, file, 1)
+            yield PlanWarning(WarningKind.RULES, f"iCalendar file {file} changes", file, file, 1)
 
 
 def _rules_by_name(stored: StoredRules) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -186,12 +186,12 @@ def find_deleted_operators(changes: Sequence[PlannedChange], live: LiveObjects) 
                 f"config.kubernetes.io/depends-on: apps/namespaces/{key.namespace}/{key.kind}/{key.name}"
             )
             message = (
-                f"{key} looks after {join_names(unordered, limit=_MAX_LISTED)}, "
-                f"and may be gone before they are cleaned up; give them {dependency_annotation}"
+                f"{key} manages {join_names(unordered, limit=_MAX_LISTED)}, "
+                f"and may be deleted before their finalizers are processed; give them {dependency_annotation}"
             )
             yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
         if remaining:
-            message = f"{key} looks after {join_names(remaining, limit=_MAX_LISTED)}, which stay"
+            message = f"{key} manages {join_names(remaining, limit=_MAX_LISTED)}, which remain"
             yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
 
 
@@ -248,7 +248,7 @@ def _mass_deletions(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
 
 def _denied_dry_runs(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
     if denied := preview.due.denied:
-        consequence = "so what the cluster would refuse of them or fill in is not known"
+        consequence = "so refusals and defaults of the cluster are not known"
         message = masks.mask_text(str(next(iter(denied.values()))))
         yield PlanWarning(
             WarningKind.NOT_COMPARED,
@@ -260,7 +260,7 @@ def _deleted_namespaces(changes: Sequence[PlannedChange]) -> Iterator[PlanWarnin
     for change in changes:
         if change.key and change.key.group_kind == NAMESPACE and change.action is PlannedAction.DELETE:
             yield _warning_about(
-                change, WarningKind.NAMESPACE_GOES, f"namespace {change.key.name} goes, with everything in it"
+                change, WarningKind.NAMESPACE_GOES, f"namespace {change.key.name} is deleted, with everything in it"
             )
 
 
@@ -271,7 +271,7 @@ def _foreign_objects(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
         ):
             yield _warning_about(change, WarningKind.FOREIGN_OBJECT, change.message)
         if change.action is PlannedAction.ADOPT:
-            yield _warning_about(change, WarningKind.FOREIGN_OBJECT, f"{change.ref} exists and is taken over")
+            yield _warning_about(change, WarningKind.FOREIGN_OBJECT, f"{change.ref} exists and is adopted")
 
 
 def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
@@ -298,7 +298,7 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
                 until = f" until {obstacle.until:%Y-%m-%dT%H:%MZ}" if obstacle.until else ""
                 message = (
                     f"{key.qualified_name} stops at {change.node}{until} "
-                    f"and can hold back {join_names(waiting_names)}; {well_known.PRIORITY} can put it last"
+                    f"and can hold back {join_names(waiting_names)}; {well_known.PRIORITY} can place it last"
                 )
                 yield PlanWarning(WarningKind.HOLDS_BACK, message, str(key), change.file, change.line)
 

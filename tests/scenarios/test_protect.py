@@ -197,7 +197,7 @@ def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None
 
 
 def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platform: Platform) -> None:
-    """kro's compatibility guard: the CRD and the instances stay; the annotation on the definition lets it through."""
+    """kro's compatibility guard: the CRD and the instances stay; the annotation on the definition allows it."""
     definition = chain(platform.group, "ab")
     platform.repository.commit({"chain.json": definition, "one.json": link(platform.group, platform.namespace)})
     platform.run_once()

@@ -60,7 +60,7 @@ def test_values_of_an_instance_go_at_once_and_the_definition_comes_in_its_turn()
             ("update 1 ConfigMap/default/y-last", ("data.text: one -> two",), []),
             ("update 1 ConfigMap/default/y-last", ("data.revision: 1 -> 2",), ["PaceReached"]),
         ]
-        assert ("at r1 until their turn:", ("default/y",), None) in [
+        assert ("at r1 until they move:", ("default/y",), None) in [
             (one.summary, one.refs, one.at) for one in plan.steps
         ]
         assert plan.summary["update"] == 6

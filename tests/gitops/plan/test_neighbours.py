@@ -305,7 +305,7 @@ def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: 
     assert line.startswith("unknown ")
     assert why == (
         "its definition is in source one, and no revision of it that this version can read is recorded in the cluster; "
-        "levelgate explain source/one says why"
+        "run levelgate explain source/one"
     )
     assert report.problems == ()
 
@@ -321,7 +321,7 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
 
     platform.cluster.edit(source_parent("two"), full)
     (warning,) = (one for one in platform.plan("one").warnings if one.hazard == "NotCompared")
-    assert warning.message.startswith("source two may want what is told to be deleted here")
+    assert warning.message.startswith("source two may want objects that are shown as deleted here")
     commit(platform, "one", {"link.json": LINK, **MOVED})
     assert platform.plan("one").warnings == ()
 

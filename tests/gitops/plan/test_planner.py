@@ -74,7 +74,7 @@ def test_what_waits_for_a_cluster_is_there_and_goes_with_its_instance() -> None:
     connection = gone["ConfigMap/prod/reports-connection"]
     assert connection.ref in gone["Service/prod/reports"].users
     web = gone["WebApp.platform.example.com/prod/shop"]
-    assert web.message == "with its settings, deployment, service, budget, ingress, as far as they are there"
+    assert web.message == "with its settings, deployment, service, budget, ingress, as far as they exist"
     assert len(gone) == len(report.changes) == 12
 
 
@@ -106,7 +106,7 @@ def test_what_only_a_cluster_knows_is_said_to_be_unknown() -> None:
     report = planned(sample(), changed(sample(), "apps/prod/shop.yaml", "shop:", "shop-next:"))
     unknown = [change for change in report.changes if change.action == "unknown"]
     below = "settings, deployment, service, budget, ingress"
-    said = f"waits for database.status.host; what becomes of its {below} is known only then"
+    said = f"waits for database.status.host; the outcome for its {below} is known only then"
     assert [(change.node, change.message) for change in unknown] == [("web", said)]
     assert unknown[0].diff
 
@@ -236,7 +236,7 @@ def test_what_may_not_be_tried_on_the_cluster_is_warned_of(monkeypatch: pytest.M
     (warning,) = report.warnings
     assert (warning.hazard, warning.message) == (
         WarningKind.NOT_COMPARED,
-        "2 objects could not be tried by dry run, so what the cluster would refuse of them or fill in is not known: apply: forbidden",
+        "2 objects could not be tried by dry run, so refusals and defaults of the cluster are not known: apply: forbidden",
     )
 
 

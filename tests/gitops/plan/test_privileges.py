@@ -107,8 +107,8 @@ def live(manifest: dict[str, Any], kind: str, name: str, namespace: str = "ops")
 @pytest.mark.parametrize(
     ("goes", "uses", "where", "said"),
     [
-        ([], [], "ops", ["which stay"]),
-        (["q"], [], "ops", ["may be gone before they are cleaned up"]),
+        ([], [], "ops", ["which remain"]),
+        (["q"], [], "ops", ["may be deleted before their finalizers are processed"]),
         (["q"], ["q"], "ops", []),
         ([], [], "other", []),
     ],

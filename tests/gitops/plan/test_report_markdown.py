@@ -124,7 +124,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
     ).splitlines()
     assert found[found.index("```diff") + 1 : found.index("```")] == [
         "  level 1  update deployment  Deployment.apps/prod/app-1",
-        "  at r1 until its turn; drifted",
+        "  at r1 until it moves; drifted",
         "  data.a",
         "- 1",
         "+ 2",
@@ -134,7 +134,7 @@ def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
         "  data.b",
         "+ 3",
     ]
-    told = "window open for 2h, needs 2h40m at most: too short, what is left goes on when it opens again"
+    told = "window open for 2h, needs 2h40m at most: too short, the rest continues when it opens again"
     assert f"| 1 | Mon 2026-11-23 08:00Z | window w: `prod/app-1`<br>{told} |" in found
 
 
@@ -151,7 +151,7 @@ def test_of_more_than_are_shown_it_is_said_how_many() -> None:
         ("git", "", "True of these two commits."),
         ("cluster prod-eu", "", "True of Git and the cluster as they were then: `--require-plan` refuses it once"),
         ("snapshot of cluster prod-eu", "", "True of Git and the cluster as they were then"),
-        ("git", "Marked **stale** when `main` goes on.", "Marked **stale** when `main` goes on.</sub>"),
+        ("git", "Marked **stale** when `main` moves.", "Marked **stale** when `main` moves.</sub>"),
     ],
 )
 def test_a_comment_says_for_what_it_is_true_and_promises_no_more(against: str, kept: str, said: str) -> None:

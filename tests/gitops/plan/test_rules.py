@@ -54,7 +54,7 @@ def test_a_calendar_that_comes_changes_or_goes_is_told_by_its_file() -> None:
 
     one, other = {"a.ics": "BEGIN:VCALENDAR", "b.ics": "x"}, {"a.ics": "BEGIN:", "b.ics": "x"}
     assert [told_of(*pair) for pair in ((one, other), ({"b.ics": "x"}, one), (one, {"b.ics": "x"}))] == [
-        ["calendar a.ics changes"]
+        ["iCalendar file a.ics changes"]
     ] * 3
     assert told_of(one, one) == []
 

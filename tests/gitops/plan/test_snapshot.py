@@ -183,10 +183,10 @@ def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
     first, *others = whole["objects"]
     for changed in ({"objects": others}, {"objects": [{**first, "metadata": []}, *others]}, {"cluster": "another"}):
         (tmp_path / "x.json").write_text(json.dumps({**whole, **changed}))
-        with pytest.raises(SnapshotError, match="somebody has changed it"):
+        with pytest.raises(SnapshotError, match="was changed after"):
             read_snapshot(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(json.dumps({name: it for name, it in whole.items() if name != "digest"}))
-    with pytest.raises(SnapshotError, match="somebody has changed it"):
+    with pytest.raises(SnapshotError, match="was changed after"):
         read_snapshot(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(json.dumps(whole, indent=1))
     assert read_snapshot(tmp_path / "x.json") == read_snapshot(tmp_path / "cluster.json")
@@ -199,14 +199,14 @@ def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
     data = (tmp_path / "cluster.json").read_bytes()
     for size in (1, len(data) // 2, len(data) - 3):
         (tmp_path / "x.json").write_bytes(data[:size])
-        with pytest.raises(SnapshotError, match="no snapshot of this version"):
+        with pytest.raises(SnapshotError, match="not a snapshot of this version"):
             read_snapshot(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), "[" * 100_000])
 def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(SnapshotError, match="no snapshot of this version"):
+    with pytest.raises(SnapshotError, match="not a snapshot of this version"):
         read_snapshot(tmp_path / "x.json")
     with pytest.raises(SnapshotError, match="No such file"):
         read_snapshot(tmp_path / "nothing.json")
@@ -270,7 +270,7 @@ def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, mo
     monkeypatch.setattr("gitops.plan.snapshot.MAX_SNAPSHOT_BYTES", 1_000)
     with pytest.raises(SnapshotError, match="more than 1000; plan against the cluster itself"):
         serialize(found)
-    with pytest.raises(SnapshotError, match="no snapshot of this version"):
+    with pytest.raises(SnapshotError, match="not a snapshot of this version"):
         read_snapshot(tmp_path / "cluster.json")
 
 
@@ -296,6 +296,6 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
     assert "the cluster does not serve this kind" in changes["CronJob.batch"].message
     (said,) = other.warnings
     assert said.message.startswith(
-        "cluster sandbox runs Kubernetes v1.99.1-gke.7, and its own kinds are judged here as"
+        "cluster sandbox runs Kubernetes v1.99.1-gke.7, and its own kinds are validated here as"
     )
     assert (same.warnings, same.summary["update"]) == ((), other.summary["update"])

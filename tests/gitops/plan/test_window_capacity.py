@@ -128,7 +128,7 @@ def test_a_wave_waits_for_approvals_after_those_before_it_and_no_others() -> Non
 
 def test_all_forms_tell_it() -> None:
     report = report_of({"duration": "15m"}, {"shape": {"linear": {"n": 5}}})
-    said = "window open for 15m, needs 20m at most: too short, what is left goes on when it opens again"
+    said = "window open for 15m, needs 20m at most: too short, the rest continues when it opens again"
     assert said in " ".join(click.unstyle(" ".join(text(report, TimeFormat(utc=True)))).split())
     assert said in format_comment(report)
     (step,) = [step for step in as_json(report)["steps"] if step["at"]]
