@@ -22,9 +22,9 @@ from typing import Any
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from bench.rendering import NODES, cpu, repository
-from gitops.decisions import decide as governor
+from gitops.decisions import decide
 from gitops.decisions.permission import ChangeJudge
-from gitops.reconcile import reconciler as reconcile
+from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
@@ -72,7 +72,7 @@ async def measured() -> None:
     first, second = catalog("one"), catalog("two", gated=True)
     rendering = min(cpu(lambda: render([catalog("two", gated=True)], memo=RenderCache()))[0] for _ in range(REPEATS))
     sandbox = Sandbox(clock=NOW.timestamp)
-    reconciler = reconcile.Reconciler(cluster_of(sandbox.answer), "0", Noon(), LOCAL)
+    reconciler = Reconciler(cluster_of(sandbox.answer), "0", Noon(), LOCAL)
     print(f"\n{f'{INSTANCES} instances of {NODES} resources, gated':<44} {'seconds':>10} {'x rendering':>12}")
     print(f"{'rendering, from the files':<44} {rendering:>10.3f} {1:>12.3f}")
     while (await reconciler.reconcile([SourceState(first, ref="main", url="file:///bench")])).changed:
@@ -125,14 +125,14 @@ class Spent:
 @contextmanager
 def deciding() -> Iterator[Spent]:
     """What is spent on decisions meanwhile."""
-    spent, decide, explained, ask = Spent(), governor.decide_changes, governor.explain, ChangeJudge.__call__
-    governor.decide_changes = spent.timed(decide, counts=True)
-    governor.explain = spent.timed(explained, counts=False)
+    spent, decided, explained, ask = Spent(), decide.decide_changes, decide.explain, ChangeJudge.__call__
+    decide.decide_changes = spent.timed(decided, counts=True)
+    decide.explain = spent.timed(explained, counts=False)
     ChangeJudge.__call__ = spent.timed(ask, counts=False)  # type: ignore[method-assign]
     try:
         yield spent
     finally:
-        governor.decide_changes, governor.explain = decide, explained
+        decide.decide_changes, decide.explain = decided, explained
         ChangeJudge.__call__ = ask  # type: ignore[method-assign]
 
 

@@ -18,9 +18,9 @@ from gitops.windows import reader
 from renderer import documents
 from renderer.catalog.catalog import load
 from renderer.definition.compile import Definition
-from renderer.export import diagram as pictures
 from renderer.export import json_schema
 from renderer.export.cluster_role import build_cluster_role
+from renderer.export.diagram import render_dot, render_mermaid
 from renderer.export.example import build_example
 from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
@@ -100,7 +100,7 @@ def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
     levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
     """
     definitions, code = _read_definitions(places, kind)
-    draw = pictures.render_mermaid if form == "mermaid" else pictures.render_dot
+    draw = render_mermaid if form == "mermaid" else render_dot
     click.echo("\n".join(map(draw, definitions)), nl=False)
     return code
 

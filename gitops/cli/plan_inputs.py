@@ -19,8 +19,8 @@ from gitops.clock import SystemClock
 from gitops.errors import SourceError
 from gitops.gates.evaluate import ExternalFact
 from gitops.plan import planner
-from gitops.plan import snapshot as snapshots
 from gitops.plan.report import PlanWarning, Report, WarningKind
+from gitops.plan.snapshot import read_snapshot
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.source_record import SourceRecord, read_own_configmaps, source_records
@@ -129,7 +129,7 @@ class PlanInputs:
         )
 
     async def _report_against_file(self, commits: ComparedCommits, file: Path) -> tuple[Report, str]:
-        snapshot = snapshots.read_snapshot(file)
+        snapshot = read_snapshot(file)
         record = snapshot.as_cluster()
         own = await read_own_configmaps(record)
         known_source = self.source or _find_source(source_records(own), self.place)

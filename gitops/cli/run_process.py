@@ -28,7 +28,7 @@ from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactPoller
-from gitops.instrumentation import combine as all_told
+from gitops.instrumentation import combine
 from gitops.leadership import Leadership, own_identity, run_while_held
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
@@ -86,7 +86,7 @@ class Process:
             is_daemon = wait is None
             listen_address = parse_address(self.listen or str(DEFAULT_ADDRESS)) if is_daemon else None
             observability = _create_observability(cluster, clock, leadership) if listen_address else None
-            stage = all_told(tracing.stage_for(tracer), *([observability.stage] if observability else []))
+            stage = combine(tracing.stage_for(tracer), *([observability.stage] if observability else []))
             reconciler = Reconciler(
                 fenced,
                 program_version(),

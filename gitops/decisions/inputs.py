@@ -14,8 +14,7 @@ from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.decisions import suspension
 from gitops.decisions.decision import Decision
-from gitops.gates.evaluate import ExternalFact, GateFacts
-from gitops.gates.evaluate import TargetVariables as TargetRevision
+from gitops.gates.evaluate import ExternalFact, GateFacts, TargetVariables
 from gitops.records.source_record import causes_of
 from gitops.rollouts.directives import Directives, first_seen_at, parse_time
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy, select_policy
@@ -167,7 +166,7 @@ class DecisionInputs:
         revisions = self.stored.revisions.get(kind)
         named = _by_window(self._rules_of(kind))
         windows = {name: is_in_window(rules.windows[name], self.now) for name, rules in named.items()}
-        target = TargetRevision(revisions[-1].number if revisions else 0)
+        target = TargetVariables(revisions[-1].number if revisions else 0)
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, ClosedWindow]:

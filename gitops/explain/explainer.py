@@ -28,7 +28,7 @@ from gitops.records.references import DEFINITION, Ref, RefError, find_key, sugge
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.rollouts.source_rules import SourceRules
-from gitops.rollouts.state import RolloutState as Rollout
+from gitops.rollouts.state import RolloutState
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer import well_known
@@ -73,7 +73,7 @@ class _Explainer:
     cluster_name: str
     records: Sequence[tuple[str, SourceRecord]]
     rules: Sequence[SourceRules]
-    rollouts: Mapping[str, Rollout]
+    rollouts: Mapping[str, RolloutState]
     instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
 
     async def explain_object(self, key: ObjectKey, ref: Ref) -> CauseChain:

@@ -14,7 +14,7 @@ from applier.causes import Cause, CauseRef, Reason
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.state import RolloutState as Rollout
+from gitops.rollouts.state import RolloutState
 from gitops.windows.verdict import ClosedWindow, make_closed_window
 from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass
@@ -75,7 +75,7 @@ class CauseChain:
     externals: Mapping[str, datetime] = field(default_factory=dict)
     record: SourceRecord | None = None
     is_unconfigured: bool = False
-    rollout: Rollout | None = None
+    rollout: RolloutState | None = None
     instances: tuple[InstanceState, ...] = ()
     object_causes: tuple[Cause, ...] = ()
     source: str = ""

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from applier.causes import EventReason
-from applier.cluster import Cluster, Object
-from applier.cluster import WatchTarget as Watched
+from applier.cluster import Cluster, Object, WatchTarget
 from gitops.reconcile.events import CONTROLLER, EVENT
 from gitops.records import pass_history
 from gitops.records.pass_history import PassRecord
@@ -23,7 +22,7 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 
 SELECTOR = f"{well_known.MANAGED_BY}={CONTROLLER}"
 
-WATCH_TARGETS = (Watched(EVENT, selector=SELECTOR), Watched(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
+WATCH_TARGETS = (WatchTarget(EVENT, selector=SELECTOR), WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
 """Where something has to happen before there is anything new to be told."""
 
 _DONE_REASONS = frozenset({EventReason.UPDATED, EventReason.HEALED, EventReason.PRUNED, EventReason.ADOPTED})

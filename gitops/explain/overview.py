@@ -17,8 +17,7 @@ from gitops.records.installation import INSTALLATION, configured_sources, find_s
 from gitops.records.instance_state import InstanceState, list_all_instances
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.rollouts.state import RolloutState as Record
-from gitops.rollouts.state import WaveProgress
+from gitops.rollouts.state import RolloutState, WaveProgress
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
@@ -32,7 +31,7 @@ class RolloutOverview:
     """
 
     name: str
-    record: Record
+    record: RolloutState
     state: DisplayState
     since: datetime | None
     revisions: Mapping[str, int]
@@ -123,7 +122,7 @@ class Overview:
             )
 
 
-def _rollout_overview(name: str, record: Record, instances: list[InstanceState]) -> RolloutOverview:
+def _rollout_overview(name: str, record: RolloutState, instances: list[InstanceState]) -> RolloutOverview:
     own_instances = [instance for instance in instances if instance.rollout == name]
     target_times = [entry.at for entry in record.decisions if entry.what == "target"]
     since = (

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.causes import Cause, CauseRef, Reason
-from gitops.rollouts import closed_windows as calendar
 from gitops.rollouts.advance import Pace
+from gitops.rollouts.closed_windows import format_closed_windows, window_ref
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, frontier
@@ -328,10 +328,8 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
         if closed_gate.reason is not Reason.WINDOW_CLOSED
     ]
     is_plain = len(closed_windows) == 1 and all(closed_gate.awaits_opening for closed_gate in closed_gates)
-    message = (
-        calendar.format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
-    )
-    refs = (*map(calendar.window_ref, closed_windows), *gates)
+    message = format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
+    refs = (*map(window_ref, closed_windows), *gates)
     return Cause(
         reason,
         message,

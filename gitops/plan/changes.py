@@ -15,8 +15,7 @@ from applier.applyset.member import Member
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError, Immutable
-from applier.plan.model import ApplySetPlan, Barrier, NodeAction, NodePlan, Operation
-from applier.plan.model import CandidateChange as Due
+from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.state.observed import annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
@@ -177,7 +176,7 @@ class ChangeCollector:
             return None
         origin = self._source_location(set_plan, rendered_node)
         candidate_change = (
-            Due(
+            CandidateChange(
                 set_plan.rendered,
                 rendered_node.key,
                 _operation(set_plan, node_plan),
@@ -318,7 +317,7 @@ class ChangeCollector:
     def _prune_change(self, set_plan: ApplySetPlan, candidate: PruneCandidate) -> PlannedChange:
         member = candidate.member
         live = self._observed.objects.get(member.key)
-        candidate_change = Due(
+        candidate_change = CandidateChange(
             set_plan.rendered, member.key, Operation.PRUNE, _node_id(set_plan, member.node_id), member.level, live=live
         )
         action = _PRUNE_ACTIONS[candidate.outcome]
@@ -377,7 +376,7 @@ class ChangeCollector:
         return self._users.get(key_hash(key), ())
 
     def _obstacles_of(
-        self, set_plan: ApplySetPlan, candidate_change: Due, node_plan: NodePlan, action: PlannedAction
+        self, set_plan: ApplySetPlan, candidate_change: CandidateChange, node_plan: NodePlan, action: PlannedAction
     ) -> tuple[Obstacle, ...]:
         """What people have said of it, its turn, and the gates. What is replaced is created again, and has to be allowed to."""
         hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []

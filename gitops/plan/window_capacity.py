@@ -14,8 +14,7 @@ from functools import cached_property
 
 from applier.causes import Reason
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.plan.model import ApplySetPlan, Operation
-from applier.plan.model import CandidateChange as Due
+from applier.plan.model import ApplySetPlan, CandidateChange, Operation
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation
 from gitops.decisions.window_verdicts import WindowVerdicts
@@ -72,7 +71,7 @@ class WindowCapacities:
                 if state and state.is_open and state.until:
                     yield state.until
 
-    def _candidate_change(self, change: PlannedChange) -> Due | None:
+    def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
         """The change as windows judge it."""
         source_plans = [set_plan for set_plan in self._sets.values() if set_plan.rendered.is_source]
         owner_plan = (
@@ -80,7 +79,7 @@ class WindowCapacities:
         )
         if owner_plan is None or change.key is None:
             return None
-        return Due(
+        return CandidateChange(
             owner_plan.rendered, change.key, _OPERATIONS.get(change.action, Operation.UPDATE), change.node, change.level
         )
 

@@ -29,8 +29,17 @@ from gitops.forge.port import (
 )
 from gitops.plan.isolated_process import PlanError, PlanRequest, compute_plan_isolated
 from gitops.plan.report import Report
-from gitops.pull_requests import comment as plan_comment
-from gitops.pull_requests.comment import ReviewedCommits
+from gitops.pull_requests.comment import (
+    ReviewedCommits,
+    close_comment,
+    format_plan_comment,
+    format_refusal,
+    own_comments,
+    seal_comment,
+    summary,
+    verdict,
+    verdict_of,
+)
 from gitops.source import Mirror, Tip
 from renderer.frozen import dataclass
 
@@ -117,9 +126,9 @@ class Reviewer:
 
     async def _review_if_changed(self, pull: PullRequest, tip: str) -> bool:
         if reviewed := self._done.get(pull.number):
-            commits, verdict = reviewed
+            commits, known_verdict = reviewed
             if (commits.head, commits.tip) == (pull.head, tip):
-                return verdict is ReviewVerdict.SUCCESS
+                return known_verdict is ReviewVerdict.SUCCESS
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
@@ -131,7 +140,7 @@ class Reviewer:
         except RefusedContent as error:
             commits, refusal = ReviewedCommits(pull.head, tip, tip), error
         comments = await self._own_comments(pull.number)
-        if comments and (known_verdict := plan_comment.verdict_of(comments[0].body, commits, self.forge.seal)):
+        if comments and (known_verdict := verdict_of(comments[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known_verdict
             if known_verdict is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
                 self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as in its comment")
@@ -141,12 +150,12 @@ class Reviewer:
                 raise refusal
             report = await self._plan(commits)
         except (PlanError, SourceError) as error:
-            bodies = [plan_comment.format_refusal(self.source, commits, str(error))]
+            bodies = [format_refusal(self.source, commits, str(error))]
             new_verdict, text = ReviewVerdict.ERROR, "cannot be planned"
         else:
-            new_verdict, text = plan_comment.verdict(report), plan_comment.summary(report, commits)
+            new_verdict, text = verdict(report), summary(report, commits)
             bodies = [
-                plan_comment.format_plan_comment(report, commits, pull.base, limit=limit, version=self.version)
+                format_plan_comment(report, commits, pull.base, limit=limit, version=self.version)
                 for limit in self._limits
             ]
         await self._publish(
@@ -188,7 +197,7 @@ class Reviewer:
         if not comments:
             comments = [await _write_longest_accepted(bodies, partial(self.forge.create_comment, number))]
         await self.forge.set_status(replace(status, url=comments[0].url or pull.url))
-        sealed_bodies = [plan_comment.seal_comment(body, self.forge.seal) for body in bodies]
+        sealed_bodies = [seal_comment(body, self.forge.seal) for body in bodies]
         if not await _write_longest_accepted(sealed_bodies, partial(self._edit, number, comments[0])):
             await _write_longest_accepted(sealed_bodies, partial(self.forge.create_comment, number))
         for duplicate in comments[1:]:
@@ -204,7 +213,7 @@ class Reviewer:
 
     async def _own_comments(self, number: int) -> list[Comment]:
         self._login = self._login or await self.forge.get_login()
-        return plan_comment.own_comments(await self.forge.list_comments(number), self.source, self._login)
+        return own_comments(await self.forge.list_comments(number), self.source, self._login)
 
     async def _close_if_ended(self, number: int) -> bool:
         pull = await self.forge.get_pull(number)
@@ -215,7 +224,7 @@ class Reviewer:
 
     async def _close(self, pull: PullRequest) -> None:
         for comment in (await self._own_comments(pull.number))[:1]:
-            if (body := plan_comment.close_comment(comment.body, pull.state)) != comment.body:
+            if (body := close_comment(comment.body, pull.state)) != comment.body:
                 await self._edit(pull.number, comment, body)
                 self.notice(pull.number, str(pull.state))
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from applier.errors import ClusterError, StaleWrite, WriteInFlight
 from applier.execute.results import Result
-from gitops.decisions import decide as governor
+from gitops.decisions import decide
 from gitops.reconcile.context import Context
 from gitops.reconcile.write_records import RecordUpdate, RecordWriter, record_update
 from gitops.records.revisions import RevisionArchive, definition_body
@@ -76,5 +76,5 @@ async def store_decision(
             return known if rollouts == known.rollouts else known.with_rollouts(rollouts), True
         known = known.with_rollouts(rollouts)
     unrecorded = {**known.conditions.unrecorded, **failed}
-    begun = governor.initial_placements(known.observed, known.archive.stored_revisions)
+    begun = decide.initial_placements(known.observed, known.archive.stored_revisions)
     return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False

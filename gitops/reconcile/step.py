@@ -16,8 +16,7 @@ from applier.plan.planner import plan
 from applier.read import observe
 from applier.state.observed import Observed, annotation, label
 from gitops.clock import Clock
-from gitops.decisions import deadlock, explanation
-from gitops.decisions import decide as governor
+from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import Context, ReconcileCache
@@ -111,17 +110,17 @@ class Decider:
                     return bundle, decided, known
                 known, rounds = replace(known, foretold=coming), rounds + 1
                 continue
-            if still := governor.suspended_decision(bundle, observed, known.now):
+            if still := decide.suspended_decision(bundle, observed, known.now):
                 found = plan(bundle, observed, records, still.gates, self.comparisons)
                 return bundle, found, replace(known, propagation=still)
             if bundle.issued:
                 return bundle, decided, known
             stored = known.archive.stored_revisions
             here = DecisionInputs(known.conditions, bundle, decided, observed, stored, known.propagation)
-            moved = governor.decide_changes(here)
+            moved = decide.decide_changes(here)
             gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
             is_final = gated == known.gated and (
-                moved.same_placements(known.propagation) or governor.is_fixpoint(moved, here, answers)
+                moved.same_placements(known.propagation) or decide.is_fixpoint(moved, here, answers)
             )
             known = replace(known, propagation=moved, gated=gated)
             if not is_final:

@@ -16,13 +16,13 @@ from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.directives import Directives, parse_time
-from gitops.rollouts.state import RolloutState as Rollout
+from gitops.rollouts.state import RolloutState
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.levelgate_status import LevelgateStatus, RevisionAtCommit
 
-_NO_ROLLOUTS: Final[Mapping[str, Rollout]] = {}
+_NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 
 
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
@@ -58,7 +58,7 @@ class InstanceState:
     file: str = ""
 
     @classmethod
-    def from_object(cls, instance: Object, rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS) -> InstanceState:
+    def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
         """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
@@ -110,7 +110,7 @@ class InstanceState:
 
 
 async def list_instances(
-    cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS
+    cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS
 ) -> list[InstanceState]:
     """All instances of this kind that are ours, in order; `rollouts` as in `InstanceState.of`. Raises ClusterError."""
     try:
@@ -127,7 +127,7 @@ async def describe_suspension(cluster: Cluster, now: datetime) -> str:
 
 
 async def list_all_instances(
-    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, Rollout] = _NO_ROLLOUTS
+    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS
 ) -> list[InstanceState]:
     """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
     kinds = sorted({key.group_kind for record in records for key in record.scopes})

@@ -18,7 +18,7 @@ from typing import Any, Final
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.policy_reader import read_policies
 from gitops.windows.reader import read_windows
-from gitops.windows.verdict import WindowSet as WindowRules
+from gitops.windows.verdict import WindowSet
 from gitops.windows.window import Window
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject, FileContent
@@ -55,10 +55,10 @@ class SourceRules:
             DEFAULT_POLICY,
         )
 
-    def window_set(self, break_glass_until: datetime | None) -> WindowRules:
+    def window_set(self, break_glass_until: datetime | None) -> WindowSet:
         """As `judge` takes it."""
         defaults = self.default_policy.windows
-        return WindowRules(
+        return WindowSet(
             tuple(self.windows.values()),
             self.source,
             defaults.default_when_no_window,

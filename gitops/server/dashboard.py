@@ -25,8 +25,7 @@ from gitops.records.instance_state import InstanceState
 from gitops.records.references import Ref
 from gitops.records.rollout_records import ROLLOUT, rollout_key
 from gitops.records.source_record import SourceRecord
-from gitops.records.window_calendar import calendar_data as published_rules
-from gitops.records.window_calendar import parse_rules
+from gitops.records.window_calendar import calendar_data, parse_rules
 from gitops.rollouts.source_rules import SourceRules
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -97,7 +96,7 @@ class Dashboard:
 
     @cached_property
     def rules(self) -> tuple[SourceRules, ...]:
-        return tuple(parse_rules(published_rules(self.found.propagation.rules)))
+        return tuple(parse_rules(calendar_data(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
         """Why an instance is not as Git says, in the words of `levelgate explain`."""

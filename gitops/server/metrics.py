@@ -6,8 +6,8 @@ prometheus_client. docs/operations.md lists every metric.
 
 from __future__ import annotations
 
+import collections
 import time
-from collections import Counter as Tallied
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -220,7 +220,7 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
 
 
 def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
-    states = Tallied(
+    states = collections.Counter(
         (source, definition, instance_state.state) for source, definition, instance_state in board.by_definition
     )
     yield _gauge("levelgate_instances", "Instances by state.", ("source", "definition", "state"), states)
@@ -228,7 +228,7 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
         (source, cause) for source, _, instance_state in board.by_definition for cause in instance_state.display_causes
     ]
     causes += list(board.overview.causes)
-    blocked = Tallied((source, str(cause.reason)) for source, cause in causes)
+    blocked = collections.Counter((source, str(cause.reason)) for source, cause in causes)
     yield _gauge("levelgate_blocked", "Causes of waiting and of failure, by reason.", ("source", "reason"), blocked)
     openings: dict[tuple[str, ...], float] = {}
     for source, cause in causes:
@@ -249,7 +249,7 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
 
 
 def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:
-    active = Tallied(
+    active = collections.Counter(
         (rules.source, str(window.kind), "active" if window.timeline.span(now).active else "inactive")
         for rules in board.rules
         for window in rules.windows.values()

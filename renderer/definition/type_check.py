@@ -23,7 +23,7 @@ from renderer.definition.resources import ResourceNode, scope_of
 from renderer.definition.template_types import describe_misfit, find_misfits
 from renderer.errors import Problem
 from renderer.frozen import dataclass
-from renderer.template.typed_views import Path, holds_bytes, views_of
+from renderer.template.typed_views import FieldPath, holds_bytes, views_of
 
 _SELECTOR: Final = Record(
     {
@@ -98,7 +98,7 @@ class _StaticChecker:
             self.definition, nodes=nodes, propagate_when=gates, views=views_of(self.scope, self._paths_read())
         )
 
-    def _paths_read(self) -> Iterator[Path]:
+    def _paths_read(self) -> Iterator[FieldPath]:
         for program in self.definition.programs:
             yield from program.reads
         for node in self.definition.nodes:

@@ -16,32 +16,32 @@ from typing import Any
 from renderer.cel import compile_expression
 from renderer.cel.types import BYTES, DYN, Record, Scalar, StaticList, StaticMap, Type, element_of
 from renderer.errors import ExpressionError
-from renderer.template.template import Path as Place
+from renderer.template.template import Path
 
 View = Callable[[Any], Any]
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 
-def views_of(scope: Mapping[str, Type], reads: Iterable[Path]) -> dict[str, View]:
+def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str, View]:
     """The views of variables, as far as these paths read them; none of those that are seen as they are."""
     paths = list(reads)
     views = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
     return {name: view for name, view in views.items() if view}
 
 
-def view_of(kind: Type, reads: Iterable[Path]) -> View | None:
+def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
     """How values of this type are seen by expressions that read these paths of them; None where they are seen as they are."""
     return _view(kind, frozenset(reads), ())
 
 
-def holds_bytes(kind: Type, place: Place) -> bool:
+def holds_bytes(kind: Type, place: Path) -> bool:
     """Is this a place for bytes, or for a map of them, in an object of this type? There they are written as base64 text."""
     for step in place:
         kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
     return kind == BYTES or element_of(kind) == BYTES
 
 
-def _view(kind: Type, reads: frozenset[Path], enclosing: tuple[Type, ...]) -> View | None:
+def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) -> View | None:
     """`above` are the records that this type is part of: one inside itself is seen as it is."""
     if not reads:
         return None
@@ -64,16 +64,16 @@ def _view(kind: Type, reads: frozenset[Path], enclosing: tuple[Type, ...]) -> Vi
     return None
 
 
-def _names_read(fields: Mapping[str, Type], reads: frozenset[Path]) -> Iterable[str]:
+def _names_read(fields: Mapping[str, Type], reads: frozenset[FieldPath]) -> Iterable[str]:
     return fields if () in reads else sorted({read[0] for read in reads} & fields.keys())
 
 
-def _reads_below(reads: frozenset[Path], name: str) -> frozenset[Path]:
+def _reads_below(reads: frozenset[FieldPath], name: str) -> frozenset[FieldPath]:
     """What is read below a field; what is read whole is read to the bottom."""
     return frozenset(read[1:] for read in reads if not read or read[0] == name)
 
 
-def _without_first_step(reads: frozenset[Path]) -> frozenset[Path]:
+def _without_first_step(reads: frozenset[FieldPath]) -> frozenset[FieldPath]:
     return frozenset(read[1:] for read in reads)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.rollouts.state import TargetRevision as Revision
+from gitops.rollouts.state import TargetRevision
 from tests.gitops.fleet import Died, Fleet
 
 NAMES = ("a", "b", "c")
@@ -67,4 +67,4 @@ def test_killed_at_every_write_it_keeps_its_pace_and_comes_to_its_end(begun: Fle
             with begun.copied() as fleet:
                 fleet.dies_at = (number, is_done)
                 roll_out(fleet)
-                assert fleet.rollout().completed == Revision(2), (number, is_done)
+                assert fleet.rollout().completed == TargetRevision(2), (number, is_done)

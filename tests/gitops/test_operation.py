@@ -20,7 +20,7 @@ from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
-from gitops.rollouts.state import TargetRevision as Revision
+from gitops.rollouts.state import TargetRevision
 from gitops.source import BranchRef, Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
@@ -313,7 +313,7 @@ def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: Fleet) -> None:
             assert reached("c", await found.until(lambda: fleet.at("two") == ["a", "b", "c"])) is not None
             fleet.ready("c")
             await found.until(lambda: set(fleet.waits().values()) == {"Settled"})
-            await found.until(lambda: fleet.rollout().completed == Revision(2))
+            await found.until(lambda: fleet.rollout().completed == TargetRevision(2))
 
     fleet.call(story())
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitops.clock import SystemClock
-from gitops.external_facts import ExternalFactSource, FactUnavailable
-from gitops.external_facts import request_fact as ask_fact
+from gitops.external_facts import ExternalFactSource, FactUnavailable, request_fact
 from gitops.forge.port import ForgeError
 from gitops.forge.rest import Rest
 from gitops.notifications.delivery import post
@@ -36,7 +35,7 @@ async def receiver(_: Path) -> None:
 
 async def fact(_: Path) -> None:
     with pytest.raises(FactUnavailable):
-        await ask_fact(ExternalFactSource("budget", f"{SERVER}/budget", "yes", timedelta(minutes=1)))
+        await request_fact(ExternalFactSource("budget", f"{SERVER}/budget", "yes", timedelta(minutes=1)))
 
 
 @pytest.mark.parametrize("ask", [forge, receiver, fact])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitops.rollouts.state import TargetRevision as Revision
+from gitops.rollouts.state import TargetRevision
 from tests.gitops.fleet import GROUP, TEN, Fleet
 
 
@@ -146,7 +146,7 @@ def test_a_rollout_that_finishes_first_skips_what_came_in_between(fleet: Fleet) 
     assert fleet.move("two", rounds=2) == [list(TEN[5:])]
     assert fleet.deployed("three") == set()
     assert fleet.move("four") == [list(TEN[:5]), list(TEN[5:])]
-    assert fleet.rollout().completed == Revision(4)
+    assert fleet.rollout().completed == TargetRevision(4)
 
 
 def test_a_pipeline_lets_the_first_wave_go_on_while_the_last_catches_up(fleet: Fleet) -> None:
@@ -171,7 +171,7 @@ def test_a_pipeline_lets_the_first_wave_go_on_while_the_last_catches_up(fleet: F
         fleet.ready(*TEN)
     assert moved[:3] == [(8, 2, 0), (4, 4, 2), (0, 8, 2)]
     assert fleet.at("four") == list(TEN)
-    assert fleet.rollout().completed == Revision(4)
+    assert fleet.rollout().completed == TargetRevision(4)
 
 
 def test_after_a_number_has_settled_a_person_has_to_agree(fleet: Fleet) -> None:

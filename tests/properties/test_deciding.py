@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from applier.sandbox.storage.store import StoredObject
-from gitops.decisions import decide as governor
+from gitops.decisions import decide
 from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile.incremental.scope import WidenScope
@@ -63,7 +63,7 @@ def test_what_is_decided_once_would_be_decided_again(
         made = counted(patched)
         once = simulated(policy, hours, gates, assume, later)
         few = len(made)
-        patched.setattr(governor, "is_fixpoint", lambda *_: False)
+        patched.setattr(decide, "is_fixpoint", lambda *_: False)
         assert simulated(policy, hours, gates, assume, later) == once
         assert few <= len(made) - few
 
@@ -119,13 +119,13 @@ def test_a_pass_that_lets_nobody_move_decides_once() -> None:
 def counted(patched: pytest.MonkeyPatch) -> list[object]:
     """Every decision from here on."""
     made = list[object]()
-    decide = governor.decide_changes
+    original = decide.decide_changes
 
     def deciding(here: DecisionInputs) -> Decision:
         made.append(here)
-        return decide(here)
+        return original(here)
 
-    patched.setattr(governor, "decide_changes", deciding)
+    patched.setattr(decide, "decide_changes", deciding)
     return made
 
 

@@ -29,7 +29,7 @@ from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.platform import Files, Platform
 from tests.properties.repositories import config_map, definition, instance, repositories
 from tests.properties.test_convergence import examples, once
-from tests.properties.world import World as Cluster
+from tests.properties.world import World
 
 
 def test_a_value_of_another_type_is_rendered_anew() -> None:
@@ -81,7 +81,7 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         assert found == plan(bundle, observed, records, gates, to_final_state=to_final_state)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Platform(Cluster(instant=instant)) as platform:
+    with pytest.MonkeyPatch.context() as patch, Platform(World(instant=instant)) as platform:
         patch.setattr(step, "render", checked)
         patch.setattr(step, "plan", planned)
         for files in history:

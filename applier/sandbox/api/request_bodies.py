@@ -16,8 +16,8 @@ from applier.cluster import Object
 from applier.sandbox.api.options import WriteOptions
 from applier.sandbox.api.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from applier.sandbox.api.request_path import RequestPath
-from applier.sandbox.kinds import metadata as rules
 from applier.sandbox.kinds.go_types import GoType
+from applier.sandbox.kinds.metadata import drop_repeated_owners, go_kind, read_metadata
 from applier.sandbox.kinds.registry import DecodedObject, ServedKind
 from applier.sandbox.merge.json_patch import MAX_OPERATIONS, apply_json_patch, apply_merge_patch
 from applier.sandbox.merge.strategic_patch import apply_strategic_merge
@@ -76,7 +76,7 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
     if not isinstance(obj, dict):
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; "
-            f"json parse error: json: cannot unmarshal {rules.go_kind(obj)} into an object"
+            f"json parse error: json: cannot unmarshal {go_kind(obj)} into an object"
         )
     _check_type(kind, obj, body)
     return obj
@@ -139,7 +139,7 @@ def _normalize_numbers(value: Any) -> Any:
 
 def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
     """Drops owner references that stand there twice; the warning that says so."""
-    if not (repeated_uids := rules.drop_repeated_owners(obj["metadata"])):
+    if not (repeated_uids := drop_repeated_owners(obj["metadata"])):
         return ()
     return (
         f".metadata.ownerReferences contains duplicate entries{context}; API server dedups owner references in 1.20+, and "
@@ -149,7 +149,7 @@ def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
 
 def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
     """As `Model.decode_content`, with the metadata read first. What was `merged` was read before."""
-    metadata, unknown, mistake = rules.read_metadata(obj.get("metadata"))
+    metadata, unknown, mistake = read_metadata(obj.get("metadata"))
     content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
     decoded_object = kind.model.decode(
         {"apiVersion": kind.api_version, "kind": kind.kind, **content, "metadata": metadata}, merged=merged
@@ -227,7 +227,7 @@ def _parse_patch_body(body: bytes, expected: type[_Body], go_type: str) -> _Body
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if not isinstance(patch, expected):
-        detail = f"json: cannot unmarshal {rules.go_kind(patch)} into Go value of type {go_type}"
+        detail = f"json: cannot unmarshal {go_kind(patch)} into Go value of type {go_type}"
         raise bad_request(f"error decoding patch: {detail}")
     return patch
 
@@ -247,12 +247,12 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
     except orjson.JSONDecodeError as error:
         raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
     if not isinstance(intent, dict):
-        detail = f"json: cannot unmarshal {rules.go_kind(intent)} into Go value of type {_GO_MAP}"
+        detail = f"json: cannot unmarshal {go_kind(intent)} into Go value of type {_GO_MAP}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {detail}")
     if (intent.get("apiVersion"), intent.get("kind")) != (kind.api_version, kind.kind):
         group, _, version = str(intent.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={intent.get('kind') or ''}")
-    metadata, _, mistake = rules.read_metadata(intent.get("metadata"))
+    metadata, _, mistake = read_metadata(intent.get("metadata"))
     if mistake:
         raise Refusal(
             500,

@@ -26,8 +26,8 @@ from applier.sandbox.api.request_bodies import (
 )
 from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.api.state import ApiState, with_type_meta
-from applier.sandbox.kinds import metadata as rules
 from applier.sandbox.kinds.admission import ALLOWS_CREATE_ON_UPDATE, NAME_RULES, REQUIRES_RESOURCE_VERSION
+from applier.sandbox.kinds.metadata import validate_metadata, validate_metadata_update
 from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.kinds.scale import scale_of, with_scale
 from applier.sandbox.kinds.server_fields import (
@@ -314,11 +314,11 @@ class WriteVerbs:
 
     def _validate(self, kind: ServedKind, obj: Object, live: Object | None) -> None:
         standard_finalizers = not kind.is_custom and kind.group != "apiextensions.k8s.io"
-        mistakes = rules.validate(
+        mistakes = validate_metadata(
             obj["metadata"], rule=NAME_RULES.get(kind.resource, "subdomain"), standard_finalizers=standard_finalizers
         )
         if live is not None:
-            mistakes += rules.validate_update(obj["metadata"], live["metadata"])
+            mistakes += validate_metadata_update(obj["metadata"], live["metadata"])
         mistakes += kind.model.validate(obj, live)
         if mistakes:
             raise invalid_object(kind.subject(obj["metadata"].get("name", "")), mistakes)

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from renderer.builtin_kinds import BuiltinSchemas
-from renderer.builtin_kinds import Structures as Published
+from renderer.builtin_kinds import BuiltinSchemas, Structures
 from renderer.frozen import dataclass
 
 Schema = Mapping[str, Any]
@@ -111,7 +110,7 @@ class GoType:
 class GoTypeRegistry:
     """Of all built-in kinds; each is read when it is first met."""
 
-    def __init__(self, builtin_schemas: BuiltinSchemas, published: Published) -> None:
+    def __init__(self, builtin_schemas: BuiltinSchemas, published: Structures) -> None:
         self._builtin_schemas = builtin_schemas
         self._published = published
         self._definition_types: dict[str, GoType] = {}

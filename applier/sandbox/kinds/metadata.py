@@ -140,7 +140,7 @@ def go_kind(value: Any) -> str:
             return "object"
 
 
-def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
+def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
     """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes.
 
     Kinds with `standard_finalizers` take no finalizers of one word but Kubernetes' own.
@@ -154,7 +154,7 @@ def validate(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[
     ]
 
 
-def validate_update(metadata: Object, live: Object) -> list[StatusCause]:
+def validate_metadata_update(metadata: Object, live: Object) -> list[StatusCause]:
     """What of the metadata may not change."""
     mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:

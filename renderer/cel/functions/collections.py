@@ -13,8 +13,7 @@ from renderer.cel.containers import NUMBERS, lookup
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.nanoseconds import DURATION_TYPES, TIMESTAMP_TYPES
-from renderer.cel.operators import add, check_sortable, equal
-from renderer.cel.operators import contains as is_in
+from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
@@ -162,8 +161,8 @@ def _check_index(values: list[Any], index: int, last: int) -> None:
 
 
 @overload("sets.contains(list, list): bool")
-def contains(meter: Meter, values: list[Any], required: list[Any]) -> bool:
-    return all(is_in(value, values, meter) for value in required)
+def contains_all(meter: Meter, values: list[Any], required: list[Any]) -> bool:
+    return all(contains(value, values, meter) for value in required)
 
 
 overload_each(
@@ -173,10 +172,10 @@ overload_each(
         "list.min(): dyn": lambda meter, values: min(_require_comparable("min", meter, values)),
         "list.max(): dyn": lambda meter, values: max(_require_comparable("max", meter, values)),
         "sets.equivalent(list, list): bool": lambda meter, left, right: (
-            contains(meter, left, right) and contains(meter, right, left)
+            contains_all(meter, left, right) and contains_all(meter, right, left)
         ),
         "sets.intersects(list, list): bool": lambda meter, left, right: any(
-            is_in(value, right, meter) for value in left
+            contains(value, right, meter) for value in left
         ),
         "omit(): omit": lambda: OMIT,
         "dyn(dyn): dyn": lambda value: value,

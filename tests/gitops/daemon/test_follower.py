@@ -22,7 +22,6 @@ from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
-from gitops.daemon import follower as follow
 from gitops.daemon.follower import Follower
 from gitops.daemon.git_servers import MAX_THREADS_PER_SERVER
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
@@ -308,7 +307,7 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
 
 async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """I9, S4-14: the first pass goes on without them, and what they say at last is taken up; they do not take all threads."""
-    monkeypatch.setattr(follow, "FIRST_FETCH_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr("gitops.daemon.follower.FIRST_FETCH_TIMEOUT_SECONDS", 1.0)
     release = threading.Event()
 
     class Hanging(Listed):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import apscheduler.schedulers.base
 import pytest
 
-from gitops.daemon import timers as schedule_module
+from gitops.daemon import timers
 from gitops.daemon.timers import Timers
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -83,9 +83,9 @@ class Shifted(datetime):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Shifted]]:
-    for module in (schedule_module, apscheduler.schedulers.base):
+    for module in (timers, apscheduler.schedulers.base):
         monkeypatch.setattr(module, "datetime", Shifted)
-    monkeypatch.setattr(schedule_module, "_CLOCK_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(timers, "_CLOCK_CHECK_SECONDS", 0.01)
     yield Shifted
     Shifted.by = timedelta()
 

@@ -13,7 +13,7 @@ import pytest
 
 from applier.causes import Reason
 from applier.state.structural_diff import FieldDiff
-from gitops.cli.plan_text import text as planned
+from gitops.cli import plan_text
 from gitops.plan.grouping import fold_changes, group_changes
 from gitops.plan.report import (
     InterimChange,
@@ -104,7 +104,7 @@ def test_what_is_planned_is_named(head: str, said: str) -> None:
 
 
 def test_a_terminal_counts_all_that_happens_as_well() -> None:
-    told = planned(
+    told = plan_text.text(
         report(*(replace(change(number), action=action) for number, action in enumerate(PlannedAction))), TimeFormat()
     )
     more = "1 to adopt, 1 to release, 1 not in Git that remain, 1 not knowable yet, 1 that cannot be done"
@@ -328,7 +328,7 @@ def test_a_terminal_is_told_no_lines_of_others() -> None:
     hostile = replace(change(1), key=key, kind=text, message=text, users=(text,), diff=(FieldDiff(text, text, text),))
     steps, warnings = (PlanStep(text, (text,), None, text),), (PlanWarning(WarningKind.HOLDS_BACK, text, text, text),)
     told = "\n".join(
-        planned(
+        plan_text.text(
             report(hostile, warnings=warnings, steps=steps, moves=(RevisionMove(text, 1, 2, 3),)), TimeFormat(utc=True)
         )
     )

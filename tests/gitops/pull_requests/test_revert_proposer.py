@@ -21,8 +21,7 @@ from gitops.pull_requests.revert import RevertProposal, make_proposal
 from gitops.pull_requests.revert_proposer import MIN_RETRY_DELAY, RevertProposer, _push_credentials
 from gitops.reconcile.context import ReconcileResult
 from gitops.rollouts.state import Halt, TargetRevision
-from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, Ref, TagRef, Tip
-from gitops.source import SourceTarget as Repository
+from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, Ref, SourceTarget, TagRef, Tip
 from gitops.source_config import SourceConfig
 from renderer.errors import SourceLocation
 from renderer.identity import GroupKind
@@ -108,7 +107,7 @@ class Story:
 
     @property
     def _mirror(self) -> Mirror:
-        return Mirror(Repository(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
+        return Mirror(SourceTarget(str(self.work.path), self.ref, "platform"), self.tmp_path / "cache")
 
     def _config(self, api: str) -> SourceConfig:
         place = ForgeProject.from_url("", self.token, kind=self.kind, api=api, project="acme/platform")
@@ -429,7 +428,7 @@ def test_a_branch_is_pushed_by_http_in_the_name_of_the_forge(tmp_path: Path, url
     """The token of the source may be one that only reads; who the server is stays the same."""
     own = Credentials(tmp_path / "own", "robot", ca_file=tmp_path / "ca")
     place = ForgeProject.from_url(url, tmp_path / "forge", kind="gitea")
-    pushing = _push_credentials(SourceConfig("platform", Repository(url), own, forge=place), place)
+    pushing = _push_credentials(SourceConfig("platform", SourceTarget(url), own, forge=place), place)
     assert pushing == (replace(own, token_file=place.token_file) if url.startswith("https") else own)
 
 

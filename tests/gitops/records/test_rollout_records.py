@@ -14,8 +14,7 @@ from applier.kube import connect
 from gitops.records.installation import ensure_namespace
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.queue_position import BlockingItem, WaveForecast
-from gitops.rollouts.state import Halt, RolloutState, WaveProgress
-from gitops.rollouts.state import TargetRevision as Revision
+from gitops.rollouts.state import Halt, RolloutState, TargetRevision, WaveProgress
 from tests.gitops.fleet import MERGE, TEN, Fleet, commit_id
 
 
@@ -33,7 +32,7 @@ def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: Fleet) -
     assert fleet.move("two") == [["i0"], ["i1"], ["i2", "i3"], ["i4", "i5", "i6", "i7"], ["i8", "i9"]]
     assert set(fleet.waits().values()) == {"Settled"}
     state = fleet.rollout()
-    assert state.completed == Revision(2)
+    assert state.completed == TargetRevision(2)
     granted = [one.subject for one in state.decisions if one.what == "granted" and one.subject.startswith("r2")]
     assert granted[2] == "r2, wave all: default/i2, default/i3"
     assert len(granted) == 5

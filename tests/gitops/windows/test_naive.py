@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.plan.model import Operation
-from gitops.windows import occurrences, zones
-from gitops.windows import verdict as judging
+from gitops.windows import occurrences, verdict, zones
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import Window
 from tests.gitops.windows.naive import MINUTE, Naive, Walk, startable
@@ -40,7 +39,7 @@ Spec = tuple[dict[str, Any], Naive]
 def near_horizon() -> Iterator[None]:
     """Edges are looked for as far as the oracle walks, and farther: ten years of days for each window that never closes were most of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        for module in (occurrences, judging):
+        for module in (occurrences, verdict):
             patched.setattr(module, "HORIZON", timedelta(days=60))
         yield
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from renderer.cel.openapi import to_openapi as schema_of
+from renderer.cel import openapi
 from renderer.cel.type_check import check
 from renderer.cel.types import StaticList, Type
 from renderer.definition.kind_schemas import KindSchemas, any_object, instance_type
@@ -36,7 +36,7 @@ ANY = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def known(expression: str) -> Any:
-    return schema_of(check(expression, SCOPE).type)
+    return openapi.to_openapi(check(expression, SCOPE).type)
 
 
 @pytest.mark.parametrize(

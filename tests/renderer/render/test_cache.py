@@ -9,7 +9,7 @@ import pytest
 
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
-from renderer.render import cache as remembering
+from renderer.render import cache
 from renderer.render.cache import RenderCache
 from renderer.render.order import SourceOrder
 from renderer.render.render import render
@@ -67,7 +67,7 @@ def test_contents_alone_are_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -
             ordered.append(len(nodes))
             return super().levelled(nodes)
 
-    monkeypatch.setattr(remembering, "SourceOrder", Counted)
+    monkeypatch.setattr(cache, "SourceOrder", Counted)
     memo = RenderCache()
     for objects in (FIRST, COMMITS["contents"], COMMITS["an edge more"]):
         render([load({"f.json": json.dumps({"kind": "List", "items": objects}).encode()}, source="s")], None, memo)

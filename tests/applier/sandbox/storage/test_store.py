@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from applier.sandbox.api import watch_verb
 from applier.sandbox.server import Sandbox
-from applier.sandbox.storage import store as module
 from applier.sandbox.storage.store import ResourceStore, Store, StoredKey
 from applier.sandbox.wire import Request
 
@@ -103,7 +102,7 @@ async def test_a_watch_from_a_version_goes_on_where_a_list_ended(
 
 
 async def test_a_watcher_that_is_too_slow_is_told_to_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EVENTS", 3)
+    monkeypatch.setattr("applier.sandbox.storage.store.MAX_EVENTS", 3)
     sandbox = Sandbox()
     act(sandbox, ("put", "a", "web"))
     stream: Any = sandbox.handle(Request("GET", f"{CONFIGS}?watch=1")).stream
@@ -117,7 +116,7 @@ async def test_a_watcher_that_is_too_slow_is_told_to_list_again(monkeypatch: pyt
 
 
 async def test_a_watch_from_a_version_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EVENTS", 3)
+    monkeypatch.setattr("applier.sandbox.storage.store.MAX_EVENTS", 3)
     sandbox = Sandbox()
     for number in range(5):
         act(sandbox, ("put" if number == 0 else "label", "a", f"t{number}"))
@@ -127,7 +126,7 @@ async def test_a_watch_from_a_version_that_is_forgotten(monkeypatch: pytest.Monk
 
 
 def test_the_history_is_bounded_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EVENT_BYTES", 5000)
+    monkeypatch.setattr("applier.sandbox.storage.store.MAX_EVENT_BYTES", 5000)
     sandbox = Sandbox()
     body = {"metadata": {"name": "a"}, "data": {"text": "x" * 2000}}
     ask(sandbox, "POST", "/api/v1/namespaces/default/configmaps", body)
