@@ -2,6 +2,9 @@
 
 A value is recognised as it stands, in base64, escaped as in JSON or a URL, and cut off as long quotations are. What a template has made of it (a
 part, a hash) is not.
+
+Credentials that are no objects are redacted where they are known: the token of a source by `Credentials.redact`, user
+information in URLs by `redact` of `gitops.source.target`, entries of a kubeconfig by the module that loads it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from urllib.parse import quote
 
 from renderer.identity import group_kind
 from renderer.kinds import SECRET
+from renderer.well_known import LAST_APPLIED
 
 MIN_EMBEDDED_CHARACTERS: Final = 8
 """Values of so many characters are recognised within other texts. A shorter one is only where it is the whole text: `prod` is part of too much."""
@@ -24,6 +28,22 @@ MIN_EMBEDDED_CHARACTERS: Final = 8
 MIN_WHOLE_CHARACTERS: Final = 4
 _PREFIX_CHARACTERS: Final = 24
 """Of a value that is longer the beginning is enough: whoever quotes it cuts it off somewhere."""
+
+
+SECRET_FIELDS: Final = frozenset({"data", "stringData"})
+
+
+def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a Secret without its data and without the copy of it that kubectl keeps; any other object as it is."""
+    if not obj or group_kind(obj) != SECRET:
+        return obj
+    visible_fields = {name: value for name, value in obj.items() if name not in SECRET_FIELDS}
+    metadata = obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if LAST_APPLIED in annotations:
+        other_annotations = {name: text for name, text in annotations.items() if name != LAST_APPLIED}
+        visible_fields["metadata"] = {**metadata, "annotations": other_annotations}
+    return visible_fields
 
 
 def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:

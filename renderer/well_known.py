@@ -15,6 +15,9 @@ GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 IS_PARENT_TYPE = "applyset.kubernetes.io/is-parent-type"
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""A copy of all that kubectl applied client-side."""
+
 DEFINITION = "levelgate.dev/definition"
 INSTANCE = "levelgate.dev/instance"
 NODE = "levelgate.dev/node"

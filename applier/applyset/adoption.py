@@ -29,8 +29,6 @@ HUMAN_MANAGER_PREFIXES = ("kubectl", "before-first-apply")
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
 """Field managers of ApplySet keys on parents (KEP-3659): no content, though a prefix may say so."""
 
-LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-
 
 class AdoptPolicy(StrEnum):
     NO_ADOPTION = "Never"
@@ -259,7 +257,7 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
         name: metadata.get(name) or {} for name in ("labels", "annotations")
     }  # else all of them would be one field
     manifest = {**manifest, "metadata": {**metadata, **texts}}
-    paths = [*_undeclared_paths(orjson.loads(annotation(live, LAST_APPLIED_ANNOTATION) or "{}"), manifest)]
+    paths = [*_undeclared_paths(orjson.loads(annotation(live, well_known.LAST_APPLIED) or "{}"), manifest)]
     for entry in entries_applied_by(live, managers):
         if entry.get("operation") == "Apply":
             field_ownership = compare_ownership(live, manifest, entry["manager"])
@@ -285,7 +283,7 @@ def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
 
 def _is_applied_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
     return _is_managed_by(entry, managers) and (
-        entry.get("operation") == "Apply" or LAST_APPLIED_ANNOTATION in owned_metadata(entry, "annotations")
+        entry.get("operation") == "Apply" or well_known.LAST_APPLIED in owned_metadata(entry, "annotations")
     )
 
 

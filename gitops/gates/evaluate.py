@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.closed_windows import format_closed_windows, window_ref
@@ -26,11 +25,10 @@ from renderer.cel.syntax_tree import walk
 from renderer.cel.why_false import Operand, find_decisive_operands
 from renderer.definition.conditions import as_bool
 from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, PaceCall, lifecycle_field
-from renderer.definition.gates import SECRET_FIELDS, Gate, value_key
+from renderer.definition.gates import Gate, value_key
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
-from renderer.identity import group_kind
-from renderer.kinds import SECRET
+from renderer.secret_redaction import without_secret_data
 
 TIME_GATE_INTERVAL: Final = timedelta(minutes=1)
 """A gate that reads `now` is judged again after this: when it changes nobody can know before."""
@@ -86,7 +84,10 @@ class GateSubject:
 
     def as_value(self) -> dict[str, Any]:
         lifecycle = {"ready": self.ready, "updated": self.updated, "settled": self.settled, "revision": self.revision}
-        return {**_redact_secret(self.manifest), **{lifecycle_field(name): value for name, value in lifecycle.items()}}
+        return {
+            **without_secret_data(self.manifest),
+            **{lifecycle_field(name): value for name, value in lifecycle.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,18 +345,6 @@ def parse_trailers(message: str) -> dict[str, str]:
     paragraphs = re.split(r"\n\s*\n", message.strip())
     pairs = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
     return {key: value.strip() for key, value in pairs}
-
-
-def _redact_secret(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the data of a Secret, and without the copy of it that kubectl keeps."""
-    if not manifest or group_kind(manifest) != SECRET:
-        return manifest
-    metadata = manifest["metadata"]
-    annotations = {
-        name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED_ANNOTATION
-    }
-    visible_fields = {name: value for name, value in manifest.items() if name not in SECRET_FIELDS}
-    return {**visible_fields, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _counter_values(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:

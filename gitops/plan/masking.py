@@ -13,10 +13,9 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import SECRET
-from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms
+from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms, without_secret_data
 
 SNAPSHOT_LABEL = "secret of the cluster"
 """What values are called in a snapshot. Their numbers say nothing of those in a plan."""
@@ -92,13 +91,8 @@ class SecretMasks:
 
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """An object as it may be shown. Of a Secret no value is, however short, and its `stringData` stands as `data`."""
-        other_fields = {name: item for name, item in obj.items() if name not in {"data", "stringData"}}
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}
-        annotations = (other_fields.get("metadata") or {}).get("annotations") or {}
-        if LAST_APPLIED_ANNOTATION in annotations:
-            other_annotations = {name: item for name, item in annotations.items() if name != LAST_APPLIED_ANNOTATION}
-            other_fields["metadata"] = {**other_fields["metadata"], "annotations": other_annotations}
         masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}
-        masked_fields: dict[str, Any] = self.mask_value(other_fields)
+        masked_fields: dict[str, Any] = self.mask_value(without_secret_data(obj))
         return {**masked_fields, "data": masked_data} if masked_data else masked_fields

@@ -73,7 +73,7 @@ class Credentials:
     def _files(self) -> tuple[Path, ...]:
         return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
 
-    def scrub(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """`text` without the token, in any of the forms that a server could send it back in."""
         for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")

@@ -95,7 +95,7 @@ class Remote:
         return self.classify_failure(failure) or Unreachable(str(self._target), f"Git could not read it ({summary})")
 
     def _redacted_stderr(self, failure: GitError) -> str:
-        return redact(self._credentials.scrub(failure.stderr))
+        return redact(self._credentials.redact(failure.stderr))
 
     def _with_access(self, git: Git) -> Git:
         """`git`, free to reach this server by its one transport."""

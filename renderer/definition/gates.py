@@ -32,12 +32,12 @@ from renderer.definition.gate_functions import (
 from renderer.definition.problem_collector import ProblemCollector
 from renderer.errors import ExpressionError, SourceLocation
 from renderer.frozen import dataclass
+from renderer.secret_redaction import SECRET_FIELDS
 from renderer.template.expressions import Expression, scan
 from renderer.template.typed_views import View
 
 _FIXED_VARIABLES: Final = COMMON_VARIABLES | {WINDOWS, EXTERNALS}
 """What has one value for all items in a pass, besides the collection."""
-SECRET_FIELDS: Final = frozenset({"data", "stringData"})
 LIFECYCLE_TYPES: Final[Mapping[str, Type]] = {
     lifecycle_field(method): DYN if method == "revision" else BOOL for method in LIFECYCLE_METHODS
 }

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED_ANNOTATION, Adoption
+from applier.applyset.adoption import Adoption
 from renderer import well_known
 from renderer.identity import ObjectKey
+from renderer.well_known import LAST_APPLIED
 from tests.properties.platform import Platform, essence
 
 PLAIN = ObjectKey("", "ConfigMap", "default", "plain")
@@ -37,7 +38,7 @@ def dependent() -> str:
 def adopting(platform: Platform) -> None:
     """Somebody's client-side apply, with a field that Git does not say, is to be adopted."""
     theirs = config_map(data={"a": "theirs", "old": "x"})
-    said = config_map(annotations={LAST_APPLIED_ANNOTATION: json.dumps(theirs)}, data=theirs["data"])
+    said = config_map(annotations={LAST_APPLIED: json.dumps(theirs)}, data=theirs["data"])
     platform.cluster.put(said, manager="kubectl-client-side-apply")
     platform.commit({"plain.json": json.dumps(config_map(data={"a": "ours"})), "user.json": dependent()})
     platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse("IfUnowned"))

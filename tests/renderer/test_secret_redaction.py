@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from renderer.secret_redaction import SecretRedactor
+from renderer import well_known
+from renderer.secret_redaction import SecretRedactor, without_secret_data
 
 TOLD = "(value of Secret prod/db)"
 VALUE, LONG = 'pa55 "word"', "0123456789" * 8
@@ -41,3 +42,17 @@ def test_what_is_written_to_a_secret_counts_as_well() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": VALUE}}
     assert SecretRedactor([secret])(VALUE) == "(value of Secret /s)"
     assert SecretRedactor([])(VALUE) == VALUE
+
+
+def test_a_secret_without_its_data_keeps_everything_else() -> None:
+    annotations = {well_known.LAST_APPLIED: '{"data": {"pin": "7421"}}', "team": "shop"}
+    metadata = {"name": "x", "annotations": annotations}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": {"a": "Yg=="}}
+    assert without_secret_data(secret) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "metadata": {"name": "x", "annotations": {"team": "shop"}},
+    }
+    config_map = {**secret, "kind": "ConfigMap"}
+    assert without_secret_data(config_map) is config_map

@@ -18,10 +18,10 @@ from applier.sandbox.merge.path_elements import format_go_json
 from applier.sandbox.merge.type_check import TypeMismatchError, check_type
 from applier.sandbox.merge.types import MergeType
 from applier.sandbox.merge.values import MissingListKeyError
+from renderer.well_known import LAST_APPLIED
 
 KUBECTL_MANAGER: Final = "kubectl"
 
-_LAST_APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
 """Bytes of all annotations together; an annotation that does not fit is dropped."""
 
@@ -29,7 +29,7 @@ _MAX_ANNOTATION_BYTES: Final = 256 * 1024
 def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Fields:
     """The fields that the client applied and that still are as it applied them."""
     try:
-        last_applied = orjson.loads(_annotations(live).get(_LAST_APPLIED_ANNOTATION, ""))
+        last_applied = orjson.loads(_annotations(live).get(LAST_APPLIED, ""))
         if last_applied["apiVersion"] != version:
             return EMPTY_SET
         check_type(type_, last_applied)
@@ -41,17 +41,14 @@ def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Field
 
 def with_last_applied(obj: Object, intent: Object) -> Object:
     """`obj` with the annotation renewed, if it has it."""
-    if not _annotations(obj).get(_LAST_APPLIED_ANNOTATION):
+    if not _annotations(obj).get(LAST_APPLIED):
         return obj
-    other_annotations = {name: value for name, value in _annotations(obj).items() if name != _LAST_APPLIED_ANNOTATION}
+    other_annotations = {name: value for name, value in _annotations(obj).items() if name != LAST_APPLIED}
     text = format_go_json(_without_annotation(intent)) + "\n"
     size = sum(
-        len(name.encode()) + len(value.encode())
-        for name, value in {**other_annotations, _LAST_APPLIED_ANNOTATION: text}.items()
+        len(name.encode()) + len(value.encode()) for name, value in {**other_annotations, LAST_APPLIED: text}.items()
     )
-    annotations = (
-        {**other_annotations, _LAST_APPLIED_ANNOTATION: text} if size <= _MAX_ANNOTATION_BYTES else other_annotations
-    )
+    annotations = {**other_annotations, LAST_APPLIED: text} if size <= _MAX_ANNOTATION_BYTES else other_annotations
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
@@ -60,6 +57,6 @@ def _annotations(obj: Object) -> dict[str, Any]:
 
 
 def _without_annotation(intent: Object) -> Object:
-    annotations = {name: value for name, value in _annotations(intent).items() if name != _LAST_APPLIED_ANNOTATION}
+    annotations = {name: value for name, value in _annotations(intent).items() if name != LAST_APPLIED}
     metadata = {name: value for name, value in intent["metadata"].items() if name != "annotations"}
     return {**intent, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}

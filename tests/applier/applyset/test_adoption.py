@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from applier.applyset.adoption import (
-    LAST_APPLIED_ANNOTATION,
     NO_ADOPTION,
     Adoption,
     adoption_differences,
     migrate_managed_fields,
 )
 from applier.cluster import CONTENT_MANAGER, Object
+from renderer.well_known import LAST_APPLIED
 
-LAST_APPLIED_FIELD: Object = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED_ANNOTATION}": {}}}}
+LAST_APPLIED_FIELD: Object = {"f:metadata": {"f:annotations": {f"f:{LAST_APPLIED}": {}}}}
 
 
 def live(*entries: Object, data: dict[str, str] | None = None, **metadata: Any) -> Object:
@@ -173,9 +173,7 @@ def test_equal_means_that_nothing_changes_and_nothing_goes(
     data: dict[str, str], applied: dict[str, str], git: dict[str, str], expected: list[str]
 ) -> None:
     """The dry run cannot tell that fields go away with their old owner; what was last applied can."""
-    said = {
-        LAST_APPLIED_ANNOTATION: json.dumps({"data": data, "metadata": {"annotations": {}, "creationTimestamp": None}})
-    }
+    said = {LAST_APPLIED: json.dumps({"data": data, "metadata": {"annotations": {}, "creationTimestamp": None}})}
     found = adoption_differences(
         live(data=data, annotations=said),
         live(data=applied, annotations=said),
@@ -212,7 +210,7 @@ def test_what_a_tool_records_for_itself_is_no_difference(
 def test_argo_cd_records_in_what_was_last_applied_too() -> None:
     """It applies client-side unless told otherwise."""
     said = {"data": {"a": "1"}, "metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "x", "mine": "y"}}}
-    obj = live(annotations={LAST_APPLIED_ANNOTATION: json.dumps(said)})
+    obj = live(annotations={LAST_APPLIED: json.dumps(said)})
     assert adoption_differences(obj, obj, {"metadata": {"name": "x"}, "data": {"a": "1"}}, ()) == (
         ".metadata.annotations.mine",
     )

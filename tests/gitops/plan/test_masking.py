@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.state.structural_diff import FieldDiff
 from gitops.cli.plan_text import text
 from gitops.plan.masking import SNAPSHOT_LABEL, SecretMasks, may_be_equal
@@ -18,6 +17,7 @@ from gitops.plan.report_ci import as_junit, as_sarif
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
 from gitops.text import TimeFormat
+from renderer.well_known import LAST_APPLIED
 from tests.gitops.plan.commits import Files, planned, planned_beside
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"
@@ -213,7 +213,7 @@ def test_what_is_told_of_what_stays_names_the_number() -> None:
 def test_what_goes_with_its_old_owner_names_the_number() -> None:
     """`kubectl apply` had a field that Git does not say."""
     git = {"a.yaml": SECRET % (CANARY, 2, "")}
-    applied = f'annotations: {{{LAST_APPLIED_ANNOTATION}: \'{{"data": {{"more": ""}}}}\'}}'
+    applied = f'annotations: {{{LAST_APPLIED}: \'{{"data": {{"more": ""}}}}\'}}'
     live = (SECRET % (CANARY, 2, "")).partition("---\n")[2].replace("data: {", f"data: {{more: {CANARY}, ")
     report = planned_beside({}, git, {"live.yaml": live.replace("name: copy", f"name: copy, {applied}")})
     (adopted,) = (change for change in report.changes if change.action is PlannedAction.ADOPT)
@@ -222,7 +222,7 @@ def test_what_goes_with_its_old_owner_names_the_number() -> None:
 
 def test_what_was_applied_last_is_not_shown_of_a_secret() -> None:
     """A short value within a longer text is found nowhere; there all of them stand together."""
-    said = {LAST_APPLIED_ANNOTATION: '{"stringData":{"pin":"7421"}}', "team": "shop"}
+    said = {LAST_APPLIED: '{"stringData":{"pin":"7421"}}', "team": "shop"}
     found = {**secret(pin="7421"), "metadata": {"name": "s", "annotations": said}}
     masks = SecretMasks()
     masks.learn([found])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from applier.applyset.adoption import LAST_APPLIED_ANNOTATION
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from applier.state.structural_diff import FieldDiff
@@ -21,6 +20,7 @@ from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, WarningKind
 from gitops.plan.warnings import _foreign_objects
 from renderer.identity import ObjectKey
+from renderer.well_known import LAST_APPLIED
 from tests.gitops.plan.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.plan.test_cases import CASES, commits
 from tests.properties.platform import Platform
@@ -307,7 +307,7 @@ def test_what_somebody_has_disabled_is_held_and_says_by_what(live: bool) -> None
 
 def test_what_goes_with_its_old_owner_is_shown_beside_what_changes() -> None:
     """Also where the name of the one is the beginning of the other's."""
-    note = f'metadata: {{annotations: {{{LAST_APPLIED_ANNOTATION}: \'{{"data": {{"te": "", "text": "", "texts": ""}}}}\'}}, '
+    note = f'metadata: {{annotations: {{{LAST_APPLIED}: \'{{"data": {{"te": "", "text": "", "texts": ""}}}}\'}}, '
     live = (MAP % ("a", "x, te: go, text: one, texts: go")).replace("metadata: {", note)
     (change,) = planned_beside({}, {"a.yaml": MAP % ("a", "x, text: two")}, {"live.yaml": live}).changes
     assert change.diff == (
