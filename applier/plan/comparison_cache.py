@@ -19,6 +19,7 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
+from renderer.two_generation_cache import TwoGenerationCache
 
 Verdict = tuple[NodeAction, tuple[LostField, ...]]
 """What it takes, and which fields are to be healed."""
@@ -42,38 +43,37 @@ class ComparisonCache:
     """Owned by whoever plans again and again. What is no longer asked for is forgotten by `turn`. `carried` are the plans of whole sets."""
 
     carried: PlanCache = field(default_factory=PlanCache)
-    _known: dict[ObjectKey, _OfSet] = field(default_factory=dict)
-    _new: dict[ObjectKey, _OfSet] = field(default_factory=dict)
+    _sets: TwoGenerationCache[ObjectKey, _OfSet] = field(default_factory=TwoGenerationCache)
     _is_part: bool = False
 
     def part(self) -> ComparisonCache:
         """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
-        return ComparisonCache(self.carried.part(), self._known, self._new, _is_part=True)
+        return ComparisonCache(self.carried.part(), self._sets, _is_part=True)
 
     @property
     def size(self) -> int:
         """Members that are remembered."""
-        return sum(len(members) for one in (self._known, self._new) for members in one.values())
+        return sum(len(members) for one in (self._sets.previous, self._sets.current) for members in one.values())
 
     def turn(self) -> None:
         """A new plan begins."""
         if self._is_part:
             return
-        self._known, self._new = self._new, {}
+        self._sets.evict_unused()
         self.carried.turn()
 
     def carry(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of a set at which nothing has changed, with what was compared for it."""
         found = self.carried.take(rendered, around)
-        if found and rendered.parent in self._known:
-            self._new.setdefault(rendered.parent, self._known[rendered.parent])
+        if found and rendered.parent in self._sets.previous:
+            self._sets.current.setdefault(rendered.parent, self._sets.previous[rendered.parent])
         return found
 
     def verdict(self, rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
         """Of a member that was written from this manifest: heal it, record it, or nothing."""
         assert node.key is not None
-        mine = self._new.setdefault(rendered.parent, {})
-        known = mine.get(node.key) or self._known.get(rendered.parent, {}).get(node.key)
+        mine = self._sets.current.setdefault(rendered.parent, {})
+        known = mine.get(node.key) or self._sets.previous.get(rendered.parent, {}).get(node.key)
         if known is None or known.node is not node or (known.deps, known.version) != (deps, _version(live)):
             known = _Compared(node, deps, _version(live), _verdict(rendered, node, live, deps))
         mine[node.key] = known
@@ -83,7 +83,7 @@ class ComparisonCache:
         """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
         assert plan.node.key is not None
         compared = _Compared(plan.node, plan.dependencies, _version(stored), (NodeAction.NONE, ()))
-        self._new.setdefault(rendered.parent, {})[plan.node.key] = compared
+        self._sets.current.setdefault(rendered.parent, {})[plan.node.key] = compared
 
 
 def _version(live: Object) -> tuple[str, str, str, int]:

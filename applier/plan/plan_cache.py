@@ -25,6 +25,7 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.model import RenderedApplySet
+from renderer.two_generation_cache import TwoGenerationCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +109,15 @@ class PlanCache:
     """Owned by whoever plans again and again. What is no longer wanted is forgotten by `turn`."""
 
     _common: SharedPlanInputs | None = None
-    _known: dict[ObjectKey, _Planned] = field(default_factory=dict)
-    _new: dict[ObjectKey, _Planned] = field(default_factory=dict)
+    _plans: TwoGenerationCache[ObjectKey, _Planned] = field(default_factory=TwoGenerationCache)
 
     def part(self) -> PlanCache:
         """For plans of a part of what was planned last, which share what is remembered."""
-        return PlanCache(None, self._known, self._new)
+        return PlanCache(None, self._plans)
 
     def turn(self) -> None:
         """A new plan begins."""
-        self._known, self._new = self._new, {}
+        self._plans.evict_unused()
 
     def under(self, common: SharedPlanInputs) -> SharedPlanInputs:
         """The one of before where it is equal: so it takes one comparison for all sets."""
@@ -128,7 +128,7 @@ class PlanCache:
     def take(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of this set, if it can be none but the last one."""
         key, observed = rendered.parent, around.observed
-        known = self._new.get(key) or self._known.get(key)
+        known = self._plans.get(key)
         if (
             known is None
             or key in around.refused
@@ -146,7 +146,7 @@ class PlanCache:
             return None
         if parent is not known.plan.parent:
             known = replace(known, plan=replace(known.plan, parent=parent))
-        self._new[key] = known
+        self._plans.current[key] = known
         return known.plan
 
     def keep(self, plan: ApplySetPlan, around: SetPlanInputs, asked: tuple[PermissionAnswer, ...]) -> None:
@@ -177,7 +177,7 @@ class PlanCache:
             gone = {node.node.key for node in plan.nodes if node.is_ttl_removed and node.action is NodeAction.NONE}
             missing = tuple(key for key, obj in zip(named, live, strict=True) if obj is None and key not in gone)
             said = around.said(rendered.parent, parent)
-            self._new[rendered.parent] = _Planned(
+            self._plans.current[rendered.parent] = _Planned(
                 plan, around.common, named, live, missing, beside, members, said, asked
             )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Generic, TypeVar
 
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
@@ -24,30 +23,13 @@ from renderer.render.order import SourceOrder, Uses, declared_node
 from renderer.render.resolve import with_defaults
 from renderer.render.set_cache import CachedSet, SetInputs
 from renderer.schema import SchemaMistake
-
-K = TypeVar("K")
-V = TypeVar("V")
+from renderer.two_generation_cache import TwoGenerationCache
 
 _Place = tuple[ObjectKey, str]
 """An instance, and the content of the definition: one that waits for its turn is rendered from two."""
 
 _Root = tuple[str, ObjectKey]
 """A source, and an instance that it declares."""
-
-
-@dataclass(slots=True)
-class _Asked(Generic[K, V]):
-    """What is remembered of one sort. What nobody asked for in a whole rendering is forgotten after it."""
-
-    now: dict[K, V] = field(default_factory=dict)
-    before: dict[K, V] = field(default_factory=dict)
-
-    def get(self, key: K) -> V | None:
-        found = self.now.get(key)
-        return self.before.get(key) if found is None else found
-
-    def evict_unused(self) -> None:
-        self.now, self.before = {}, self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +104,10 @@ class _Used:
 class RenderCache:
     """The only mutable thing in rendering; owned by whoever renders again and again. What is no longer asked for is forgotten by `turn`."""
 
-    _sets: _Asked[_Place, CachedSet] = field(default_factory=_Asked)
-    _instances: _Asked[_Place, _Defaulted] = field(default_factory=_Asked)
-    _placed: _Asked[int, _Placed] = field(default_factory=_Asked)
-    _families: _Asked[_Root, tuple[CachedRoot, _Used]] = field(default_factory=_Asked)
+    _sets: TwoGenerationCache[_Place, CachedSet] = field(default_factory=TwoGenerationCache)
+    _instances: TwoGenerationCache[_Place, _Defaulted] = field(default_factory=TwoGenerationCache)
+    _placed: TwoGenerationCache[int, _Placed] = field(default_factory=TwoGenerationCache)
+    _families: TwoGenerationCache[_Root, tuple[CachedRoot, _Used]] = field(default_factory=TwoGenerationCache)
     _listed: dict[str, _Listed] = field(default_factory=dict)
     _levelled: dict[str, _Levelled] = field(default_factory=dict)
     _sources: dict[str, RenderedApplySet] = field(default_factory=dict)
@@ -142,7 +124,7 @@ class RenderCache:
     @property
     def size(self) -> int:
         """Sets that are remembered."""
-        return len(self._sets.now) + len(self._sets.before)
+        return len(self._sets.current) + len(self._sets.previous)
 
     def evict_unused(self) -> None:
         """A new rendering begins."""
@@ -170,9 +152,9 @@ class RenderCache:
         known = self._families.get(root)
         if known is None or not known[0].is_valid_for(declared, ground, standing, live):
             return None
-        family, used = self._families.now[root] = known
-        self._sets.now |= used.sets
-        self._instances.now |= used.instances
+        family, used = self._families.current[root] = known
+        self._sets.current |= used.sets
+        self._instances.current |= used.instances
         return family
 
     def keep(
@@ -191,7 +173,7 @@ class RenderCache:
         known = tuple(map(standing.of, sets))
         others = tuple({one.key for it in sets.values() for one in it.nodes if one.key} - sets.keys())
         family = CachedRoot(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
-        self._families.now[source, node.key] = family, self._used
+        self._families.current[source, node.key] = family, self._used
 
     def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> list[RenderedNode]:
         """Each of its objects as `content.placed`; of each kind whether it is namespaced."""
@@ -201,7 +183,7 @@ class RenderCache:
             nodes = [found.node for _, found in each]
             known = _Listed(catalog.objects, namespaced, nodes, {id(one): found for one, found in each})
         self._listed[catalog.source] = known
-        self._placed.now |= known.each
+        self._placed.current |= known.each
         return known.nodes
 
     def _placed_one(self, declared: DeclaredObject, namespaced: bool) -> _Placed:
@@ -236,7 +218,7 @@ class RenderCache:
         known = self._instances.get(place)
         if known is None or known.definition is not definition or known.declared is not declared:
             known = _Defaulted(definition, declared, *with_defaults(definition, manifest))
-        self._instances.now[place] = self._used.instances[place] = known
+        self._instances.current[place] = self._used.instances[place] = known
         return known.manifest, known.mistakes
 
     def resolve(
@@ -247,5 +229,5 @@ class RenderCache:
         known = self._sets.get(place)
         if known is None or not known.holds(definition, manifest, around, source=source, owner=owner):
             known = CachedSet.made(definition, manifest, around, source=source, owner=owner)
-        self._sets.now[place] = self._used.sets[place] = known
+        self._sets.current[place] = self._used.sets[place] = known
         return known.rendered
