@@ -14,9 +14,13 @@ from renderer.frozen import dataclass
 class StatusCause:
     """One cause of a refused request (`details.causes[]`): `reason` as the server names it, `field` a path, `message` for people."""
 
-    reason: str
     field: str
+    reason: str
     message: str
+
+    @property
+    def as_dict(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
 class ApplierError(Exception):

@@ -22,8 +22,6 @@ STEPS = (
     "gitops.decisions",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
-AMBIGUOUS = frozenset({"StatusCause"})
-"""Names of classes that several modules define. The list may only shrink."""
 
 
 def imports(path: Path) -> set[str]:
@@ -41,9 +39,8 @@ def imports(path: Path) -> set[str]:
 def test_no_two_classes_have_one_name() -> None:
     """A reader who meets a name, and a search for it, find one class. Nested classes count; private ones do not."""
     definitions = Counter(name for path in MODULES for name in public_classes(path))
-    ambiguous = {name for name, modules in definitions.items() if modules > 1}
-    assert sorted(ambiguous - AMBIGUOUS) == [], "another module has a class of this name: choose another one"
-    assert sorted(AMBIGUOUS - ambiguous) == [], "remove these from AMBIGUOUS: their names are unique now"
+    ambiguous = sorted(name for name, modules in definitions.items() if modules > 1)
+    assert ambiguous == [], "another module has a class of this name: choose another one"
 
 
 def public_classes(path: Path) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from applier.errors import StatusCause
 from renderer.frozen import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
@@ -38,19 +39,6 @@ class Response:
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncIterator[bytes] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StatusCause:
-    """One cause of a refusal: `reason` as in `details.causes`, `field` a path, `message` for people."""
-
-    field: str
-    reason: str
-    message: str
-
-    @property
-    def as_dict(self) -> dict[str, str]:
-        return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
 def required_value(field: str, detail: str = "") -> StatusCause:

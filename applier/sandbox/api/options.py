@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 
+from applier.errors import StatusCause
 from applier.sandbox.api.request_path import parse_flag
 from applier.sandbox.wire import (
     Refusal,
     RefusalSubject,
     Request,
-    StatusCause,
     bad_request,
     forbidden_field,
     invalid_object,

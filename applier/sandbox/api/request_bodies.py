@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import orjson
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.api.options import WriteOptions
 from applier.sandbox.api.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from applier.sandbox.api.request_path import RequestPath
@@ -25,7 +26,6 @@ from applier.sandbox.wire import (
     Refusal,
     RefusalSubject,
     Request,
-    StatusCause,
     bad_request,
     format_json,
     invalid_object,

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.kinds.admission import COMPLETERS, HAS_GENERATION
 from applier.sandbox.kinds.decoding import Decoder, DecodingError
 from applier.sandbox.kinds.defaults import METADATA_DEFAULTS
@@ -16,7 +17,6 @@ from applier.sandbox.kinds.registry import DecodedObject, ServedKind
 from applier.sandbox.kinds.scale import BUILT_IN_SCALE_PATHS
 from applier.sandbox.kinds.validation import VALIDATION_RULES, validate_schema
 from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
-from applier.sandbox.wire import StatusCause
 from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
 

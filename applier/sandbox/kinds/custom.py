@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.kinds import metadata
 from applier.sandbox.kinds.registry import DecodedObject
 from applier.sandbox.merge import DEDUCED, MergeType, type_of_schema
-from applier.sandbox.wire import StatusCause, invalid_value
+from applier.sandbox.wire import invalid_value
 from renderer.schema import BrokenRule, Evaluate, apply_defaults, broken_rules, validate
 
 Schema = Mapping[str, Any]

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.kinds.names import validate_labels, validate_name, validate_qualified_name
-from applier.sandbox.wire import StatusCause, forbidden_field, invalid_value, required_value, too_long_value
+from applier.sandbox.wire import forbidden_field, invalid_value, required_value, too_long_value
 
 MAX_ANNOTATION_BYTES = 256 * 1024
 """Keys and values of all annotations of one object."""

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.names import validate_labels, validate_name
 from applier.sandbox.wire import (
-    StatusCause,
     forbidden_field,
     format_json,
     invalid_value,

@@ -12,10 +12,11 @@ from dataclasses import field
 from typing import Any, Protocol
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.kinds.go_types import GoType
 from applier.sandbox.merge import MergeType
 from applier.sandbox.storage.store import StoredKey
-from applier.sandbox.wire import RefusalSubject, StatusCause
+from applier.sandbox.wire import RefusalSubject
 from renderer.frozen import dataclass
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds.names import validate_name
 from applier.sandbox.wire import (
-    StatusCause,
     forbidden_field,
     immutable_field,
     invalid_value,

@@ -12,13 +12,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from applier.cluster import Object
+from applier.errors import StatusCause
 from applier.sandbox.jsonpath import get_field
 from applier.sandbox.kinds import pod_validation
 from applier.sandbox.kinds.go_types import GoType
 from applier.sandbox.kinds.names import validate_labels
 from applier.sandbox.kinds.structural_schema import validate_definition
 from applier.sandbox.wire import (
-    StatusCause,
     forbidden_field,
     format_json,
     immutable_field,

@@ -208,7 +208,7 @@ def test_data_of_the_answer_is_kept() -> None:
     assert isinstance(error, Unavailable)
     assert (error.reason, error.retry_after) == ("TooManyRequests", 3.0)
     error = translate(422, answer, description="x", is_write=True)
-    assert error.causes == (StatusCause("A", "b", "c"),)
+    assert error.causes == (StatusCause("b", "A", "c"),)
 
 
 CANARY = "c4nary!Value"
