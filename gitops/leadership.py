@@ -24,6 +24,7 @@ from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.records.installation import ensure_namespace
+from gitops.timestamps import micro_timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
@@ -190,7 +191,7 @@ class Leadership:
 
     async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
         """Write it over the version that was read; `epoch` where a term begins. Raises StaleWrite where another one stands there."""
-        sent_at, now = self.elapsed(), self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self.timing.duration_seconds),

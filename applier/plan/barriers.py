@@ -26,7 +26,7 @@ from applier.plan.model import (
     NodePlan,
     Operation,
 )
-from applier.state.managed_fields import annotation_managers, apply_entry
+from applier.state.managed_fields import annotation_managers, applied_at, apply_entry
 from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -113,7 +113,7 @@ class WriteBarriers:
             and applied_manifests.get(node.key) != node.manifest
             and (live := self.observed.objects.get(node.key))
             and is_written_from(live, node.manifest, node.hash)
-            and (written_at := _written_at(live))
+            and (written_at := applied_at(live, CONTENT_MANAGER))
             and is_for_target(live, written_at)
         ]
         return (
@@ -132,7 +132,9 @@ class WriteBarriers:
             commit = member.short_commit(self.commits.get(rendered.source, ""))
             return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
         parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
-        instance_written_at = _written_at(parent) if parent and is_written_from(parent, rendered.manifest) else None
+        instance_written_at = (
+            applied_at(parent, CONTENT_MANAGER) if parent and is_written_from(parent, rendered.manifest) else None
+        )
         return lambda live, written_at: (
             instance_written_at is not None
             and written_at >= instance_written_at
@@ -273,9 +275,3 @@ def _is_disabled(node: RenderedNode, live: Object) -> bool:
     return annotation(live, well_known.RECONCILE) == "disabled" and set(
         annotation_managers(live, well_known.RECONCILE)
     ) != {CONTENT_MANAGER}
-
-
-def _written_at(live: Object) -> datetime | None:
-    """Return when Levelgate last wrote the content, by the clock of the server."""
-    time = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
-    return datetime.fromisoformat(time) if time else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from applier import status
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import applied_at
 from applier.state.observed import Observed, annotation, label
 from applier.status import HealthResult
 from applier.status.rules import CLAIM_KIND
@@ -26,8 +26,8 @@ def health_of(live: Object, observed: Observed, *, is_instance: bool = False) ->
     if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
     if not is_instance and not live.get("status") and kind in observed.reporting:
-        written_at = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
-        return status.health(live, now=observed.now, since=written_at, reports_status=True)
+        since = applied_at(live, CONTENT_MANAGER)
+        return status.health(live, now=observed.now, since=since, reports_status=True)
     return status.health(live, now=observed.now, is_instance=is_instance)
 
 

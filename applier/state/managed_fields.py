@@ -12,6 +12,7 @@ of a Secret (recorded as ours for ever, and not what is stored; send `data`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -116,6 +117,12 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
     return tuple(
         _parse_key(element[2:]) if element.startswith("v:") else element[2:] for element in elements if element != "."
     )
+
+
+def applied_at(live: Object, manager: str) -> datetime | None:
+    """Return when `manager` applied the object last, as the server says."""
+    time = (apply_entry(live, manager) or {}).get("time")
+    return datetime.fromisoformat(time) if time else None
 
 
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:

@@ -11,9 +11,9 @@ from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report
 from gitops.cli.terminal import echo, print_document
 from gitops.clock import SystemClock
 from gitops.explain.journal import JournalLine, lines_about, read_transitions
-from gitops.records.cause_rows import timestamp
 from gitops.records.references import SOURCE, Ref, find_key, get_object
 from gitops.text import TimeFormat, align_table, title
+from gitops.timestamps import timestamp
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 

@@ -20,11 +20,11 @@ from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
 from gitops.explain.pods import find_pod_problems
-from gitops.records.cause_rows import timestamp
 from gitops.records.instance_state import describe_suspension
 from gitops.records.references import Ref
 from gitops.records.source_record import SourceRecord
 from gitops.text import TimeFormat, align_table, title
+from gitops.timestamps import optional_timestamp
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
 from renderer.levelgate_status import RevisionAtCommit
@@ -263,12 +263,14 @@ def _as_json(explanation: CauseChain) -> dict[str, Any]:
     return {
         "unit": explanation.subject,
         "state": explanation.state,
-        "notBefore": _format_time(explanation.not_before),
+        "notBefore": optional_timestamp(explanation.not_before),
         "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in explanation.blockers_of],
         "chain": [_link_as_json(link) for link in explanation.chain],
         "others": [_cause_as_json(cause) for cause in explanation.other_causes],
         "open": [window.name for window in explanation.open_windows],
-        "externals": [{"name": name, "since": _format_time(since)} for name, since in explanation.externals.items()],
+        "externals": [
+            {"name": name, "since": optional_timestamp(since)} for name, since in explanation.externals.items()
+        ],
         "waiting": [
             *(str(waiting_instance.key) for waiting_instance in explanation.unsettled_instances),
             *(str(cause.object_key or "") for cause in explanation.object_causes),
@@ -304,8 +306,8 @@ def _link_as_json(link: Link) -> dict[str, Any]:
                 "kind": window.kind,
                 "ticket": window.ticket,
             }
-            times = {"since": _format_time(closing.since), "until": _format_time(closing.until)}
-            return {**window_fields, **times, "opens": [_format_time(moment) for moment in opens]}
+            times = {"since": optional_timestamp(closing.since), "until": optional_timestamp(closing.until)}
+            return {**window_fields, **times, "opens": [optional_timestamp(moment) for moment in opens]}
 
 
 def _cause_as_json(cause: Cause) -> dict[str, Any]:
@@ -314,21 +316,17 @@ def _cause_as_json(cause: Cause) -> dict[str, Any]:
         "message": cause.message,
         "node": cause.node,
         "object": str(cause.object_key or ""),
-        "since": _format_time(cause.since),
-        "until": _format_time(cause.until),
+        "since": optional_timestamp(cause.since),
+        "until": optional_timestamp(cause.until),
         "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in cause.references],
         **cause.details,
     }
 
 
 def _cause_ref_as_json(cause_ref: CauseRef) -> dict[str, Any]:
-    times = {"since": _format_time(cause_ref.since), "until": _format_time(cause_ref.until)}
+    times = {"since": optional_timestamp(cause_ref.since), "until": optional_timestamp(cause_ref.until)}
     return {"kind": cause_ref.kind, "name": cause_ref.name, "reason": cause_ref.reason, **times}
 
 
 def _revision_as_json(pair: RevisionAtCommit) -> dict[str, Any]:
     return {"revision": pair.revision, "commit": pair.commit}
-
-
-def _format_time(moment: datetime | None) -> str | None:
-    return timestamp(moment) if moment else None

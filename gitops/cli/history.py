@@ -19,12 +19,12 @@ from gitops.cli.terminal import echo, print_document
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.records import pass_history
-from gitops.records.cause_rows import timestamp
 from gitops.records.pass_history import PassRecord, RecordedAction
 from gitops.records.references import SOURCE, Ref, find_key, get_object
 from gitops.records.source_record import read_records
 from gitops.rollouts.state import OVERRIDDEN
 from gitops.text import TimeFormat, align_table, title
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

@@ -12,9 +12,9 @@ from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.explain.journal import WATCH_TARGETS, JournalLine, lines_about, read_journal
 from gitops.explain.wait import wait_until
-from gitops.records.cause_rows import timestamp
 from gitops.records.references import Ref, find_key, get_object
 from gitops.text import escape_terminal_json, one_line
+from gitops.timestamps import timestamp
 
 
 @click.command()

@@ -30,6 +30,7 @@ from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from gitops.rollouts.state import RolloutState, WaveProgress
 from gitops.text import escape_terminal, parent_title, title
+from gitops.timestamps import timestamp
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
 
@@ -199,9 +200,9 @@ class ProgressPrinter:
     def _print_line(self, text: str, fields: dict[str, Any], *, timed: bool = True) -> None:
         now, text = self._clock.now(), escape_terminal(text).replace("\n", _CONTINUATION if timed else "\n")
         if self._json:
-            line = orjson.dumps({"time": now.strftime("%Y-%m-%dT%H:%M:%SZ"), **fields}).decode()
+            line = orjson.dumps({"time": timestamp(now), **fields}).decode()
         elif timed:
-            line = f"{now.astimezone().strftime('%H:%M:%S') if self._is_terminal else now.strftime('%Y-%m-%dT%H:%M:%SZ')}  {text}"
+            line = f"{now.astimezone().strftime('%H:%M:%S') if self._is_terminal else timestamp(now)}  {text}"
         else:
             line = text
         if self._live is not None:

@@ -24,15 +24,14 @@ from gitops.explain.phrasing import (
     describe_unreadable,
     reference,
 )
-from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState, describe_suspension
 from gitops.records.references import Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import rollout_key
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import parse_time
 from gitops.rollouts.state import WaveProgress
 from gitops.text import TimeFormat, align_table, format_age
+from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
 
@@ -158,7 +157,7 @@ def _wave_as_json(wave: WaveProgress) -> dict[str, Any]:
 
 
 def _source_row(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
-    since = parse_time(record.since)
+    since = parse_timestamp(record.since)
     numbers = (str(record.counts.get(key, 0)) for key in ("instances", "held", "failed"))
     return (name, record.ref, record.target[:7], format_age(since, now) if since else "", record.state, *numbers)
 

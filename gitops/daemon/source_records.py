@@ -18,11 +18,12 @@ from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
-from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, timestamp
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS
 from gitops.records.installation import ensure_namespace
 from gitops.records.instance_state import describe_suspension
 from gitops.records.source_record import UnreadableSource, initial_source_body, is_approval
 from gitops.records.source_requests import Pin, pin_of
+from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import source_parent

@@ -16,11 +16,12 @@ from gitops.decisions import suspension
 from gitops.decisions.decision import Decision
 from gitops.gates.evaluate import ExternalFact, GateFacts, TargetVariables
 from gitops.records.source_record import causes_of
-from gitops.rollouts.directives import Directives, first_seen_at, parse_time
+from gitops.rollouts.directives import Directives, first_seen_at
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy, select_policy
 from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState
+from gitops.timestamps import parse_timestamp
 from gitops.windows.verdict import ClosedWindow, TrustedTime, is_in_window, make_closed_window
 from gitops.windows.window import Window
 from renderer.errors import Problem
@@ -133,7 +134,7 @@ class DecisionInputs:
         one = self.plans[key]
         rows = self._told.get(one.rendered.source, ())
         told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
-        return first_seen_at(one.parent, name, word) or parse_time(next(told, None)) or self.now
+        return first_seen_at(one.parent, name, word) or parse_timestamp(next(told, None)) or self.now
 
     @cached_property
     def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:

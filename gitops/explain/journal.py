@@ -15,7 +15,7 @@ from gitops.reconcile.events import CONTROLLER, EVENT
 from gitops.records import pass_history
 from gitops.records.pass_history import PassRecord
 from gitops.records.source_record import SourceRecord, read_records
-from gitops.rollouts.directives import parse_time
+from gitops.timestamps import parse_timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
@@ -62,7 +62,7 @@ def lines_about(lines: Iterable[JournalLine], key: ObjectKey) -> list[JournalLin
 
 
 def _event_line(event: Object) -> JournalLine | None:
-    happened_at, regarding = parse_time(event.get("eventTime")), event.get("regarding") or {}
+    happened_at, regarding = parse_timestamp(event.get("eventTime")), event.get("regarding") or {}
     if happened_at is None:
         return None
     group = regarding.get("apiVersion", "").rpartition("/")[0]

@@ -12,9 +12,9 @@ from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, Waiti
 from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import format_window_name
-from gitops.rollouts.directives import parse_time
 from gitops.rollouts.queue_position import QueuePosition
 from gitops.text import TimeFormat, title
+from gitops.timestamps import parse_timestamp
 from gitops.windows.window import WindowKind
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
@@ -51,7 +51,7 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
     """Since when and why the newest commit of a source is not known; nothing where it is."""
     if record.unreadable:
-        since = parse_time(record.unreadable.since)
+        since = parse_timestamp(record.unreadable.since)
         yield f"{source} cannot be read{f' since {times.format_minute(since)}' if since else ''}: {record.unreadable.why}"
     if not record.target:
         yield f"No commit of {source} was accepted yet."

@@ -10,9 +10,9 @@ from typing import Any
 
 from applier.plan.model import Operation
 from gitops.durations import format_duration
-from gitops.records.cause_rows import timestamp
 from gitops.rollouts.source_rules import SourceRules
 from gitops.text import TimeFormat, align_table
+from gitops.timestamps import optional_timestamp
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge, start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector, WindowTarget
 from renderer.definition.gates import Gate
@@ -130,11 +130,11 @@ def _window_json(window: Window, calendar: WindowCalendar, now: datetime, count:
         "timeZone": window.zone.key,
         "open": window.timeline.span(now).active,
         "occurrences": [
-            {"opens": _format_time(opens), "closes": _format_time(closes)}
+            {"opens": optional_timestamp(opens), "closes": optional_timestamp(closes)}
             for opens, closes in islice(window.timeline.intervals(now), count)
         ],
         "targets": [
-            {"target": group.name, "open": verdict.is_open, "until": _format_time(verdict.until)}
+            {"target": group.name, "open": verdict.is_open, "until": optional_timestamp(verdict.until)}
             for group in calendar.groups
             if window in (*group.windows, *group.gate_windows)
             for verdict in (group.verdict_at(now),)
@@ -142,10 +142,6 @@ def _window_json(window: Window, calendar: WindowCalendar, now: datetime, count:
         "description": window.description,
         "ticket": window.ticket,
     }
-
-
-def _format_time(moment: datetime | None) -> str | None:
-    return timestamp(moment) if moment else None
 
 
 def format_tables(calendar: WindowCalendar, times: TimeFormat, now: datetime, count: int) -> Iterator[str]:

@@ -20,6 +20,7 @@ from gitops.clock import Clock
 from gitops.forge.port import CommentTooLong, ForgeError, ForgeNotFound, ForgeRefused, RateLimited, TooManyItems
 from gitops.forge.rate_limits import RateLimits
 from gitops.secret_file import read_secret
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Rest:
 
     def _rate_limited_error(self) -> RateLimited:
         until = self._limits.resumes_at or self.clock.now()
-        return RateLimited(f"{self.api}: takes no more requests now; going on at {until:%Y-%m-%dT%H:%M:%SZ}", until)
+        return RateLimited(f"{self.api}: takes no more requests now; going on at {timestamp(until)}", until)
 
     def _refusal_error(self, status: int, where: str, message: str) -> ForgeError:
         text = f"{where}: {status}{f' ({message})' if message else ''}"

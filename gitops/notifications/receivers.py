@@ -15,10 +15,10 @@ import orjson
 from applier.causes import EventReason, Reason
 from gitops.forge.commit_status import CommitStatus, ReviewVerdict
 from gitops.notifications.messages import Message
-from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.transitions import Transition
 from gitops.secret_file import read_secret
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 TEMPLATE_FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 from applier.state.structural_diff import FieldDiff
 from gitops.plan.report import InterimChange, Obstacle, PlannedChange, PlanStep, Report, WindowCapacity
+from gitops.timestamps import optional_timestamp
 
 _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "keep", "unchanged", "unknown", "failed")
 
@@ -19,7 +19,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "base": report.base,
         "head": report.head,
         "against": report.against,
-        "at": _time(report.at),
+        "at": optional_timestamp(report.at),
         "hash": report.hash,
         "deletionsKnown": report.knows_deletions,
         "summary": {word: report.summary[word] for word in _SUMMARY},
@@ -72,12 +72,17 @@ def _obstacle(obstacle: Obstacle) -> dict[str, Any]:
         "reason": str(obstacle.reason),
         "name": obstacle.name,
         "message": obstacle.message,
-        "until": _time(obstacle.until),
+        "until": optional_timestamp(obstacle.until),
     }
 
 
 def _step(step: PlanStep) -> dict[str, Any]:
-    fields = {"what": step.summary, "refs": list(step.refs), "at": _time(step.at), "after": step.prerequisite}
+    fields = {
+        "what": step.summary,
+        "refs": list(step.refs),
+        "at": optional_timestamp(step.at),
+        "after": step.prerequisite,
+    }
     return {**fields, "window": _window_capacity(step.window_capacity) if step.window_capacity else None}
 
 
@@ -89,7 +94,3 @@ def _window_capacity(capacity: WindowCapacity) -> dict[str, Any]:
         "recorded": capacity.is_recorded,
         "enough": capacity.is_enough,
     }
-
-
-def _time(moment: datetime | None) -> str | None:
-    return moment.isoformat().replace("+00:00", "Z") if moment else None

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from applier.causes import Reason
-from applier.cluster import CONTENT_MANAGER, Object
+from applier.cluster import CONTENT_MANAGER
 from applier.plan.model import ApplySetPlan, CandidateChange, Operation
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import applied_at
 from applier.state.observed import annotation
 from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.plan.report import PlannedAction, PlannedChange, WindowCapacity
@@ -122,7 +122,7 @@ class WindowCapacities:
             LevelgateStatus.from_instance(set_plan.parent).progress, self.preview.due.situation.now
         )
         writes = [
-            (_write_time(node_plan.live), annotation(node_plan.live, well_known.COMMIT))
+            (applied_at(node_plan.live, CONTENT_MANAGER), annotation(node_plan.live, well_known.COMMIT))
             for node_plan in set_plan.nodes
             if node_plan.live
         ]
@@ -132,11 +132,6 @@ class WindowCapacities:
         last, newest = max(times)
         first = min(written_at for written_at, commit in times if commit == newest)
         return progress.ready_since - first if last <= progress.ready_since else None
-
-
-def _write_time(live: Object) -> datetime | None:
-    time = (apply_entry(live, CONTENT_MANAGER) or {}).get("time")
-    return datetime.fromisoformat(time) if time else None
 
 
 def _rollout_duration(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:

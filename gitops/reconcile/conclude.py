@@ -25,7 +25,6 @@ from gitops.reconcile.write_records import (
     status_update,
 )
 from gitops.records import window_calendar
-from gitops.records.cause_rows import timestamp
 from gitops.records.installation import INSTALLATION, installation_body
 from gitops.records.instance_status import not_in_git_status
 from gitops.records.revisions import KIND, RevisionArchive
@@ -37,6 +36,7 @@ from gitops.records.transitions import (
     limit_transitions,
     source_transitions,
 )
+from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent

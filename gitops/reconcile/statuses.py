@@ -18,13 +18,13 @@ from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
-from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import instance_status, is_marked_not_in_git
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import MAX_LISTED_OBJECTS, SourceRecord, is_approval
 from gitops.rollouts.directives import requester_of
 from gitops.rollouts.state import DecisionRecord
+from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.errors import Problem

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
-from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 _ALWAYS_SHOWN = (

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan
-from gitops.rollouts.directives import parse_time
 from gitops.rollouts.state import WaveProgress
+from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
@@ -34,11 +33,6 @@ _SEVERITY_ORDER = (
     Reason.DELETION_BLOCKED,
     Reason.DEADLOCKED,
 )
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339, UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def node_causes(plan: ApplySetPlan) -> list[Cause]:
@@ -142,8 +136,8 @@ def parse_row(row: Mapping[str, Any]) -> Cause:
         row.get("message", ""),
         node=row.get("node", ""),
         object_key=ObjectKey.parse(row.get("object", "")),
-        since=parse_time(row.get("since")),
-        until=parse_time(row.get("until")),
+        since=parse_timestamp(row.get("since")),
+        until=parse_timestamp(row.get("until")),
         references=tuple(map(_parse_ref, row.get("blockedBy") or ())),
         dependents=tuple(row.get("behind") or ()),
         details={name: row[name] for name in ("position", "gates", "approval") if name in row},
@@ -170,7 +164,7 @@ def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
 
 
 def _parse_ref(ref: Mapping[str, Any]) -> CauseRef:
-    since, until = parse_time(ref.get("since")), parse_time(ref.get("until"))
+    since, until = parse_timestamp(ref.get("since")), parse_timestamp(ref.get("until"))
     return CauseRef(ref["kind"], ref["name"], _parse_reason(ref.get("reason")), since, until)
 
 

@@ -15,8 +15,9 @@ from gitops.records.cause_rows import parse_row, with_wave_progress
 from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import Directives, parse_time
+from gitops.rollouts.directives import Directives
 from gitops.rollouts.state import RolloutState
+from gitops.timestamps import parse_timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -71,14 +72,14 @@ class InstanceState:
             key=ObjectKey.from_manifest(instance),
             reason=cause.reason,
             message=cause.message,
-            since=parse_time(propagated.get("lastTransitionTime")),
+            since=parse_timestamp(propagated.get("lastTransitionTime")),
             target=RevisionAtCommit.from_dict(own_status.target),
             applied=RevisionAtCommit.from_dict(own_status.applied),
             settled=RevisionAtCommit.from_dict(own_status.settled),
             source=own_status.source,
             rollout=name,
             wave=wave,
-            deadline=parse_time(own_status.progress.get("deadline")),
+            deadline=parse_timestamp(own_status.progress.get("deadline")),
             nodes=own_status.nodes or None,
             labels=instance["metadata"].get("labels") or {},
             kro_state=status.get("state", ""),

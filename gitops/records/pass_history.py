@@ -16,8 +16,9 @@ import orjson
 
 from applier.causes import Cause
 from applier.execute.results import Result
-from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, timestamp
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS
 from gitops.rollouts.state import CONTROLLER, HALTED, OVERRIDDEN, PROPOSED, DecisionRecord, RolloutState
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

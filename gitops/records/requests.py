@@ -23,6 +23,7 @@ from gitops.rollouts import requests
 from gitops.rollouts.directives import MAX_BREAK_GLASS_DURATION
 from gitops.rollouts.state import RolloutState
 from gitops.text import title
+from gitops.timestamps import micro_timestamp, optional_timestamp, timestamp
 from renderer import well_known
 from renderer.documents.writer import dump
 from renderer.frozen import dataclass
@@ -109,7 +110,7 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: _format_time(until)}
+    annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     outcome = (
         f"{subject} stays where it is{_format_until(until)}, and is healed there. The others of its rollout pass it."
     )
@@ -122,7 +123,7 @@ def release(subject: RequestSubject) -> PersonRequest:
 
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: _format_time(until)}
+    annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
     outcome = f"Nothing is written of {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
 
@@ -191,8 +192,8 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
     """Raises RequestError for longer than is allowed."""
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
         raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
-    annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: _format_time(until)}
-    outcome = f"{subject} goes past windows until {_format_time(until)}. Pace, halts, holds and approvals stay."
+    annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: timestamp(until)}
+    outcome = f"{subject} goes past windows until {timestamp(until)}. Pace, halts, holds and approvals stay."
     return PersonRequest(
         subject,
         annotations,
@@ -206,7 +207,7 @@ def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) 
     """That a source stays at a commit, given by at least seven characters of its id. Raises RequestError for anything else."""
     if not COMMIT_PATTERN.fullmatch(commit):
         raise RequestError(f"{commit!r} is no commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
-    annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: _format_time(until)}
+    annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: optional_timestamp(until)}
     outcome = f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref says. The brake on deletions counts."
     alternative = "revert, or say `ref: {commit: ...}` in levelgate.yaml"
     return PersonRequest(
@@ -242,7 +243,7 @@ def reconcile(subject: RequestSubject) -> PersonRequest:
 
 def sync_value(now: datetime) -> str:
     """Tells a request to look now from those before."""
-    return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return micro_timestamp(now)
 
 
 def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word: str, verb: str) -> PersonRequest:
@@ -264,9 +265,5 @@ def _rollout_state(subject: RequestSubject) -> RolloutState:
     return RolloutState.from_data(subject.live.get("data") or {}, now=subject.now)
 
 
-def _format_time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _format_until(moment: datetime | None) -> str:
-    return f" until {_format_time(moment)}" if moment else ""
+    return f" until {timestamp(moment)}" if moment else ""

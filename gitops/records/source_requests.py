@@ -18,9 +18,9 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan
 from applier.state.observed import annotation
-from gitops.records.cause_rows import timestamp
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import parse_time, requester_of
+from gitops.rollouts.directives import requester_of
+from gitops.timestamps import parse_timestamp, timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import SOURCE_PREFIX, ObjectKey
@@ -54,7 +54,7 @@ def pin_of(record: Object | None, now: datetime) -> Pin | None:
     commit = annotation(record, well_known.PIN).strip().lower() if record else ""
     if not record or not commit:
         return None
-    until = parse_time(annotation(record, well_known.PIN_UNTIL))
+    until = parse_timestamp(annotation(record, well_known.PIN_UNTIL))
     if until and now >= until:
         return None
     by = requester_of(record, well_known.PIN, well_known.PIN_BY)

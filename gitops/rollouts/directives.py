@@ -17,6 +17,7 @@ from applier.state.managed_fields import annotation_managers
 from applier.state.observed import annotation
 from gitops.durations import format_duration
 from gitops.rollouts.policy import Policy
+from gitops.timestamps import parse_timestamp, timestamp
 from renderer import well_known
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -79,11 +80,11 @@ class Directives:
         )
         return cls(
             hold_reason=why(well_known.HOLD),
-            hold_until=parse_time(said(well_known.HOLD_UNTIL)),
+            hold_until=parse_timestamp(said(well_known.HOLD_UNTIL)),
             suspend_reason=suspension,
-            suspend_until=parse_time(said(well_known.SUSPEND_UNTIL)),
+            suspend_until=parse_timestamp(said(well_known.SUSPEND_UNTIL)),
             break_glass_reason=said(well_known.BREAK_GLASS_REASON),
-            break_glass_until=parse_time(said(well_known.BREAK_GLASS_UNTIL)),
+            break_glass_until=parse_timestamp(said(well_known.BREAK_GLASS_UNTIL)),
             break_glass_by=_author(manifest, live, well_known.BREAK_GLASS_REASON, well_known.BREAK_GLASS_BY),
             priority=_parse_integer(said(well_known.PRIORITY)),
         )
@@ -134,7 +135,9 @@ class Directives:
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
-            return f"{well_known.BREAK_GLASS_UNTIL} holds no time; write for example {now + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+            return (
+                f"{well_known.BREAK_GLASS_UNTIL} holds no time; write for example {timestamp(now + timedelta(hours=1))}"
+            )
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
             return f"until {self.break_glass_until:{_MINUTE_FORMAT}} is more than {limit} ahead of {since:{_MINUTE_FORMAT}}"
@@ -150,10 +153,10 @@ def find_ineffective_break_glass(
     """A break-glass in Git that opens nothing now because of its end, and whether that is over; else it is further ahead than it may be."""
     path = f"metadata.annotations[{well_known.BREAK_GLASS_UNTIL}]"
     for declared in declared_objects:
-        ends = parse_time(annotation(declared.manifest, well_known.BREAK_GLASS_UNTIL))
+        ends = parse_timestamp(annotation(declared.manifest, well_known.BREAK_GLASS_UNTIL))
         if ends is None or now < ends <= now + MAX_BREAK_GLASS_DURATION:
             continue
-        latest = f"write at most {now + MAX_BREAK_GLASS_DURATION:%Y-%m-%dT%H:%M:%SZ}"
+        latest = f"write at most {timestamp(now + MAX_BREAK_GLASS_DURATION)}"
         message = (
             "is in the past; remove it"
             if ends <= now
@@ -162,19 +165,10 @@ def find_ineffective_break_glass(
         yield Problem(declared.origin.file, declared.line_of(path), path, message), ends <= now
 
 
-def parse_time(text: Any) -> datetime | None:
-    """A time in RFC 3339; None for any other text."""
-    try:
-        parsed = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return parsed if parsed.tzinfo else None
-
-
 def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | None:
     """When this word of somebody was first seen, as the status of the instance remembers it."""
     stored = LevelgateStatus.from_instance(instance).asked.get(name) or {}
-    return parse_time(stored.get("since")) if stored.get("said") == value else None
+    return parse_timestamp(stored.get("since")) if stored.get("said") == value else None
 
 
 def requester_of(record: Object, key: str, name_key: str = well_known.REQUESTED_BY) -> str:

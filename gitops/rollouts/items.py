@@ -13,6 +13,7 @@ from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import TargetRevision
+from gitops.timestamps import timestamp
 from renderer.levelgate_status import LevelgateStatus
 
 
@@ -98,7 +99,7 @@ def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> 
 def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """For the instance's status; `deadline` is when it will have failed, while that clock runs."""
     deadline_at = rollout_item.progress.overdue_after(policy.progress_deadline)
-    deadline = {"deadline": deadline_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if deadline_at else {}
+    deadline = {"deadline": timestamp(deadline_at)} if deadline_at else {}
     return {"revision": target.revision, **rollout_item.progress.to_dict(), **deadline}
 
 

@@ -16,6 +16,7 @@ import orjson
 
 from gitops.errors import GitopsError
 from gitops.rollouts.queue_position import WaveForecast
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 MAX_DECISIONS: Final = 50
@@ -79,7 +80,7 @@ class Halt:
     revert: Revert | None = None
 
     def __str__(self) -> str:
-        description = f"r{self.target} is halted since {self.since:%Y-%m-%dT%H:%M:%SZ} by {self.by}: {self.why}"
+        description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"
         return f"{description}; {self.revert}" if self.revert else description
 
 

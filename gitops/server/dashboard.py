@@ -20,13 +20,13 @@ from gitops.explain.overview import Overview
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.statuses import source_record, statuses
 from gitops.records import window_calendar
-from gitops.records.cause_rows import timestamp
 from gitops.records.instance_state import InstanceState
 from gitops.records.references import Ref
 from gitops.records.rollout_records import ROLLOUT, rollout_key
 from gitops.records.source_record import SourceRecord
 from gitops.records.window_calendar import calendar_data, parse_rules
 from gitops.rollouts.source_rules import SourceRules
+from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent

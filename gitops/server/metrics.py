@@ -29,9 +29,9 @@ from prometheus_client.registry import Collector
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
 from gitops.records.display_state import DisplayState
-from gitops.rollouts.directives import parse_time
 from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
+from gitops.timestamps import parse_timestamp
 from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -199,7 +199,7 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
     records = board.overview.sources
     lag = {
         (name,): max(0.0, (now - since).total_seconds())
-        if record.applied != record.target and (since := parse_time(record.since))
+        if record.applied != record.target and (since := parse_timestamp(record.since))
         else 0.0
         for name, record in records.items()
     }

@@ -20,7 +20,6 @@ from applier.causes import Cause
 from applier.plan.model import ApplySetPlan
 from gitops.explain.explanation import CauseChain
 from gitops.explain.phrasing import describe_blocker, format_links, suggest_actions
-from gitops.records.cause_rows import timestamp
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 from gitops.server import window_bars
@@ -28,6 +27,7 @@ from gitops.server.dashboard import Dashboard
 from gitops.server.graph import Graph, draw_graph, state_of
 from gitops.server.monitor import Monitor
 from gitops.text import TimeFormat, format_age, title
+from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 

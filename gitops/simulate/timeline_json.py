@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gitops.records.cause_rows import timestamp
 from gitops.simulate.timeline import (
     BacktestResult,
     CommitArrival,
@@ -14,6 +13,7 @@ from gitops.simulate.timeline import (
     Track,
     TrackSpan,
 )
+from gitops.timestamps import timestamp
 
 
 def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:

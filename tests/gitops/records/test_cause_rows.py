@@ -18,11 +18,11 @@ from gitops.records.cause_rows import (
     format_rows,
     node_causes,
     parse_row,
-    timestamp,
     with_wave_progress,
 )
 from gitops.rollouts.queue_position import BlockingItem, StartForecast, WaveForecast
 from gitops.rollouts.state import WaveProgress
+from gitops.timestamps import timestamp
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
