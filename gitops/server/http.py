@@ -108,7 +108,7 @@ class HttpServer:
     async def _stream_events(self, request: web.Request) -> web.StreamResponse:
         """The number of each pass as it ends (server-sent events), and the last one again while nothing happens, as a sign of life."""
         if self._streams >= _MAX_STREAMS:
-            raise web.HTTPServiceUnavailable(text="too many look already; ask again later\n")
+            raise web.HTTPServiceUnavailable(text="too many clients are connected; try again later\n")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
         self._streams += 1
         try:
@@ -142,7 +142,7 @@ def _guard_requests(*, is_local: bool) -> Middleware:
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_local and not request.path.startswith("/hooks/") and _host(request) not in _LOCAL_NAMES:
-            raise web.HTTPMisdirectedRequest(text="this address is for this machine only\n", headers=_HEADERS)
+            raise web.HTTPMisdirectedRequest(text="this address serves this machine only\n", headers=_HEADERS)
         try:
             response = await handler(request)
         except web.HTTPException as error:

@@ -79,26 +79,24 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._seconds = Histogram(
             "levelgate_stage_duration_seconds",
-            "How long parts of the work take; `pass` is the whole of a pass.",
+            "Duration of parts of a reconciliation; `pass` is all of it.",
             ["stage"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._failures = Counter(
-            "levelgate_stage_failures", "Parts of the work that failed.", ["stage"], registry=self.registry
+            "levelgate_stage_failures", "Parts of a reconciliation that failed.", ["stage"], registry=self.registry
         )
         self._writes = Counter(
             "levelgate_actions",
-            "What was done to objects, by what and how it ended.",
+            "Actions on objects, by action and outcome.",
             ["action", "result"],
             registry=self.registry,
         )
-        self._drift = Counter(
-            "levelgate_drift_healed", "Objects that others changed and that were put right.", registry=self.registry
-        )
+        self._drift = Counter("levelgate_drift_healed", "Drifted objects that were healed.", registry=self.registry)
         self._hooks = Counter(
             "levelgate_hook_calls",
-            "Calls of hooks, by what became of them.",
+            "Webhook calls, by outcome.",
             ["provider", "result"],
             registry=self.registry,
         )
@@ -159,17 +157,17 @@ class _Gauges(Collector):
 
     def _process_metrics(self) -> Iterator[Metric]:
         monitor = self.monitor
-        yield _gauge("levelgate_build_info", "The version that runs.", ("version",), {(monitor.version,): 1})
+        yield _gauge("levelgate_build_info", "The running version.", ("version",), {(monitor.version,): 1})
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
         yield _gauge(
             "levelgate_configuration_refused",
-            "1 while the configuration file is not taken as it is now.",
+            "1 while the present configuration file is refused.",
             (),
             {(): bool(monitor.refused())},
         )
         yield _gauge(
             "levelgate_last_pass_timestamp_seconds",
-            "When the last pass ended; 0: none has yet.",
+            "End of the last reconciliation; 0: none has ended.",
             (),
             {(): monitor.passes[-1].at.timestamp() if monitor.passes else 0.0},
         )
@@ -182,17 +180,15 @@ class _Gauges(Collector):
             requests.add_metric((verb, str(code)), count)
         yield requests
         miscounts = CounterMetricFamily(
-            "levelgate_rollout_miscounts", "Rollouts of which a wrong count was kept; a fault of this program."
+            "levelgate_rollout_miscounts", "Rollouts that were counted wrongly; a fault of Levelgate."
         )
         miscounts.add_metric((), monitor.miscounts)
         yield miscounts
         depth, oldest = self.queue()
-        yield _gauge("levelgate_queue_depth", "Keys of work that wait for a worker.", (), {(): depth})
-        yield _gauge(
-            "levelgate_queue_oldest_seconds", "For how long the one that has waited longest waits.", (), {(): oldest}
-        )
+        yield _gauge("levelgate_queue_depth", "Keys in the queue that wait for a worker.", (), {(): depth})
+        yield _gauge("levelgate_queue_oldest_seconds", "Waiting time of the oldest key in the queue.", (), {(): oldest})
         entries = {(name,): size for name, size in self.caches().items()}
-        yield _gauge("levelgate_cache_entries", "What is kept in memory from pass to pass.", ("cache",), entries)
+        yield _gauge("levelgate_cache_entries", "Entries kept in memory between reconciliations.", ("cache",), entries)
 
 
 def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
@@ -205,7 +201,7 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
     }
     yield _gauge(
         "levelgate_source_lag_seconds",
-        "For how long the newest commit has not been brought about completely; 0 when it has been.",
+        "Time for which the newest commit is not applied completely; 0 when it is applied.",
         ("source",),
         lag,
     )
@@ -236,7 +232,7 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
             openings[source,] = min(openings.get((source,), cause.until.timestamp()), cause.until.timestamp())
     yield _gauge(
         "levelgate_next_opening_timestamp_seconds",
-        "The earliest time at which something that waits can go on.",
+        "The earliest time at which something that waits can continue.",
         ("source",),
         openings,
     )

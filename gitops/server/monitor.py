@@ -156,7 +156,7 @@ def check_liveness(monitor: Monitor) -> ProbeResult:
     if monitor.longest_pass_seconds > STUCK_PASS_SECONDS:
         return ProbeResult(
             False,
-            f"a pass has lasted for {monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s: it is stuck",
+            f"a reconciliation has lasted for {monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s: it is stuck",
         )
     return ProbeResult(True, "ok")
 
@@ -168,11 +168,11 @@ def check_readiness(monitor: Monitor) -> ProbeResult:
     if not monitor.leads():
         if monitor.stands_by():
             return ProbeResult(True, "standing by: another replica leads")
-        return ProbeResult(False, f"cluster {monitor.cluster} has not told yet who leads")
+        return ProbeResult(False, f"cluster {monitor.cluster} does not report a leader yet")
     unread_names = monitor.unread_sources()
     if not monitor.number:
         unread_text = f"; not read yet: {', '.join(unread_names)}" if unread_names else ""
-        return ProbeResult(False, f"the first pass is not over yet{unread_text}")
+        return ProbeResult(False, f"the first reconciliation has not ended yet{unread_text}")
     leading_seconds = monitor.elapsed() - (monitor.leading_since or 0.0)
     if unread_names and leading_seconds < FIRST_SYNC_TIMEOUT_SECONDS:
         return ProbeResult(False, f"not read yet: {', '.join(unread_names)}")

@@ -74,7 +74,7 @@ def _window_row(source: str, window: Window, now: datetime) -> WindowRow:
     if change == "none":
         change = "for good"
     elif window.kind is WindowKind.DENY:
-        change = change.replace("closes", "ends") if active else f"begins {change}"
+        change = change.replace("closes", "ends") if active else f"starts {change}"
     elif not active:
         change = f"opens {change}"
     return WindowRow(

@@ -109,7 +109,7 @@ async def test_a_change_is_seen_without_a_reload(browsing: Browsing) -> None:
 
 async def test_the_first_pass_fills_the_page(browsing: Browsing) -> None:
     async with scene(names=("i0",)) as seen, browsing.page(seen) as page:
-        await page.get_by_text("The first pass is not over yet").wait_for()
+        await page.get_by_text("The first reconciliation has not ended yet").wait_for()
         await page.locator("#connection.on").wait_for()
         seen.fleet.push()
         await seen.step()
@@ -249,7 +249,7 @@ async def test_a_screen_reader_finds_its_way(browsing: Browsing) -> None:
             assert await page.get_by_role("heading", level=1).count() == 1
             for name in ("Name", "State", "Source"):
                 assert await page.get_by_label(name, exact=True).count() == 1
-            for name in ("Not as Git says", "Instances", "Recent passes"):
+            for name in ("Differs from Git", "Instances", "Recent reconciliations"):
                 assert await page.get_by_role("region", name=name).count() >= 1
             assert await page.get_by_role("columnheader", name="Not before").count() == 1
             until = page.locator("#causes tbody tr td.when time").first

@@ -39,7 +39,7 @@ def test_a_pass_that_does_not_end_is_not_alive() -> None:
         assert check_liveness(watched).is_ok
         elapsed.now += 1
         assert check_liveness(watched) == ProbeResult(
-            False, "a pass has lasted for 901s, longer than 900s: it is stuck"
+            False, "a reconciliation has lasted for 901s, longer than 900s: it is stuck"
         )
     assert check_liveness(watched).is_ok
 
@@ -53,7 +53,7 @@ def test_other_stages_are_no_passes() -> None:
 
 def test_whoever_leads_is_ready_after_its_first_pass() -> None:
     """S4-14."""
-    assert check_readiness(monitor(number=0)[0]) == ProbeResult(False, "the first pass is not over yet")
+    assert check_readiness(monitor(number=0)[0]) == ProbeResult(False, "the first reconciliation has not ended yet")
     assert check_readiness(monitor()[0]) == ProbeResult(True, "ok")
 
 
@@ -70,14 +70,16 @@ def test_a_source_that_was_never_read_is_waited_for_no_longer_than_its_time() ->
 
 def test_a_replica_that_stands_by_is_ready_to_take_the_lead() -> None:
     watched, _ = monitor(leads=False, number=0)
-    assert check_readiness(watched) == ProbeResult(False, "cluster prod-eu has not told yet who leads")
+    assert check_readiness(watched) == ProbeResult(False, "cluster prod-eu does not report a leader yet")
     watched.stands_by = lambda: True
     assert check_readiness(watched) == ProbeResult(True, "standing by: another replica leads")
 
 
 def test_it_says_what_the_first_pass_waits_for() -> None:
     watched, _ = monitor(unread=("platform", "shop"), number=0)
-    assert check_readiness(watched).message == "the first pass is not over yet; not read yet: platform, shop"
+    assert (
+        check_readiness(watched).message == "the first reconciliation has not ended yet; not read yet: platform, shop"
+    )
 
 
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 503)])

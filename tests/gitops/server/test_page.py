@@ -51,9 +51,9 @@ async def held(seen: Scene) -> None:
 
 async def test_before_the_first_pass_the_page_says_who_works() -> None:
     async with scene() as seen:
-        assert "The first pass is not over yet" in await seen.page()
+        assert "The first reconciliation has not ended yet" in await seen.page()
     async with scene(leads=False) as seen:
-        assert "The cluster has not told yet who leads" in await seen.page()
+        assert "The cluster does not report a leader yet" in await seen.page()
         seen.seen.monitor.stands_by = lambda: True
         assert "another one leads" in await seen.page()
 
@@ -80,7 +80,7 @@ async def test_it_says_what_the_commands_say() -> None:
     assert "WindowClosed" in overview
     assert "window/prod" in overview
     assert "waits for window prod (CHG-2210), opens 2026-11-24T08:00Z (Tue 09:00 Europe/Berlin)" in overview
-    assert "holds back default · opens Mon 2026-11-23 08:00 UTC" in " ".join(overview.split())
+    assert "denies default · opens Mon 2026-11-23 08:00 UTC" in " ".join(overview.split())
     assert "Not before Tue 2026-11-24 08:00 UTC" in " ".join(one.split())
     assert "1  WindowClosed  default/i0" in one
     assert "levelgate break-glass link/i0 -n default --for 1h" in one
@@ -101,7 +101,7 @@ async def test_instances_that_do_not_exist_yet_are_counted() -> None:
         told = Tags(await seen.page()).text
         (record,) = [json.loads(seen.fleet.request("GET", f"{OWN}/source-platform")["data"]["counts"])]
     assert "4 instances" in told
-    assert "2 not there yet" in " ".join(told.split())
+    assert "2 not created yet" in " ".join(told.split())
     assert record == {"instances": 4, "missing": 2, "failed": 0, "held": 2}
     rollouts = " ".join(told[told.index("Rollouts") : told.index("Windows")].split())
     assert "Progressing" in rollouts
@@ -151,7 +151,7 @@ async def test_an_instance_that_is_not_there_is_told_so() -> None:
             for path in ("default/nobody", "-/i0", "default/%3Cscript%3E"):
                 response = await client.get(f"/instances/g.test/Link/{path}")
                 assert response.status == 404
-                assert "no such instance" in await response.text()
+                assert "Instance not found" in await response.text()
 
 
 async def test_names_and_messages_are_shown_as_text() -> None:

@@ -45,7 +45,7 @@ async def test_what_holds_something_back_now_comes_first_and_says_until_when() -
         ("freeze", False, True),
     ]
     assert before["prod"].change == "opens Mon 2026-11-23 08:00 UTC"
-    assert before["freeze"].change == "begins Sun 2026-11-22 11:00 UTC"
+    assert before["freeze"].change == "starts Sun 2026-11-22 11:00 UTC"
     within = await shown(NOW + timedelta(hours=62, minutes=30))
     assert {name: (one.active, one.opens) for name, one in within.items()} == {
         "freeze": (True, False),
