@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
 from tests.cli.shops import friday, opened
 from tests.gitops.fleet import Fleet
+from tests.gitops.virtual_time import VirtualLoop
 
 Typed = Callable[..., str]
 Printed = Callable[..., tuple[str, str]]
@@ -58,6 +60,12 @@ def typed(printed: Printed) -> Typed:
         return out if code == 0 else err
 
     return levelgate
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands wait in a time that costs nothing, however long, and on no machine too long."""
+    monkeypatch.setattr(asyncio.events, "new_event_loop", VirtualLoop)
 
 
 @pytest.fixture

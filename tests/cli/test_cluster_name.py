@@ -39,7 +39,7 @@ def serving(kubeconfig: Path) -> Iterator[None]:
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(60)
         yield
     finally:
         loop.call_soon_threadsafe(ended.set)

@@ -17,8 +17,8 @@ from gitops import cli
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 
 ROOT = Path(__file__).parents[2]
-AT_ONCE = 20
-"""In seconds, on a busy machine; Git would be waited for five minutes."""
+AT_ONCE = 120
+"""In seconds, on a slow and busy machine; Git would be waited for five minutes."""
 CALLED = "import sys; from gitops.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
 REVIEW = ("review", "--token-file", "token", "--forge", "github", "--project", "acme/platform")
 

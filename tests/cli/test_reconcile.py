@@ -20,6 +20,9 @@ RECORD = f"{OWN}/source-platform"
 LINK = "/apis/g.test/v1/namespaces/default/links/a"
 
 
+pytestmark = pytest.mark.usefixtures("patient")
+
+
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
     with Fleet(names=("a", "b")) as found:
@@ -66,8 +69,8 @@ def test_kubectl_can_write_the_same(fleet: Fleet, typed: Typed) -> None:
 
 def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: Fleet, typed: Typed) -> None:
     """Exit code 3 is only ever that (surface 1.1)."""
-    told = typed(fleet, "reconcile", "--wait", "--timeout", "1s", code=3)
-    assert "No answer within 1s: check that `levelgate run` works on this cluster" in told
+    told = typed(fleet, "reconcile", "--wait", "--timeout", "90s", code=3)
+    assert "No answer within 1m30s: check that `levelgate run` works on this cluster" in told
 
 
 def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
@@ -75,7 +78,7 @@ def test_waiting_says_what_git_answers(fleet: Fleet, typed: Typed) -> None:
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
-    assert f"No answer within 300ms: {why.why}\n" in typed(fleet, "reconcile", "--wait", "--timeout", "300ms", code=3)
+    assert f"No answer within 1m30s: {why.why}\n" in typed(fleet, "reconcile", "--wait", "--timeout", "90s", code=3)
 
 
 def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows(fleet: Fleet, typed: Typed) -> None:
@@ -98,33 +101,33 @@ def test_what_has_settled_needs_no_waiting(fleet: Fleet, typed: Typed) -> None:
     """Results go to stdout, and there is none: how far it is goes to stderr."""
     revision = fleet.state.catalog.commit
     for arguments in ([], ["source/platform", "--revision", revision], ["link/a", "-n", "default"]):
-        assert typed(fleet, "wait", *arguments, "--timeout", "1s") == ""
-    assert typed(fleet, "wait", "rollout/links.g.test", "--for", "applied", "--timeout", "1s") == ""
+        assert typed(fleet, "wait", *arguments, "--timeout", "90s") == ""
+    assert typed(fleet, "wait", "rollout/links.g.test", "--for", "applied", "--timeout", "90s") == ""
 
 
 def test_what_is_not_there_in_time_ends_with_3(fleet: Fleet, typed: Typed) -> None:
     fleet.push("two")
     fleet.step()
-    told = typed(fleet, "wait", "--timeout", "300ms", code=3)
+    told = typed(fleet, "wait", "--timeout", "90s", code=3)
     assert "platform 0000000: Progressing, not applied completely" in told
-    assert "Not settled within 300ms." in told
-    assert "links.g.test: " in typed(fleet, "wait", "rollout/links.g.test", "--timeout", "300ms", code=3)
+    assert "Not settled within 1m30s." in told
+    assert "links.g.test: " in typed(fleet, "wait", "rollout/links.g.test", "--timeout", "90s", code=3)
 
 
 def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Fleet, typed: Typed) -> None:
     """I12: a pipeline that waits for everything is not told that it is there, and is told why not."""
     fleet.reconciler.follows = {"platform", "slow"}
     fleet.step()
-    assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "300ms", code=3)
+    assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "90s", code=3)
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     record = initial_source_body("slow")
     record["metadata"]["annotations"] = {well_known.UNREADABLE: why.encode()}
     fleet.request("POST", OWN, record)
-    told = typed(fleet, "wait", "--timeout", "300ms", code=3)
+    told = typed(fleet, "wait", "--timeout", "90s", code=3)
     assert f"slow: no commit has been read yet: it cannot be read: {why.why}\n" in told
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
-    told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "300ms", code=3)
+    told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "90s", code=3)
     assert f"platform is at 0000000, not at feedfee yet: it cannot be read: {why.why}\n" in told
 
 

@@ -79,7 +79,7 @@ def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: 
 
 def test_a_wait_for_a_rollout_counts_no_instance_that_may_not_be_listed(held_up: Fleet, printed: Printed) -> None:
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
-        _, err = printed(held_up, "wait", f"rollout/links.{GROUP}", "--timeout", "1s", code=1)
+        _, err = printed(held_up, "wait", f"rollout/links.{GROUP}", "--timeout", "2m", code=1)
     assert "cannot be told" in err
 
 

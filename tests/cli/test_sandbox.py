@@ -109,7 +109,7 @@ def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
     assert "deploy" in kubectl("api-resources")
     assert "replicas" in kubectl("explain", "deployment.spec")
     assert kubectl("get", "configmap", "config", "-o", "jsonpath={.data.a}") == "1"
-    kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
+    kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=2m")
     assert re.search(r"web +2/2 +2 +2", kubectl("get", "deployments"))
     file.write_text(json.dumps(CONFIG | {"data": {"a": "2"}}))
     assert '+  a: "2"' in kubectl("diff", "--server-side", "-f", str(file), check=False)
@@ -120,7 +120,7 @@ def test_kubectl_at_work(sandbox: Running, tmp_path: Path) -> None:
     kubectl(
         "apply", "--server-side", "-f", "-", stdin='{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}'
     )
-    kubectl("delete", "namespace", "other", "--timeout=20s")
+    kubectl("delete", "namespace", "other", "--timeout=2m")
     kubectl("set", "image", "deployment/web", "web=example.com/web:2")
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={..image}") == "example.com/web:2"
     conflict = kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", check=False, stdin=changed())
@@ -140,11 +140,11 @@ def test_kubectl_without_files(sandbox: Running) -> None:
     kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080")
     assert kubectl("get", "service", "web", "-o", "jsonpath={.spec.ports[0].targetPort}") == "8080"
     kubectl("scale", "deployment", "web", "--replicas=3")
-    kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=2m")
     assert re.search(r"web +3/3 +3 +3", kubectl("get", "deployments"))
     kubectl("autoscale", "deployment", "web", "--max=5")
     kubectl("create", "job", "once", "--image=example.com/job:1")
-    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=20s")
+    kubectl("wait", "job/once", "--for=condition=Complete", "--timeout=2m")
     kubectl("create", "role", "reader", "--verb=get", "--resource=pods")
     kubectl("run", "shell", "--image=example.com/shell:1")
     kubectl("label", "pod", "shell", "tier=debug")
@@ -152,7 +152,7 @@ def test_kubectl_without_files(sandbox: Running) -> None:
     kubectl("patch", "pod", "shell", "-p", '{"metadata": {"labels": {"run": null}}}')
     found = json.loads(kubectl("get", "pod", "shell", "-o", "json"))["metadata"]
     assert (found["labels"], found["annotations"]) == ({"tier": "debug"}, {"why": "because"})
-    kubectl("delete", "pods", "-l", "tier=debug", "--timeout=20s")
+    kubectl("delete", "pods", "-l", "tier=debug", "--timeout=2m")
     assert kubectl("get", "pods", "-o", "name") == ""
 
 

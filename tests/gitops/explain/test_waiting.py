@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,8 +13,9 @@ from applier.errors import Denied, Unavailable
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.explain import wait
-from gitops.explain.wait import MIN_CHECK_INTERVAL_SECONDS, wait_until
+from gitops.explain.wait import MIN_CHECK_INTERVAL_SECONDS, POLL_INTERVAL_SECONDS, wait_until
 from renderer.identity import GroupKind
+from tests.gitops.virtual_time import VirtualLoop
 
 MAPS = WatchTarget(GroupKind("", "ConfigMap"), "default")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -24,20 +25,30 @@ def never(error: Unavailable) -> None:
     raise AssertionError(error)
 
 
-async def test_a_change_is_seen_at_once() -> None:
-    cluster: Cluster = cluster_of(Sandbox().answer)
-
-    async def look() -> bool:
-        return bool(await cluster.list(MAPS.kind, "default"))
-
-    task = asyncio.create_task(wait_until(cluster, [MAPS], look, timeout_seconds=60, on_unavailable=never))
-    await asyncio.sleep(0)
-    await cluster.apply(BODY, manager="somebody")
-    assert await asyncio.wait_for(task, 9)  # before it would look by itself
-    await cluster.close()
+def in_virtual_time(story: Coroutine[None, None, None]) -> float:
+    """The seconds that the story takes."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(story)
+        return runner.get_loop().time()
 
 
-async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
+def test_a_change_is_seen_at_once() -> None:
+    async def story() -> None:
+        cluster: Cluster = cluster_of(Sandbox().answer)
+
+        async def look() -> bool:
+            return bool(await cluster.list(MAPS.kind, "default"))
+
+        task = asyncio.create_task(wait_until(cluster, [MAPS], look, timeout_seconds=60, on_unavailable=never))
+        await asyncio.sleep(0)
+        await cluster.apply(BODY, manager="somebody")
+        assert await task
+        await cluster.close()
+
+    assert in_virtual_time(story()) < POLL_INTERVAL_SECONDS
+
+
+def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
     class Noisy:
         """A cluster in which something happens all the time."""
 
@@ -45,7 +56,7 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
         async def watch(self, _subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
             async def changes() -> AsyncIterator[WatchEvent]:
                 while True:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.001)
                     yield WatchEvent(BODY)
 
             yield changes()
@@ -57,9 +68,12 @@ async def test_however_much_happens_it_looks_a_few_times_a_second() -> None:
         looks += 1
         return False
 
-    seconds = 3 * MIN_CHECK_INTERVAL_SECONDS
-    assert not await wait_until(Noisy(), [MAPS], look, timeout_seconds=seconds, on_unavailable=never)  # type: ignore[arg-type]
-    assert 2 <= looks <= 2 + seconds / MIN_CHECK_INTERVAL_SECONDS
+    async def story() -> None:
+        seconds = 3.5 * MIN_CHECK_INTERVAL_SECONDS
+        assert not await wait_until(Noisy(), [MAPS], look, timeout_seconds=seconds, on_unavailable=never)  # type: ignore[arg-type]
+
+    in_virtual_time(story())
+    assert looks == 5
 
 
 async def test_a_server_that_restarts_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
