@@ -370,7 +370,7 @@ async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, nam
     with pytest.raises(KindNotServed):
         await cluster.apply(widget, manager=MANAGER)
     stored = await cluster.apply(definition(group), manager=MANAGER)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 applied = await cluster.apply(widget, manager=MANAGER)
@@ -380,7 +380,7 @@ async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, nam
     assert applied["spec"] == {"size": 1}
     uid = stored["metadata"]["uid"]
     await cluster.delete(ObjectKey.from_manifest(stored), uid=uid, resource_version=None, propagation="Background")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await cluster.get(ObjectKey.from_manifest(stored)):  # noqa: ASYNC110 - the server does the rest in its own time
             await asyncio.sleep(0.02)
     with pytest.raises(KindNotServed):

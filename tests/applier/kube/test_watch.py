@@ -137,7 +137,7 @@ async def test_what_happens_is_told_as_it_happens(cluster: tuple[KubeCluster, st
     async with server.watch(WatchTarget(KIND, namespace, "team=a")) as changes:
         await server.apply(config_map(namespace, "other", team="b"), manager="test")
         made = await server.apply(config_map(namespace, "new", team="a"), manager="test")
-        first = await asyncio.wait_for(anext(changes), 10)
+        first = await asyncio.wait_for(anext(changes), 60)
         assert (first.deleted, first.object["metadata"]["resourceVersion"]) == (
             False,
             made["metadata"]["resourceVersion"],
@@ -145,7 +145,7 @@ async def test_what_happens_is_told_as_it_happens(cluster: tuple[KubeCluster, st
         assert (first.object["apiVersion"], first.object["kind"], first.object.get("data")) == ("v1", "ConfigMap", None)
         key = ObjectKey.from_manifest(before)
         await server.delete(key, uid=before["metadata"]["uid"], resource_version=None)
-        gone = await asyncio.wait_for(anext(changes), 10)
+        gone = await asyncio.wait_for(anext(changes), 60)
         assert (gone.deleted, ObjectKey.from_manifest(gone.object)) == (True, key)
 
 
@@ -154,5 +154,5 @@ async def test_one_object_can_be_watched_by_its_name(cluster: tuple[KubeCluster,
     async with server.watch(WatchTarget(KIND, namespace, name="one")) as changes:
         for name in ("other", "one"):
             await server.apply(config_map(namespace, name), manager="test")
-        found = await asyncio.wait_for(anext(changes), 10)
+        found = await asyncio.wait_for(anext(changes), 60)
         assert found.object["metadata"]["name"] == "one"

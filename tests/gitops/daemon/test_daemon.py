@@ -62,7 +62,7 @@ class Running:
 
 
 async def _first(queue: asyncio.Queue[T], fits: Callable[[T], bool]) -> T:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not fits(one := await queue.get()):
             pass
     return one
@@ -112,7 +112,7 @@ class Platform:
                 yield Running(daemon, passes, told)
             finally:
                 follower.stop.set()
-                await asyncio.wait_for(task, 20)
+                await asyncio.wait_for(task, 60)
 
     async def _led(self, daemon: Daemon, lead: asyncio.Event | None) -> None:
         if lead:

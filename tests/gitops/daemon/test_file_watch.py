@@ -107,7 +107,7 @@ def test_a_watch_whose_thread_died_is_begun_again(tmp_path: Path) -> None:
     async def play() -> None:
         with FileWatch(file, changes, warn=told.append) as watch:
             for thread in kill(watch, file):
-                await asyncio.to_thread(thread.join, 20)
+                await asyncio.to_thread(thread.join, 60)
             await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
             assert told == [f"{file} is not watched (a thread of the watch has ended); it is still polled"]
             await asyncio.sleep(1)

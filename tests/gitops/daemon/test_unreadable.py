@@ -197,7 +197,7 @@ def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
     """I8: what was accepted is healed while a new commit does not come; and who stops waits for it no more (fault table: "graceful stop")."""
     monkeypatch.setattr(follower, "FIRST_FETCH_TIMEOUT_SECONDS", 0.2)
     world, release, gave_up = served.world, threading.Event(), list[bool]()
-    served.server.before_pack = lambda: gave_up.append(not release.wait(60))
+    served.server.before_pack = lambda: gave_up.append(not release.wait(600))
 
     async def story() -> None:
         world.work.commit(three=THREE)
@@ -206,7 +206,7 @@ def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
         healed = asyncio.Event()
         world.follower.reconciler.report = lambda _: healed.set()
         following = asyncio.ensure_future(world.follower.run_forever())
-        await asyncio.wait_for(healed.wait(), 30)
+        await asyncio.wait_for(healed.wait(), 60)
         assert await world.deployed() == {"one", "two"}
         world.follower.stop.set()
         await following

@@ -22,6 +22,7 @@ from tests.gitops.fleet import OWN, START
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_metrics import multiplied
 
+NEVER_SECONDS = 3600.0
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}javascript:alert(1)"
 
 
@@ -297,7 +298,9 @@ async def test_a_browser_that_was_led_here_by_another_name_gets_nothing() -> Non
         assert (await client.get("/", headers={"Host": "[::1]:8480"})).status == 200
 
 
-async def test_the_end_of_a_pass_is_told_at_once() -> None:
+async def test_the_end_of_a_pass_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with the next sign of life."""
+    monkeypatch.setattr("gitops.server.http._HEARTBEAT_SECONDS", NEVER_SECONDS)
     async with scene(names=("i0",)) as seen:
         seen.fleet.push()
         await seen.step()
@@ -311,7 +314,8 @@ async def test_the_end_of_a_pass_is_told_at_once() -> None:
 async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not with the next sign of life, 15 s later."""
+    """Not with the next sign of life."""
+    monkeypatch.setattr("gitops.server.http._HEARTBEAT_SECONDS", NEVER_SECONDS)
     write = web.StreamResponse.write
 
     async with scene(names=("i0",)) as seen:
@@ -324,7 +328,7 @@ async def test_a_pass_that_ends_while_the_one_before_is_being_told_is_told_as_we
                 seen.seen.monitor.record_pass(found)
 
         monkeypatch.setattr(web.StreamResponse, "write", written)
-        async with asyncio.timeout(10), seen.client() as client, client.get("/events") as response:
+        async with asyncio.timeout(60), seen.client() as client, client.get("/events") as response:
             assert await response.content.readuntil(b"data: 2\n\n")
 
 
