@@ -109,7 +109,7 @@ def test_what_is_not_there_in_time_ends_with_3(fleet: Fleet, typed: Typed) -> No
     fleet.push("two")
     fleet.step()
     told = typed(fleet, "wait", "--timeout", "90s", code=3)
-    assert "platform 0000000: Progressing, not applied completely" in told
+    assert "platform 0000000: Waiting, not applied completely" in told
     assert "Not settled within 1m30s." in told
     assert "links.g.test: " in typed(fleet, "wait", "rollout/links.g.test", "--timeout", "90s", code=3)
 

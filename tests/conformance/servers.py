@@ -163,7 +163,7 @@ class ServedApi(HttpApi):
         self._stop = asyncio.Event()
         self._thread = Thread(target=self._loop.run_until_complete, args=(self._serve(),))
         self._thread.start()
-        self.url = self._urls.get(timeout=10)
+        self.url = self._urls.get(timeout=60)
 
     async def _serve(self) -> None:
         async with serve(self._sandbox.answer) as url:

@@ -77,7 +77,7 @@ class AuditLog:
         self._advance()
         return self._read
 
-    def settle(self, *, user: str | None = None, since: int = 0, within: float = 10.0) -> None:
+    def settle(self, *, user: str | None = None, since: int = 0, within: float = 120.0) -> None:
         """Waits until every request (of `user`) that the server had received after `since` and by now is in the log as answered.
 
         Some never are, such as one whose body was too large: the mark leaves out those of tests before.

@@ -60,7 +60,7 @@ _GROUPS = {
 }
 USERS = tuple(user for user in _GROUPS if user != _CONTROLLER_MANAGER)
 
-_READY_WITHIN = 60.0
+_READY_WITHIN = 300.0
 _GARBAGE = "GOGC=400"  # Memory is there, and looking for garbage was an eighth of what the servers do.
 _STOP_WITHIN = 4.0  # An API server with an open watch would take a minute.
 _IDLE = 60.0  # The API server closes connections that were idle for 90 seconds.
@@ -115,7 +115,7 @@ class ControlPlane:
         controller manager, nor with a `KUBEBUILDER_ASSETS` that has none. Controllers may still be starting on return.
 
         Raises `NotBuiltError` without binaries, RuntimeError with the log's end if a server gives up, AssertionError
-        if they are not ready in a minute.
+        if they are not ready in five minutes.
         """
         binaries = find_binaries()
         server = cls(directory, controllers if "kube-controller-manager" in binaries else ())
@@ -194,7 +194,7 @@ class ControlPlane:
     def _alarm(self, action: str) -> None:
         """See etcd's `rpc Alarm`. The alarm is that of a member; which one does not matter."""
         body = json.dumps({"action": action, "memberID": 1, "alarm": "NOSPACE"}).encode()
-        with urlopen(f"http://127.0.0.1:{self._etcd_port}/v3/maintenance/alarm", body, timeout=10.0) as answer:
+        with urlopen(f"http://127.0.0.1:{self._etcd_port}/v3/maintenance/alarm", body, timeout=60.0) as answer:
             assert answer.status == HTTPStatus.OK, answer.read()
 
     def restart_apiserver(self) -> None:

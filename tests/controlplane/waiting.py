@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(probe: Callable[[], T], *, within: float = 30.0, every: float = 0.05) -> T:
+def eventually(probe: Callable[[], T], *, within: float = 120.0, every: float = 0.05) -> T:
     """Returns the first truthy answer of `probe`, which is asked at least once.
 
     A probe may also assert: its AssertionError means "not yet". Any other exception is passed on at once. After
@@ -28,7 +28,7 @@ def eventually(probe: Callable[[], T], *, within: float = 30.0, every: float = 0
         time.sleep(every)
 
 
-async def until(holds: Callable[[], bool], *, within: float = 60.0) -> None:
+async def until(holds: Callable[[], bool], *, within: float = 120.0) -> None:
     """Turns the event loop until `holds` says so, and looks after each turn. After `within` seconds it raises TimeoutError: by time, since a turn is
     over long before a real thread gets on. It is the machine's time: that of a virtual loop stands still meanwhile.
     """

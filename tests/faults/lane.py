@@ -33,7 +33,7 @@ from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
 
 RECORDS = "levelgate-system"
 QUIET_PASSES = 5
-LONGEST_LIFE = 300.0
+LONGEST_LIFE = 900.0
 
 Object = dict[str, Any]
 Files = Mapping[str, str]
@@ -174,7 +174,7 @@ class Lane:
     async def live(
         self,
         *rules: Rule,
-        wait: float = 300.0,
+        wait: float = 1200.0,
         passes: int = 1,
         memory: dict[str, Answer] | None = None,
     ) -> Life:
@@ -296,7 +296,7 @@ class Lane:
 
     async def wipe(self) -> None:
         """Removes everything but the namespace, whatever holds it. With a CRD it takes seconds: the API server gives others time to notice."""
-        for round_ in range(200):
+        for round_ in range(1000):
             if not await self._sweep():
                 return
             await asyncio.sleep(0.02 * min(round_, 10))

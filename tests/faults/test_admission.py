@@ -103,7 +103,7 @@ async def policy(lane: Lane, *, kind: str, resource: str = "configmaps", **spec:
 async def in_force(lane: Lane, is_so: Callable[[Answer], bool], *, resource: str = "configmaps") -> None:
     """Until the server answers a write so."""
     probe = f"/api/v1/namespaces/{lane.namespace}/{resource}?dryRun=All"
-    for _ in range(600):
+    for _ in range(2400):
         if is_so(await lane.ask("POST", probe, {"metadata": {"name": "probe"}, "data": {"text": "ZnJlZQ=="}})):
             return
         await asyncio.sleep(0.05)

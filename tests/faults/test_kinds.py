@@ -155,7 +155,7 @@ def version(name: str, *, storage: bool = False, served: bool = True) -> Object:
 
 
 async def served(lane: Lane, path: str) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if (await lane.ask("GET", path)).status == 200:
             return
         await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ from tests.scenarios.definitions import config_map
 
 
 async def gone(lane: Lane, key: Key) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if await lane.get(key) is None:
             return
         await asyncio.sleep(0.05)
@@ -172,7 +172,7 @@ async def test_a_namespace_that_is_going_away_is_waited_for(lane: Lane) -> None:
     assert other["data"] == {"text": "two"}
     assert [e for e in lane.events(since) if e.user == "levelgate" and e.is_write and space in e.uri] == []
     await lane.patch(held, {"metadata": {"finalizers": None}})
-    life = await lane.live(wait=200.0)
+    life = await lane.live(wait=1200.0)
     assert await lane.get(inside) is not None
     await lane.commit({"git": {"other.json": plain(lane, "other", text="two")}})
     await lane.live()

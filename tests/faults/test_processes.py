@@ -62,7 +62,7 @@ async def run(lane: Lane, repositories: Repositories, cache: Path, *rules: Rule)
                 "run",
                 "--once",
                 "--wait",
-                "20s",
+                "2m",
                 *repositories.arguments,
             ),
             env={**os.environ, "KUBECONFIG": str(kubeconfig), "XDG_CACHE_HOME": str(cache), "NO_COLOR": "1"},

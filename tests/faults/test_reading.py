@@ -37,7 +37,7 @@ def with_a_secret_that_uses_d(lane: Lane) -> Commit:
 
 
 async def there(lane: Lane, key: Key) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if await lane.get(key) is not None:
             return
         await asyncio.sleep(0.05)
@@ -56,7 +56,7 @@ async def at_rest(follower: Follower) -> None:
         wake(subject)
 
     watches.on_begin = hear
-    for _ in range(600):
+    for _ in range(2400):
         if follower.reconciler.whole and begun >= follower.event_router._subjects and not len(follower.queue):
             await follower.wait_until_idle()
             if not len(follower.queue):

@@ -110,7 +110,7 @@ async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **
             yield found
         finally:
             follower.stop.set()
-            await asyncio.wait_for(running, 20)
+            await asyncio.wait_for(running, 60)
 
 
 def exists(fleet: Fleet, name: str) -> bool:

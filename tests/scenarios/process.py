@@ -18,7 +18,7 @@ from threading import Timer
 
 from gitops.cli import invoke
 
-_TIME_LIMIT = 120.0
+_TIME_LIMIT = 600.0
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
         return subprocess.CompletedProcess(tuple(arguments), code, out.read_text(), err.read_text())
 
 
-LONGEST = 300.0
+LONGEST = 900.0
 
 
 class Running:

@@ -192,5 +192,5 @@ def test_an_instance_that_somebody_made_is_adopted_with_its_children(platform: P
     names = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "name")
     assert {"configmap/stray-a", "configmap/stray-b"} <= set(names.split())
     platform.repository.commit({"stray.json": None})
-    platform.run_once(wait="20s")
+    platform.run_once(wait="2m")
     assert "stray" not in platform.kubectl("get", f"configmaps,chains.{platform.group}", "-n", platform.namespace)

@@ -95,8 +95,8 @@ def test_a_definition_may_bring_the_kind_that_its_later_nodes_have(platform: Pla
     platform.repository.commit(
         {"def.json": fleet(platform.group, widget, crd), "one.json": link(platform.group, platform.namespace)}
     )
-    platform.run_once(check=0, wait="30s")
+    platform.run_once(check=0, wait="2m")
     assert platform.kubectl("get", f"widgets.{group}", platform.namespace, "-o", "jsonpath={.spec.n}") == "one"
     platform.repository.commit({"one.json": None})
-    platform.run_once(check=0, wait="30s")
+    platform.run_once(check=0, wait="2m")
     assert "NotFound" in platform.kubectl("get", "crd", f"widgets.{group}", check=False)

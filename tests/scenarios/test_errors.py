@@ -149,7 +149,7 @@ def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
     try:
         platform.repository.commit({"busy.json": None})
         since = platform.audit.mark()
-        platform.run_once(wait="30s")
+        platform.run_once(wait="2m")
     finally:
         stop.set()
         writer.join()

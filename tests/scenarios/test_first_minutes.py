@@ -60,7 +60,7 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
     repository.commit({}, "first")
     with terminal.start("run", "--sandbox", "--source", ".") as daemon:
         try:
-            assert eventually(lambda: is_settled(terminal), within=60)
+            assert eventually(lambda: is_settled(terminal))
             tree = terminal.levelgate("tree", "webapp/hello", "--sandbox").stdout
             assert [line.split()[-1] for line in tree.splitlines()[3:]] == ["Current"] * 4
             hello = (terminal.directory / "apps/hello.yaml").read_text()
@@ -68,9 +68,9 @@ def test_the_first_ten_minutes(terminal: Terminal, tmp_path: Path) -> None:
             kubectl = Kubectl(terminal.home / ".local/state/levelgate/sandbox/kubeconfig", tmp_path / "kubectl")
             image = "jsonpath={.spec.template.spec.containers[0].image}"
             assert eventually(
-                lambda: kubectl("get", "deployment", "hello", "-o", image) == "ghcr.io/example/hello:2.0.0", within=60
+                lambda: kubectl("get", "deployment", "hello", "-o", image) == "ghcr.io/example/hello:2.0.0"
             )
-            assert eventually(lambda: is_settled(terminal), within=60)
+            assert eventually(lambda: is_settled(terminal))
             assert "0 problems, 0 warnings." in terminal.levelgate("check", "--sandbox").stdout
             assert ", 0 to delete, " in terminal.levelgate("plan", ".", "--sandbox", "--exit-code").stdout
         finally:
@@ -86,7 +86,7 @@ def test_without_a_kubeconfig_a_command_says_so_and_takes_no_sandbox(terminal: T
     """Never a silent switch between a cluster and the sandbox."""
     Repository(terminal.directory).commit({}, "first")
     with terminal.start("run", "--sandbox", "--source", "."):
-        assert eventually(lambda: is_settled(terminal), within=60)
+        assert eventually(lambda: is_settled(terminal))
         refused = terminal.levelgate("status", check=1)
     assert "give --kubeconfig, set KUBECONFIG, or try it with --sandbox" in refused.stderr
 

@@ -94,7 +94,7 @@ def test_a_webhook_comes_after_the_healthy_workload_behind_it_and_goes_before_it
         f"levelgate.dev/approved-commit={head}",
     )
     since = platform.audit.mark()
-    platform.run_once(wait="20s")
+    platform.run_once(wait="2m")
     gone = order(platform, since, "delete")
     place = {resource: gone.index(resource) for resource in gone}
     assert gone[0] == "validatingwebhookconfigurations"

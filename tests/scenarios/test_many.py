@@ -131,7 +131,7 @@ def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order
     keep = config_map(platform.namespace, "keep", a="b")
     files = {"chain.json": chain(platform.group, "ab"), "tenant.json": tenant(platform.group), "keep.json": keep}
     platform.repository.commit({**files, "instance.json": json.dumps(instance)})
-    platform.run_once(wait="10s")
+    platform.run_once(wait="2m")
     assert get(platform, f"tenants.{platform.group}", platform.namespace, output="jsonpath={.status.state}") == "ACTIVE"
     found = get(platform, "configmaps", "-n", space, "-l", "applyset.kubernetes.io/part-of").split()
     assert set(found) == {"configmap/settings", "configmap/app-a", "configmap/app-b"}
@@ -143,7 +143,7 @@ def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order
 
     platform.repository.commit({"instance.json": None})
     since = platform.audit.mark()
-    platform.run_once(wait="10s")
+    platform.run_once(wait="2m")
     deleted = [(event.resource, event.name) for event in platform.writes(since) if event.verb == "delete"]
     assert (
         deleted.index(("chains", "app"))

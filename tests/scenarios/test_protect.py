@@ -137,7 +137,7 @@ def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(plat
         "get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.metadata.uid}"
     )
     platform.kubectl("delete", f"chains.{platform.group}", "one", "-n", platform.namespace, "--wait=false")
-    platform.run_once(wait="5s")
+    platform.run_once(wait="2m")
     second = platform.kubectl(
         "get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "jsonpath={.metadata.uid}"
     )
@@ -272,7 +272,7 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
     assert "it still holds ConfigMap/" in held.stdout
     assert "foreign" in platform.kubectl("get", "configmaps", "-n", space, "-o", "name")
     platform.kubectl("delete", "configmap", "foreign", "-n", space)
-    platform.run_once(wait="20s")
+    platform.run_once(wait="2m")
     deleted = [(event.resource, event.name) for event in platform.writes(since) if event.verb == "delete"]
     assert deleted == [("configmaps", "inside"), ("namespaces", space)]
     assert platform.kubectl("get", "namespace", space, "--ignore-not-found", "-o", "name") == ""
@@ -484,7 +484,7 @@ def test_children_of_an_instance_stay_where_its_deletion_policy_says_so(platform
     platform.run_once()
     assert names(platform) == {"one-a", "one-b"}
     platform.repository.commit({"one.json": None})
-    platform.run_once(wait="20s")
+    platform.run_once(wait="2m")
     gone = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, check=False)
     assert "NotFound" in gone
     child = json.loads(platform.kubectl("get", "configmap", "one-a", "-n", platform.namespace, "-o", "json"))

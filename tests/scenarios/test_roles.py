@@ -31,7 +31,7 @@ READS = (
     ("logs",),
     ("history",),
     ("windows",),
-    ("wait", "source/NAME", "--timeout", "10s"),
+    ("wait", "source/NAME", "--timeout", "2m"),
 )
 ORDERS = {
     OPERATOR: (

@@ -32,7 +32,7 @@ class Daemon:
 
     def send(self, request: Request) -> tuple[int, str]:
         try:
-            with urlopen(request, timeout=30) as response:
+            with urlopen(request, timeout=60) as response:
                 return response.status, response.read().decode()
         except HTTPError as error:
             return error.code, error.read().decode()

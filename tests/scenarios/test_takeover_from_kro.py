@@ -76,7 +76,7 @@ def take_over(platform: Platform) -> str:
     """Until everything is as Git says."""
     first = platform.run_once("--adopt", KRO, check=3).stdout
     make_available(platform, "shop", 1)
-    return first + platform.run_once("--adopt", KRO, wait="20s").stdout
+    return first + platform.run_once("--adopt", KRO, wait="2m").stdout
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def left_by_kro(platform: Platform) -> Platform:
         {"shops.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace)}
     )
     platform.kubectl("create", "--field-manager=controller", "-f", "-", stdin=json.dumps(crd(platform)))
-    platform.kubectl("wait", f"crd/shops.{platform.group}", "--for=condition=Established", "--timeout=20s")
+    platform.kubectl("wait", f"crd/shops.{platform.group}", "--for=condition=Established", "--timeout=2m")
     platform.kubectl("apply", "-f", "-", stdin=shop(platform.group, platform.namespace))
     name = {"name": "shop", "namespace": platform.namespace}
     base = {"apiVersion": f"{platform.group}/v1alpha1", "kind": "Shop"}
@@ -175,7 +175,7 @@ def test_what_was_taken_over_is_ours_to_change_and_to_delete(left_by_kro: Platfo
     platform.run_once()
     assert live(platform, "service")["spec"]["ports"][0]["name"] == "web"
     platform.repository.commit({"shop.yaml": None})
-    platform.run_once(wait="20s")
+    platform.run_once(wait="2m")
     left = platform.kubectl(
         "get", f"deployments,services,shops.{platform.group}", "-n", platform.namespace, "-o", "name"
     )

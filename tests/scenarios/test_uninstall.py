@@ -63,7 +63,7 @@ def files(platform: Platform) -> dict[str, str]:
 @pytest.fixture
 def applied(alone: Platform) -> Platform:
     """A definition, an instance, plain objects; one of them was there before and was adopted."""
-    assert eventually(lambda: not is_leaving(alone), within=30), "what the test before left"
+    assert eventually(lambda: not is_leaving(alone)), "what the test before left"
     alone.kubectl("apply", "--server-side", "-f", "-", stdin=config_map(alone.namespace, "plain", a="b"))
     alone.repository.commit(files(alone))
     alone.run_once("--adopt", "IfEqual", check=None)
@@ -92,7 +92,7 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: Platform) ->
     assert "release   ConfigMap" in refused.stdout
     done = alone.levelgate("uninstall", "--yes", check=0)
     assert "Nothing that Levelgate added is left." in done.stdout
-    assert eventually(lambda: is_away(alone), within=30)
+    assert eventually(lambda: is_away(alone))
     after = dump(alone.kubectl)
     assert traces(after) == []
     for key, obj in before.items():
@@ -118,7 +118,7 @@ def test_what_was_released_serves_others_and_is_deleted_without_us(applied: Plat
         "apply", "--server-side", "-f", "-", stdin=config_map(applied.namespace, "one-a", text="theirs"), check=False
     )
     assert 'conflict with "before-first-apply"' in told
-    applied.kubectl("delete", f"chains.{applied.group}", "one", *here, "--timeout=10s")
+    applied.kubectl("delete", f"chains.{applied.group}", "one", *here, "--timeout=2m")
     assert "configmap/one-b" in applied.kubectl("get", "configmaps", *here, "-o", "name")
 
 
@@ -126,7 +126,7 @@ def test_what_was_released_serves_others_and_is_deleted_without_us(applied: Plat
 def test_a_second_installation_takes_up_what_was_released(applied: Platform) -> None:
     """Left and come back: what exists is adopted by word only, and then everything is as it was."""
     applied.levelgate("uninstall", "--yes", check=0)
-    assert eventually(lambda: is_away(applied), within=30)
+    assert eventually(lambda: is_away(applied))
     assert "exists and is not managed by Levelgate" in applied.run_once(check=1).stdout
     applied.run_once("--adopt", "IfUnowned", check=None)
     instance = json.loads(
@@ -142,7 +142,7 @@ def test_workloads_go_in_reverse_where_they_are_to_go(applied: Platform) -> None
     left = applied.kubectl("get", f"configmaps,deployments,chains.{applied.group}", *here, "-o", "name")
     assert left in {"", "configmap/kube-root-ca.crt\n"}
     assert "customresourcedefinition" in applied.kubectl("get", "crd", f"chains.{applied.group}", "-o", "name")
-    assert eventually(lambda: is_away(applied), within=30)
+    assert eventually(lambda: is_away(applied))
     assert traces(dump(applied.kubectl)) == []
     if applied.audit_log:
         deleted = [

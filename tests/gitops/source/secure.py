@@ -135,10 +135,10 @@ def sshd(directory: Path) -> Iterator[Sshd]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], server: Sshd) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
-            socket.create_connection(("127.0.0.1", server.port), timeout=5).close()
+            socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
             return
         except OSError:
             assert process.poll() is None, (server.directory / "log").read_text()
