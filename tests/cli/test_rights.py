@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from applier.sandbox.api.request_path import parse_request_path
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.cli.conftest import Printed
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import GROUP, Fleet
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

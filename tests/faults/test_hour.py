@@ -17,13 +17,13 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.endpoints.faults import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
 from gitops.reconcile.requeue import LAST_LOOK_WATCHED
 from gitops.source import Mirror
+from tests.fault_injector import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from tests.faults.extent import WHOLE
 from tests.gitops.fleet import GROUP, START, Fleet, StillClock
 from tests.gitops.test_operation import Committed

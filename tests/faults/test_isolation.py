@@ -13,7 +13,6 @@ import pytest
 
 from applier.cluster import Object
 from applier.read.pending_reads import MIN_ANSWER_TIMEOUT_SECONDS
-from applier.sandbox.endpoints.faults import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
@@ -23,6 +22,7 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
+from tests.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from tests.faults.extent import WHOLE
 from tests.faults.test_hour import Shaken
 from tests.gitops.fleet import GROUP, START, Fleet, StillClock

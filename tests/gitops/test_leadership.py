@@ -19,18 +19,18 @@ from applier.errors import Denied
 from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.endpoints.faults import (
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from gitops.clock import Clock, SystemClock
+from gitops.leadership import LEASE_KEY, Leadership, NotLeading, is_process_gone, own_identity
+from renderer.identity import ObjectKey
+from tests.fault_injector import (
     ConnectionReset,
     DelayedRequest,
     FaultInjector,
     InjectedFault,
     RefusedRequest,
 )
-from applier.sandbox.endpoints.transport import cluster_of
-from applier.sandbox.server import Sandbox
-from gitops.clock import Clock, SystemClock
-from gitops.leadership import LEASE_KEY, Leadership, NotLeading, is_process_gone, own_identity
-from renderer.identity import ObjectKey
 from tests.gitops.virtual_time import VirtualLoop
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}

@@ -13,7 +13,6 @@ from typing import Any, cast
 import pytest
 
 from applier.errors import ClusterError
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
@@ -26,6 +25,7 @@ from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.controlplane.waiting import until
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import GROUP, OWN, Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

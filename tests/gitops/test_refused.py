@@ -13,12 +13,12 @@ import pytest
 from applier.causes import Reason
 from applier.execute import pending_writes
 from applier.execute.refusals import FIRST_RETRY_WAIT, MAX_RETRY_WAIT, Refusals
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Refusal, Request, Response
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.test_operation import operating
 from tests.gitops.virtual_time import VirtualLoop

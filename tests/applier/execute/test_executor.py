@@ -14,13 +14,13 @@ from applier.execute.executor import Executor, RoundOutcome
 from applier.execute.pending_writes import PendingWrites, WriteBatch
 from applier.plan.model import ApplySetPlan, Plan
 from applier.read.pending_reads import PendingReads
-from applier.sandbox.endpoints.faults import ConnectionReset, FaultInjector, InjectedFault
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.render.model import RenderedApplySet
+from tests.fault_injector import ConnectionReset, FaultInjector, InjectedFault
 
 PARENT = ObjectKey("", "ConfigMap", "default", "parent")
 SECRETS = Scope(frozenset({GroupKind("", "Secret")}))

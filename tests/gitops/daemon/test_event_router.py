@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from applier.cluster import Discovery, Object, WatchEvent
-from applier.sandbox.endpoints.faults import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
@@ -20,6 +19,7 @@ from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
+from tests.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from applier.cluster import Object
-from applier.sandbox.endpoints.faults import DelayedRequest, FaultInjector, InjectedFault
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
@@ -20,6 +19,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
+from tests.fault_injector import DelayedRequest, FaultInjector, InjectedFault
 from tests.gitops.fleet import GROUP, MERGE, OWN, START, Fleet, StillClock
 from tests.gitops.test_operation import CONFIG_MAPS, Committed
 from tests.gitops.virtual_time import VirtualClock, VirtualLoop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli.check import _text
 from gitops.daemon.source_records import SourceRecords
@@ -12,6 +11,7 @@ from gitops.errors import SourceError
 from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import GROUP, MERGE, Fleet
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from applier.errors import Denied
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import uninstall
 from gitops.clock import SystemClock
@@ -19,6 +18,7 @@ from gitops.reconcile.sources import SourceState
 from gitops.records.source_record import read_records
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
 from tests.scenarios.definitions import chain, config_map, link
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
@@ -18,6 +17,7 @@ from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import START, commit_id
 from tests.scenarios.definitions import chain, config_map, link
 

@@ -15,9 +15,9 @@ import yaml
 
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
-from applier.sandbox.endpoints.faults import FaultInjector, InjectedFault, RefusedRequest
 from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
+from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.server.rules import Between, Scrape
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_deploy import DEPLOY

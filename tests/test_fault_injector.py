@@ -11,7 +11,11 @@ import pytest
 from applier.cluster import Object
 from applier.errors import Denied, NotFound, Unavailable, UnknownOutcome
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.endpoints.faults import (
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
+from applier.sandbox.wire import Request
+from renderer.identity import GroupKind, ObjectKey
+from tests.fault_injector import (
     ConnectionReset,
     DelayedRequest,
     EndedWatch,
@@ -22,10 +26,6 @@ from applier.sandbox.endpoints.faults import (
     StaleRead,
     StuckFinalizer,
 )
-from applier.sandbox.endpoints.transport import cluster_of
-from applier.sandbox.server import Sandbox
-from applier.sandbox.wire import Request
-from renderer.identity import GroupKind, ObjectKey
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 KEY = ObjectKey("", "ConfigMap", "default", "a")

@@ -1,9 +1,9 @@
-"""Faults by script, between a door and the sandbox: for tests, and for whoever wants to see what happens then.
+"""Faults by script, between a client and the sandbox.
 
-    faulty = Faulty(sandbox.answer, [Fault(Refuse(429, retry_after=1), verb="patch", times=3)])
+    faulty = FaultInjector(sandbox.answer, [InjectedFault(RefusedRequest(429, retry_after=1), verb="patch", times=3)])
     cluster = cluster_of(faulty.answer)
 
-Each fault says which requests it befalls and how often. A request meets the first fault that is not used up.
+Each fault says which requests it concerns and how often. A request meets the first fault that is not used up.
 """
 
 from __future__ import annotations
