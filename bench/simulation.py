@@ -10,6 +10,7 @@ from datetime import timedelta
 from gitops.cli import GC_THRESHOLD
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import START, Fleet
 
 INSTANCES, NODES = 100, 10
@@ -23,7 +24,7 @@ def main() -> None:
     fleet.push(hours=HOURS, pace=PACE)
     base = fleet.state
     fleet.push("two")
-    simulation = Simulation(START, Assumptions.parse("ready=5m"), "0")
+    simulation = Simulation(START, Assumptions.parse("ready=5m"), "0", LOCAL)
     begun = time.process_time()
     asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "")], START + timedelta(days=14)))
     taken = time.process_time() - begun

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitops import source_config
-from gitops.cli.options import revision_option, schemas_option
+from gitops.cli.options import config_option, revision_option, schemas_option
 from gitops.cli.terminal import echo, echo_lines, print_document
 from gitops.clock import SystemClock
 from gitops.config import Config, ConfigErrors, read_config
@@ -36,14 +36,7 @@ if TYPE_CHECKING:
 @schemas_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Check this configuration of `run` too, and that it declares the external facts that gates ask for.",
-)
+@config_option("Check this configuration of `run` too, and that it declares the external facts that gates ask for.")
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Show every problem of a repository, sorted by file and line.
 

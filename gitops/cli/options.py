@@ -71,6 +71,18 @@ revision_option = click.option(
     "--revision", metavar="REV", default="", help="Read this commit (branch, tag or id) instead of the working tree."
 )
 
+
+def config_option(help_text: str, *, envvar: str | None = None) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return the option for a configuration file, which the command gets as `file`."""
+    return click.option(
+        "-c", "--config", "file", metavar="FILE", type=click.Path(path_type=Path), envvar=envvar, help=help_text
+    )
+
+
+cluster_name_option = config_option(
+    "Judge windows for the cluster that `cluster.name` of this configuration names.  [default: local]"
+)
+
 utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 
 schemas_option = click.option(
@@ -79,6 +91,14 @@ schemas_option = click.option(
     multiple=True,
     help="Check types against the CustomResourceDefinitions, and definitions, in this folder too. May be repeated.",
 )
+
+
+def read_cluster_name(file: Path | None) -> str:
+    """Return the name by which windows select the cluster: that of this configuration, else `local`. Raises ConfigErrors."""
+    from gitops.config import read_config
+    from gitops.windows.window import LOCAL
+
+    return read_config(file).cluster if file else LOCAL
 
 
 def flags_on_command_line(**flags: str) -> list[str]:

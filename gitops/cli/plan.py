@@ -16,7 +16,14 @@ import click
 from applier import kube
 from applier.applyset.adoption import Adoption
 from gitops.cli import disable_garbage_collection, program_version
-from gitops.cli.options import ClusterChoice, adopt_option, cluster_options, refuse_with_config, utc_option
+from gitops.cli.options import (
+    ClusterChoice,
+    adopt_option,
+    cluster_options,
+    config_option,
+    refuse_with_config,
+    utc_option,
+)
 from gitops.cli.terminal import echo, print_document
 from gitops.source import locations, stop_tick_on_exit
 
@@ -49,14 +56,7 @@ if TYPE_CHECKING:
     help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
 )
 @adopt_option
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Plan what `run` with this configuration would do with the source; --adopt then stands in it.",
-)
+@config_option("Plan what `run` with this configuration would do with the source; --adopt then stands in it.")
 @click.option("-n", "--namespace", metavar="NS", default="", help="The namespace of the REFs.")
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option(

@@ -13,7 +13,7 @@ import click
 
 from gitops import source_config
 from gitops.cli import program_version
-from gitops.cli.options import EXISTING_FILE, Duration
+from gitops.cli.options import EXISTING_FILE, Duration, cluster_name_option, read_cluster_name
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock, wait_for_any
 from gitops.config.fields import ListenAddress, parse_address
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     default="",
     help="Account name of the token, where the token may not read it: github-actions[bot].",
 )
+@cluster_name_option
 def command(
     url: str,
     token_file: Path,
@@ -77,6 +78,7 @@ def command(
     api: str,
     project: str,
     login: str,
+    file: Path | None,
 ) -> int:
     """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the state of its head.
 
@@ -93,6 +95,7 @@ def command(
         raise click.UsageError("--pr requires --once")
     listen_address = _parse_listen_address(listen, secret_file, once=once)
     config = source_config.parse_source(f"{source}={url}" if source else url, path=path)
+    cluster_name = read_cluster_name(file)
     credentials = Credentials(token_file=_git_token_file(url, token_file))
 
     async def review(tick: Callable[[], None]) -> bool:
@@ -104,7 +107,9 @@ def command(
         forge_project, rest_client = forge_location.connect(clock)
         try:
             mirror = Mirror(config.target, default_cache(), credentials=credentials, tick=tick)
-            reviewer = Reviewer(forge_project, mirror, config.name, clock, program_version(), notice=_print_notice)
+            reviewer = Reviewer(
+                forge_project, mirror, config.name, clock, program_version(), cluster_name, notice=_print_notice
+            )
             if number:
                 return await reviewer.review_one(number)
             if once:

@@ -18,6 +18,7 @@ from gitops.cli.options import (
     Duration,
     adopt_option,
     cluster_options,
+    config_option,
     refuse_with_config,
     refuse_without,
 )
@@ -43,15 +44,10 @@ from gitops.windows.window import LOCAL
     multiple=True,
     help="A Git repository to follow; may be given several times.",
 )
-@click.option(
-    "-c",
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    envvar="LEVELGATE_CONFIG",
-    help="Follow the sources of this configuration file instead; --source, --ref, --path, --adopt and --interval then stand in it.  "
+@config_option(
+    "Follow the sources of this configuration file instead; --source, --ref, --path, --adopt and --interval then stand in it.  "
     "[env: LEVELGATE_CONFIG]",
+    envvar="LEVELGATE_CONFIG",
 )
 @click.option(
     "--ref", metavar="REF", default="", help="Branch, tag or commit to follow.  [default: the default branch]"

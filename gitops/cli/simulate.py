@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gitops.cli import EXIT_INTERRUPTED, program_version
-from gitops.cli.options import EXISTING_FILE, typed_time
+from gitops.cli.options import EXISTING_FILE, cluster_name_option, read_cluster_name, typed_time
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.clock import SystemClock
 from gitops.durations import format_duration
@@ -61,6 +62,7 @@ class AssumptionsOption(click.ParamType[str]):
     help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
 )
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
+@cluster_name_option
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
@@ -80,6 +82,7 @@ def command(
     assume: str,
     policy: Path | None,
     source: str,
+    file: Path | None,
     seed: int,
     output: str,
     utc: bool,
@@ -97,6 +100,7 @@ def command(
     """
     times = TimeFormat(utc)
     start_time = typed_time(times, start, "--start") if start else None
+    cluster_name = read_cluster_name(file)
     repository = HistoryReader(place, source)
     now = SystemClock().now().replace(microsecond=0)
     commits = (
@@ -109,18 +113,21 @@ def command(
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
     assumptions = Assumptions.parse(assume, seed=seed)
     echo_lines(map(str, commits.problems), err=True)
-    timeline, is_interrupted = _run_simulation(commits, assumptions, end_time)
+    simulate = partial(_run_simulation, assumptions=assumptions, end_time=end_time, cluster_name=cluster_name)
+    timeline, is_interrupted = simulate(commits)
     if policy and not is_interrupted:
-        tested_timeline, is_interrupted = _run_simulation(commits.with_rules(read_rules(policy)), assumptions, end_time)
+        tested_timeline, is_interrupted = simulate(commits.with_rules(read_rules(policy)))
         _show_comparison(timeline, tested_timeline, times, output, assumptions)
     else:
         _show(timeline, times, output, assumptions)
     return EXIT_INTERRUPTED if is_interrupted else 1 if commits.problems else 0
 
 
-def _run_simulation(commits: CommitSeries, assumptions: Assumptions, end_time: datetime) -> tuple[Timeline, bool]:
+def _run_simulation(
+    commits: CommitSeries, assumptions: Assumptions, end_time: datetime, cluster_name: str
+) -> tuple[Timeline, bool]:
     """The timeline, and whether somebody broke it off."""
-    simulation = Simulation(commits.pushes[0].at, assumptions, program_version())
+    simulation = Simulation(commits.pushes[0].at, assumptions, program_version(), cluster_name)
     try:
         asyncio.run(simulation.run(commits.base, commits.pushes, end_time))
     except KeyboardInterrupt:

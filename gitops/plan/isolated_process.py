@@ -27,7 +27,6 @@ from gitops.plan import planner
 from gitops.plan.report import Report
 from gitops.reconcile.sources import state_of
 from gitops.source import SourceSnapshot, SourceTarget
-from gitops.windows.window import LOCAL
 from renderer.errors import RendererError
 from renderer.frozen import dataclass
 
@@ -64,6 +63,7 @@ class PlanRequest:
     head: SourceSnapshot
     clock: Clock
     version: str
+    cluster_name: str
 
 
 async def compute_plan(request: PlanRequest) -> Report:
@@ -79,7 +79,7 @@ async def compute_plan(request: PlanRequest) -> Report:
         }
         facts = {name: ExternalFact(None, "a review does not ask") for name in names}
         return await planner.plan_commits(
-            base, head, clock=request.clock, version=request.version, cluster_name=LOCAL, facts=facts
+            base, head, clock=request.clock, version=request.version, cluster_name=request.cluster_name, facts=facts
         )
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None

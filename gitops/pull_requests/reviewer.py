@@ -59,6 +59,7 @@ class Reviewer:
     source: str
     clock: Clock
     version: str
+    cluster_name: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
     plan: Callable[[PlanRequest], Awaitable[Report]] = compute_plan_isolated
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -181,7 +182,9 @@ class Reviewer:
         base, head = await asyncio.to_thread(
             lambda: tuple(map(self.mirror.read_snapshot, (commits.base, commits.head)))
         )
-        return await self.plan(PlanRequest(self.source, self.mirror.target, base, head, self.clock, self.version))
+        return await self.plan(
+            PlanRequest(self.source, self.mirror.target, base, head, self.clock, self.version, self.cluster_name)
+        )
 
     @property
     def _limits(self) -> Sequence[int]:

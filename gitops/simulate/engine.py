@@ -34,7 +34,7 @@ from gitops.simulate.recorder import Recorder, instance_state
 from gitops.simulate.timeline import Timeline
 from gitops.simulate.world import SimulatedCluster, VirtualClock, open_windows
 from gitops.text import parent_title
-from gitops.windows.window import LOCAL, Window
+from gitops.windows.window import Window
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -72,6 +72,7 @@ class Simulation:
     begins: datetime
     assumptions: Assumptions
     version: str
+    cluster_name: str
     recorder: Recorder = field(init=False)
     warnings: list[str] = field(default_factory=list)
     _facts: dict[str, ExternalFact] = field(default_factory=dict)
@@ -82,7 +83,12 @@ class Simulation:
         self.clock = VirtualClock(self.begins - BEFORE)
         self.world = SimulatedCluster(self.clock, self.assumptions.seed)
         self.reconciler = Reconciler(
-            self.world.cluster, self.version, self.clock, LOCAL, report=self._wrote, facts=lambda _: self._facts
+            self.world.cluster,
+            self.version,
+            self.clock,
+            self.cluster_name,
+            report=self._wrote,
+            facts=lambda _: self._facts,
         )
         self._is_recording = self._has_written = self._was_whole = False
         self._due: frozenset[ObjectKey] | None = frozenset()

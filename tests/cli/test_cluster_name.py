@@ -15,6 +15,7 @@ import pytest
 from applier.sandbox.endpoints.http import serve, write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.cli import invoke
+from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.real_git import Work
 
 WINDOW = """apiVersion: levelgate.dev/v1alpha1
@@ -47,7 +48,7 @@ def serving(kubeconfig: Path) -> Iterator[None]:
         loop.close()
 
 
-@pytest.mark.parametrize(
+each_selection = pytest.mark.parametrize(
     ("named", "selected", "is_held"),
     [
         ("", "*", True),
@@ -59,27 +60,38 @@ def serving(kubeconfig: Path) -> Iterator[None]:
         ("prod-eu", "local", False),
     ],
 )
-def test_a_deny_window_holds_the_clusters_that_it_selects(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    named: str,
-    selected: str,
-    is_held: bool,
-) -> None:
-    """Of a whole repository, carried out and looked at by the commands; who reads the cluster without the configuration sees the same."""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     work = Work(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
-    window = WINDOW.format(cluster=selected, end=f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT%H:%M}")
-    work.commit(window=window, one=OBJECT)
-    config = tmp_path / "levelgate.yaml"
-    said = f"cluster: {{name: {named}}}\n" if named else ""
+    return work
+
+
+def freeze(cluster: str) -> str:
+    return WINDOW.format(cluster=cluster, end=f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT%H:%M}")
+
+
+def configuration(work: Work, cluster: str) -> str:
+    """Return the path of a configuration that gives the cluster this name, if any."""
+    named = f"cluster: {{name: {cluster}}}\n" if cluster else ""
+    file = work.path.parent / "levelgate.yaml"
     head = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
-    config.write_text(f"{head}{said}sources: [{{name: platform, url: {work.path}}}]\n")
-    kubeconfig = tmp_path / "kubeconfig"
+    file.write_text(f"{head}{named}sources: [{{name: platform, url: {work.path}}}]\n")
+    return str(file)
+
+
+@each_selection
+def test_a_deny_window_holds_the_clusters_that_it_selects(
+    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+) -> None:
+    """Of a whole repository, carried out and looked at by the commands; who reads the cluster without the configuration sees the same."""
+    work.commit(window=freeze(selected), one=OBJECT)
+    config, kubeconfig = configuration(work, named), work.path.parent / "kubeconfig"
     place, cluster = str(work.path), ["--kubeconfig", str(kubeconfig)]
 
     def printed(*arguments: str) -> str:
@@ -87,7 +99,7 @@ def test_a_deny_window_holds_the_clusters_that_it_selects(
         return capsys.readouterr().out
 
     with serving(kubeconfig):
-        printed("run", "--once", "-c", str(config), *cluster)
+        printed("run", "--once", "-c", config, *cluster)
         status = printed("status", *cluster)
         plan = printed("plan", place, "--source", "platform", *cluster)
         windows = printed("windows", "-o", "json", *cluster)
@@ -95,3 +107,41 @@ def test_a_deny_window_holds_the_clusters_that_it_selects(
     assert ("1 to create" in plan, "window freeze" in plan) == (is_held, is_held)
     (shown,) = json.loads(windows)
     assert shown["name"] == "freeze"
+
+
+@each_selection
+def test_a_simulation_judges_windows_for_the_cluster_of_the_configuration(
+    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+) -> None:
+    """A plain object that a commit adds is created by the end, or not."""
+    work.commit(window=freeze(selected))
+    work.commit(one=OBJECT)
+    until = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%dT%H:%M}"
+    period = ("--base", "main~1", "--head", "main", "--until", until, "--utc")
+    config = ["--config", configuration(work, named)] if named else []
+    assert invoke(["simulate", str(work.path), *period, "-o", "json", *config]) == 0
+    events = json.loads(capsys.readouterr().out)["events"]
+    assert [event["kind"] for event in events if event["kind"] == "write"] == ["write"] * (not is_held)
+
+
+@each_selection
+def test_a_review_judges_windows_for_the_cluster_of_the_configuration(
+    work: Work, named: str, selected: str, is_held: bool
+) -> None:
+    forge, token = FakeForge("github"), work.path.parent / "token"
+    token.write_text(TOKEN)
+    work.commit(window=freeze(selected))
+    work.git("checkout", "--quiet", "--detach", "main")
+    head = work.commit(one=OBJECT)
+    work.git("update-ref", "refs/pull/1/head", head)
+    forge.pulls[1] = Pull(1, head)
+    config = ["--config", configuration(work, named)] if named else []
+
+    async def call() -> int:
+        async with forge.serving():
+            place = [str(work.path), "--forge", "github", "--api", forge.url, "--project", "acme/platform"]
+            arguments = ["review", *place, "--token-file", str(token), "--once", *config]
+            return await asyncio.to_thread(invoke, arguments)
+
+    assert asyncio.run(call()) == 0
+    assert ("1 create" in forge.bodies(1)[0], "freeze" in forge.bodies(1)[0]) == (True, is_held)

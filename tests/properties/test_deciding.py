@@ -22,6 +22,7 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.timeline_json import as_json
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import START, Fleet
 from tests.properties.test_convergence import examples
 
@@ -141,7 +142,7 @@ def simulated(
     canary = {"metadata": {"labels": {"tier": "canary"}}}
     fleet = Fleet(names=NAMES, **gates, written={newcomer or "a": canary})
     fleet.push(hours=hours, pace=policy)
-    simulation, base = Simulation(START, Assumptions.parse(assume), "0"), fleet.state
+    simulation, base = Simulation(START, Assumptions.parse(assume), "0", LOCAL), fleet.state
     pushes = []
     for image, at in (("two", START), ("three", START + later)):
         fleet.names = NAMES if image == "two" else (*NAMES, *newcomer)

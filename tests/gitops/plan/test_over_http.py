@@ -12,6 +12,7 @@ from gitops.forge.connect import ForgeProject
 from gitops.plan.isolated_process import compute_plan
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Credentials, Mirror, SourceTarget
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import StillClock
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.conftest import server, work
@@ -53,7 +54,7 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
             found, rest = ForgeProject.from_url("", token, kind=kind, api=forge.url, project="acme/platform").connect(
                 clock
             )
-            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=compute_plan)
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", LOCAL, plan=compute_plan)
             assert not await reviewer.review_all()  # the link is told as a problem
             fetches = server.fetches
             await reviewer.review_all()
@@ -93,7 +94,7 @@ def test_a_token_that_git_refuses_is_told_and_the_forge_is_left_alone(
             found, rest = ForgeProject.from_url(
                 "", token, kind="github", api=forge.url, project="acme/platform"
             ).connect(clock)
-            reviewer = Reviewer(found, mirror, "platform", clock, "0", plan=compute_plan)
+            reviewer = Reviewer(found, mirror, "platform", clock, "0", LOCAL, plan=compute_plan)
 
             def notice(_: int, text: str) -> None:
                 notices.append(text)

@@ -32,6 +32,7 @@ from gitops.plan.report import Report
 from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Mirror, ReadLimits, SourceTarget
+from gitops.windows.window import LOCAL
 from tests.gitops.fleet import StillClock
 from tests.gitops.plan.commonmark import outside_of_code
 from tests.gitops.plan.forges import BOT, TOKEN, FakeForge, Pull, Refusal
@@ -96,7 +97,7 @@ class Review:
                 mirror = Mirror(SourceTarget(str(self.repository.path)), self.cache, limits=self.limits)
                 told: Forge = found
                 reviewer = Reviewer(
-                    told, mirror, "platform", self.clock, "0", lambda *one: self.notices.append(one), compute_plan
+                    told, mirror, "platform", self.clock, "0", LOCAL, lambda *one: self.notices.append(one), compute_plan
                 )
                 try:
                     for step in steps:

@@ -25,6 +25,7 @@ from gitops.simulate.svg import Axis, render_svg
 from gitops.simulate.timeline import Timeline, Track, TrackSpan, TrackState, held_time
 from gitops.simulate.timeline_json import as_json
 from gitops.simulate.world import SimulatedCluster
+from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import START, TEN, Fleet
@@ -54,7 +55,7 @@ def simulated(
     fleet.push(**rules)
     base = fleet.state
     fleet.push("two")
-    simulation = Simulation(start, Assumptions.parse(assume, seed=seed), "0")
+    simulation = Simulation(start, Assumptions.parse(assume, seed=seed), "0", LOCAL)
     asyncio.run(simulation.run(base, [CommitPush(start, fleet.state, subject)], start + lasts))
     return simulation.timeline()
 
@@ -100,7 +101,7 @@ def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
     for number, image in enumerate(("two", "three")):
         fleet.push(image)
         pushes.append(CommitPush(START + number * 6 * MINUTE, fleet.state, image))
-    simulation = Simulation(START, Assumptions.parse("ready=4m"), "0")
+    simulation = Simulation(START, Assumptions.parse("ready=4m"), "0", LOCAL)
     asyncio.run(simulation.run(base, pushes, START + timedelta(days=14)))
     found = simulation.timeline()
     settled = START + 18 * MINUTE
@@ -315,7 +316,7 @@ def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     fleet.plain["plain"]["data"] = {"a": "one"}
     fleet.written.clear()
     fleet.push("two")
-    simulation = Simulation(START, Assumptions(), "0")
+    simulation = Simulation(START, Assumptions(), "0", LOCAL)
     asyncio.run(simulation.run(base, [CommitPush(START, fleet.state, "move to two")], START + timedelta(days=14)))
     found = simulation.timeline()
     assert spans(found, "i0")[-1][0] == "settled"
@@ -347,7 +348,7 @@ def test_a_wave_that_is_over_is_told_once_although_its_next_target_follows_at_on
     fleet = Fleet(names=("a", "b", "c"), written={"a": canary})
     waves = [{"name": "first", "selector": {"matchLabels": {"tier": "canary"}}}]
     fleet.push(pace={"onNewRevision": "Pipeline", "waves": waves})
-    simulation, base, pushes = Simulation(START, Assumptions.parse("ready=4m"), "0"), fleet.state, []
+    simulation, base, pushes = Simulation(START, Assumptions.parse("ready=4m"), "0", LOCAL), fleet.state, []
     for image, at in (("two", START), ("three", START + 8 * MINUTE)):
         fleet.push(image)
         pushes.append(CommitPush(at, fleet.state, image))
