@@ -28,7 +28,7 @@ class NodeAction(StrEnum):
     """The action that makes one live object equal its manifest.
 
     `adopt` takes over an object that is in no set. `replace` deletes an object that cannot be changed, so that it is
-    created again. `record` renews bookkeeping only. `look` reads the object before its first write. `unknown` stands
+    created again. `record` renews bookkeeping only. `read` reads the object before its first write. `unknown` stands
     where the action depends on data that is missing.
     """
 
@@ -38,7 +38,7 @@ class NodeAction(StrEnum):
     REPLACE = "replace"
     ADOPT = "adopt"
     RECORD = "record"
-    READ = "look"
+    READ = "read"
     UNKNOWN = "unknown"
     NONE = "unchanged"
 
