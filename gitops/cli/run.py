@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from applier.applyset.adoption import Adoption
+from applier.plan.set_causes import set_causes
 from gitops import source_config
 from gitops.cli import EXIT_WAITING, disable_garbage_collection
 from gitops.cli.options import (
@@ -31,7 +32,6 @@ from gitops.config.schema import LOG_FORMATS
 from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.tally import StateCounts
-from gitops.records.cause_rows import node_causes
 from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
 
@@ -184,7 +184,7 @@ def report(
 ) -> int:
     """The last lines of `run --once`, and its exit code."""
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
-        for cause in node_causes(set_plan):
+        for cause in set_causes(set_plan):
             progress.print_blocked(set_plan.rendered, cause)
     for problem in reconcile_result.problems:
         progress.print_problem(str(problem))

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from applier.plan.set_causes import set_causes
 from gitops.plan.report_markdown import format_code
 from gitops.reconcile.context import ReconcileResult
-from gitops.records.cause_rows import node_causes
 from gitops.rollouts.state import Halt, TargetRevision, WaveProgress
 from renderer.definition.compile import Definition
 from renderer.frozen import dataclass
@@ -119,7 +119,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
     redact = SecretRedactor(result.observed.objects.values())
     for set_plan in result.plan.sets:
         if set_plan.rendered.definition == definition:
-            failures = [(cause.reason, cause.message) for cause in node_causes(set_plan) if cause.reason.is_failure]
+            failures = [(cause.reason, cause.message) for cause in set_causes(set_plan) if cause.reason.is_failure]
             if failures:
                 reason, message = failures[0]
                 yield str(set_plan.rendered.parent), redact(f"{reason}: {message}")[:_MAX_MESSAGE_CHARACTERS]

@@ -16,7 +16,7 @@ from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.plan.prune import PruneOutcome
-from gitops.records.cause_rows import node_causes
+from applier.plan.set_causes import set_causes
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import is_waiting
 from gitops.records.source_record import InstanceScopes
@@ -39,7 +39,7 @@ class SetSummary:
     def of(cls, plan: ApplySetPlan) -> SetSummary:
         restless = tuple(node for node in plan.nodes if not _rests(node))
         told = replace(plan, nodes=restless)
-        return cls(plan, restless, tuple(node_causes(told)), is_waiting(told))
+        return cls(plan, restless, tuple(set_causes(told)), is_waiting(told))
 
     @property
     def exists(self) -> bool:

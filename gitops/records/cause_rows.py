@@ -1,4 +1,4 @@
-"""Causes as rows of the status of an instance and of the record of a source: what a plan waits for, written and read.
+"""Causes as rows of the status of an instance and of the record of a source, written and read.
 
 The rows are a contract (docs/reference.md, "Status of an instance").
 """
@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from applier.causes import Cause, CauseRef, Reason
-from applier.plan.model import ApplySetPlan, NodePlan
 from gitops.rollouts.state import WaveProgress
 from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
@@ -23,62 +22,6 @@ MAX_CAUSE_REFS = 10
 """What stands behind one cause, as listed."""
 
 MAX_MESSAGE_CHARACTERS = 1024
-
-_SEVERITY_ORDER = (
-    Reason.RENDER_FAILED,
-    Reason.APPLY_FAILED,
-    Reason.CONFLICT,
-    Reason.OWNED_ELSEWHERE,
-    Reason.UNHEALTHY,
-    Reason.DELETION_BLOCKED,
-    Reason.DEADLOCKED,
-)
-
-
-def node_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return why a set and its nodes wait, each with the nodes that wait only because of it. The worst first, then as rendered."""
-    if plan.error:
-        return [plan.error]
-    if plan.parent is None and not plan.rendered.is_source:
-        return []  # its owner says why it does not exist yet
-    blocked_nodes = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
-    by_node = {
-        node.node.id: node.blocked
-        for node in blocked_nodes
-        if node.blocked and node.blocked.reason is not Reason.DEPENDENCY_NOT_READY
-    }
-    by_node |= {
-        node.node.id: Cause(Reason.PROGRESSING, node.unhealthy_message)
-        for node in blocked_nodes
-        if _is_only_unhealthy(node)
-    }
-    dependents: dict[str, list[str]] = {}
-    for node in blocked_nodes:
-        if node.blocked and node.blocked.reason is Reason.DEPENDENCY_NOT_READY:
-            for blocker in node.blocked.blockers:
-                dependents.setdefault(blocker, []).append(node.node.id)
-            if by_node.keys().isdisjoint(node.blocked.blockers):
-                by_node.setdefault(node.node.id, node.blocked)
-    causes = [cause for cause in (plan.parent_error, plan.deadlock, plan.not_moved) if cause]
-    causes += [
-        replace(cause, node=node_id, dependents=tuple(dependents.get(node_id, ())))
-        for node_id, cause in by_node.items()
-    ]
-    causes += [
-        replace(candidate.blocked, node=candidate.member.node_id or str(candidate.member.key))
-        for candidate in plan.prune_candidates
-        if candidate.blocked
-    ]
-    return sorted(causes, key=lambda cause: _severity(cause.reason))
-
-
-def _is_only_unhealthy(node: NodePlan) -> bool:
-    """As Git says, and not healthy: nothing else keeps it."""
-    return bool(node.unhealthy_message) and node.blocked is None and node.is_applied
-
-
-def _severity(reason: Reason) -> int:
-    return _SEVERITY_ORDER.index(reason) if reason in _SEVERITY_ORDER else len(_SEVERITY_ORDER)
 
 
 def format_rows(

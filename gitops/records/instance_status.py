@@ -13,9 +13,10 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodePlan
 from applier.plan.prune import protected_keys
+from applier.plan.set_causes import set_causes
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows
-from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS, node_causes
+from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS
 from renderer.definition.custom_conditions import LEVELGATE_CONDITIONS
 from renderer.identity import digest
 from renderer.levelgate_status import LEVELGATE_KEY, LevelgateStatus, RevisionAtCommit
@@ -32,7 +33,7 @@ def instance_status(
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
     previous = LevelgateStatus.from_status(previous_status)
-    blocked = node_causes(plan)
+    blocked = set_causes(plan)
     conditions, problem = _custom_conditions(plan, _conditions(plan, blocked), previous_status)
     if problem:
         blocked = [Cause(Reason.RENDER_FAILED, problem), *blocked]

@@ -15,6 +15,7 @@ from typing import Final
 
 from applier.cluster import Object
 from applier.execute.results import Result
+from applier.plan.set_causes import set_causes
 from applier.read.observe import FEW
 from gitops.daemon.event_router import EventRouter
 from gitops.decisions.decision import earliest
@@ -26,7 +27,6 @@ from gitops.reconcile.incremental.scope import WidenScope, is_bulk_change
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
-from gitops.records.cause_rows import node_causes
 from gitops.records.instance_status import is_waiting
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.assumptions import Assumptions
@@ -124,9 +124,7 @@ class Simulation:
         self.clock.moment = self.begins
         found = await self._looked(base)
         self.recorder.record_pass(found)
-        if late := [
-            parent_title(one.rendered.parent) for one in found.plan.sets if node_causes(one) or is_waiting(one)
-        ]:
+        if late := [parent_title(one.rendered.parent) for one in found.plan.sets if set_causes(one) or is_waiting(one)]:
             self.warnings.append(f"at the beginning not all of the base is as Git says: {join_names(late)}")
 
     def _heed(self, catalog: Catalog) -> None:

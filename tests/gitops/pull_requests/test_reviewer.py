@@ -97,7 +97,14 @@ class Review:
                 mirror = Mirror(SourceTarget(str(self.repository.path)), self.cache, limits=self.limits)
                 told: Forge = found
                 reviewer = Reviewer(
-                    told, mirror, "platform", self.clock, "0", LOCAL, lambda *one: self.notices.append(one), compute_plan
+                    told,
+                    mirror,
+                    "platform",
+                    self.clock,
+                    "0",
+                    LOCAL,
+                    lambda *one: self.notices.append(one),
+                    compute_plan,
                 )
                 try:
                     for step in steps:

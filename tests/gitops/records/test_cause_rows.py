@@ -1,4 +1,4 @@
-"""Causes as the rows of a status: which ones a plan has, and that they come back as they were written."""
+"""Causes as the rows of a status come back as they were written."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.inventory import Scope
 from applier.causes import Cause, CauseRef, Reason
-from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from gitops.records.cause_rows import (
     MAX_CAUSE_REFS,
     MAX_MESSAGE_CHARACTERS,
     MAX_ROWS,
     format_rows,
-    node_causes,
     parse_row,
     with_wave_progress,
 )
@@ -24,7 +21,6 @@ from gitops.rollouts.queue_position import BlockingItem, StartForecast, WaveFore
 from gitops.rollouts.state import WaveProgress
 from gitops.timestamps import timestamp
 from renderer.identity import ObjectKey
-from renderer.render.model import RenderedApplySet, RenderedNode
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
@@ -127,47 +123,3 @@ def test_what_many_wait_for_is_read_from_the_record_of_their_rollout() -> None:
         QUEUED, since=NOON, details={"position": position}, is_shared=False
     )
     assert with_wave_progress(FULL, progress) is FULL
-
-
-def node(name: str, blocked: Cause | None = None, unhealthy: str = "") -> NodePlan:
-    key = ObjectKey("", "ConfigMap", "prod", name)
-    rendered = RenderedNode(name, 0, (), key.group_kind, {}, key)
-    return NodePlan(rendered, NodeAction.NONE, {"metadata": {}}, blocked=blocked, unhealthy_message=unhealthy)
-
-
-def behind(name: str) -> Cause:
-    return Cause(Reason.DEPENDENCY_NOT_READY, f"{name} is not healthy yet", blockers=(name,))
-
-
-def planned(*nodes: NodePlan, **kept: Any) -> ApplySetPlan:
-    return ApplySetPlan(RenderedApplySet(DATABASE), {"metadata": {}}, Scope(), nodes, **kept)
-
-
-def test_nodes_that_wait_for_another_one_are_its_dependents_and_no_causes() -> None:
-    failed = Cause(Reason.APPLY_FAILED, "denied")
-    plan = planned(
-        node("a", Cause(Reason.PROGRESSING, "not healthy yet")),
-        node("b", behind("a")),
-        node("c", failed),
-        node("d", behind("c")),
-        node("e", behind("c")),
-        node("f", unhealthy="3 of 5 replicas"),
-        node("g", behind("gone")),
-        not_moved=QUEUED,
-    )
-    assert node_causes(plan) == [
-        replace(failed, node="c", dependents=("d", "e")),
-        QUEUED,
-        Cause(Reason.PROGRESSING, "not healthy yet", node="a", dependents=("b",)),
-        Cause(Reason.PROGRESSING, "3 of 5 replicas", node="f"),
-        replace(behind("gone"), node="g"),
-    ]
-
-
-def test_a_set_that_may_not_be_touched_has_that_cause_alone() -> None:
-    error = Cause(Reason.RENDER_FAILED, "no such field")
-    assert node_causes(planned(node("a", behind("b")), error=error)) == [error]
-
-
-def test_an_instance_that_does_not_exist_yet_is_its_owners_matter() -> None:
-    assert node_causes(replace(planned(node("a", behind("b"))), parent=None)) == []
