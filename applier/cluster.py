@@ -13,6 +13,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, NewType, Protocol
 
+from applier.errors import KindNotServed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
@@ -182,3 +183,13 @@ class Reader(Protocol):
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]: ...
+
+
+async def list_if_served(
+    cluster: Reader, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
+) -> list[Object]:
+    """Return what `cluster.list` does, and nothing of a kind that the server does not know. Raises ClusterError."""
+    try:
+        return await cluster.list(kind, namespace, selector=selector, metadata_only=metadata_only)
+    except KindNotServed:
+        return []

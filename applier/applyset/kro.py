@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from applier.cluster import Object, Reader
-from applier.errors import KindNotServed
+from applier.cluster import Object, Reader, list_if_served
 from renderer.identity import GroupKind, ObjectKey
 
 TOOL = "kro"
@@ -31,7 +30,7 @@ _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 async def describe_running(cluster: Reader, now: datetime) -> str:
     """What shows that kro runs here, for people; empty where nothing does. Raises ClusterError."""
     leases, deployments = await asyncio.gather(
-        _list_if_served(cluster, _LEASE_KIND), _list_if_served(cluster, _DEPLOYMENT_KIND, _DEPLOYMENT_SELECTOR)
+        list_if_served(cluster, _LEASE_KIND), list_if_served(cluster, _DEPLOYMENT_KIND, selector=_DEPLOYMENT_SELECTOR)
     )
     lease_evidence = [
         f"{ObjectKey.from_manifest(lease)} is held by {_holder(lease)}" for lease in leases if _is_held(lease, now)
@@ -43,19 +42,12 @@ async def describe_running(cluster: Reader, now: datetime) -> str:
 async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
     """Its definitions in this cluster, with the kinds that they make. Raises ClusterError."""
     kinds = {}
-    for definition in await _list_if_served(cluster, DEFINITION_KIND):
+    for definition in await list_if_served(cluster, DEFINITION_KIND):
         schema = (definition.get("spec") or {}).get("schema") or {}
         kinds[ObjectKey.from_manifest(definition)] = GroupKind(
             schema.get("group") or DEFINITION_KIND.group, schema.get("kind") or ""
         )
     return kinds
-
-
-async def _list_if_served(cluster: Reader, kind: GroupKind, selector: str = "") -> list[Object]:
-    try:
-        return await cluster.list(kind, selector=selector)
-    except KindNotServed:
-        return []
 
 
 def _holder(lease: Object) -> str:

@@ -17,8 +17,8 @@ from itertools import chain
 from applier.applyset import inventory, member
 from applier.applyset.adoption import parent_takeover_patch
 from applier.applyset.inventory import Scope
-from applier.cluster import PARENT_MANAGER, Cluster, Reader
-from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, StaleWrite, UnknownOutcome
+from applier.cluster import PARENT_MANAGER, Cluster, Reader, list_if_served
+from applier.errors import ClusterError, Invalid, NotFound, StaleWrite, UnknownOutcome
 from applier.execute.member_writer import MemberWriter
 from applier.execute.pending_writes import PendingAction, WriteBatch
 from applier.execute.results import Answer, Result
@@ -170,20 +170,17 @@ class Executor:
 
     async def _narrow_scope(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer:
         """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
-        if kept_answer := await self._find_remaining(plan, exact_scope):
-            return kept_answer
-        return await self._write_parent(plan, exact_scope, action="shrunk")
+        kept_answer = await self._find_remaining(plan, exact_scope)
+        return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
         """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
             try:
-                remaining = await self.reader.list(
-                    kind, selector=f"{well_known.PART_OF}={plan.rendered.id}", metadata_only=True
+                remaining = await list_if_served(
+                    self.reader, kind, selector=f"{well_known.PART_OF}={plan.rendered.id}", metadata_only=True
                 )
-            except KindNotServed:
-                continue
             except ClusterError as error:
                 return None, replace(kept_result, error=error)
             if remaining:
@@ -271,9 +268,8 @@ class Executor:
 
     async def _finish_deletion(self, plan: ApplySetPlan) -> Answer:
         """Let a deleted instance go once a fresh list of its whole scope is empty."""
-        if kept_answer := await self._find_remaining(plan, Scope()):
-            return kept_answer
-        return await self._remove_finalizer(plan, action="finalizer removed")
+        kept_answer = await self._find_remaining(plan, Scope())
+        return kept_answer or await self._remove_finalizer(plan, action="finalizer removed")
 
     async def _remove_finalizer(self, plan: ApplySetPlan, *, action: str) -> Answer:
         assert plan.parent is not None

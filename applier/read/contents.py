@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from applier.cluster import Object, Reader
-from applier.errors import KindNotServed, Unavailable
+from applier.cluster import Reader, list_if_served
+from applier.errors import Unavailable
 from applier.state.observed import Observed
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
@@ -31,7 +31,7 @@ async def contents_of(
     Raises ClusterError where that cannot be told.
     """
     if key.group_kind == CRD:
-        custom_objects = await _list_if_served(cluster, defined_kind(observed.objects[key]), None)
+        custom_objects = await list_if_served(cluster, defined_kind(observed.objects[key]), metadata_only=True)
         return str(ObjectKey.from_manifest(custom_objects[0])) if custom_objects else ""
     if key.group_kind != NAMESPACE:
         return ""
@@ -45,7 +45,10 @@ async def contents_of(
         kind for kind, resource in discovery.resources.items() if resource.namespaced and discovery.is_listable(kind)
     ]
     for objects in await asyncio.gather(
-        *(_list_if_served(cluster, kind, key.name) for kind in sorted(set(kinds) - _UBIQUITOUS_KINDS))
+        *(
+            list_if_served(cluster, kind, key.name, metadata_only=True)
+            for kind in sorted(set(kinds) - _UBIQUITOUS_KINDS)
+        )
     ):
         for obj in objects:
             is_controlled = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
@@ -56,13 +59,6 @@ async def contents_of(
             ):
                 return str(content_key)
     return ""
-
-
-async def _list_if_served(cluster: Reader, kind: GroupKind, namespace: str | None) -> list[Object]:
-    try:
-        return await cluster.list(kind, namespace, metadata_only=True)
-    except KindNotServed:
-        return []
 
 
 def _belongs_to_every_namespace(key: ObjectKey) -> bool:

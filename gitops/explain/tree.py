@@ -10,8 +10,7 @@ from datetime import datetime
 from applier.applyset import inventory
 from applier.applyset.inventory import ForeignSet
 from applier.applyset.member import Member
-from applier.cluster import Cluster, Object
-from applier.errors import KindNotServed
+from applier.cluster import Cluster, Object, list_if_served
 from applier.read.observe import read_references
 from applier.state.health import health_of, health_reference
 from applier.state.observed import Observed, label
@@ -20,7 +19,7 @@ from gitops.records.instance_state import InstanceState
 from gitops.records.source_record import causes_of
 from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, ObjectKey, group_kind
+from renderer.identity import ObjectKey, group_kind
 from renderer.kinds import CRD, is_built_in
 
 
@@ -100,15 +99,9 @@ async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
         kinds = sorted(inventory.read_scope(parent).kinds)
     except ForeignSet:
         return []
-    lists = await asyncio.gather(*(_list_kind(cluster, kind, set_id) for kind in kinds))
+    selector = f"{well_known.PART_OF}={set_id}"
+    lists = await asyncio.gather(*(list_if_served(cluster, kind, selector=selector) for kind in kinds))
     return [obj for objects in lists for obj in objects]
-
-
-async def _list_kind(cluster: Cluster, kind: GroupKind, set_id: str) -> list[Object]:
-    try:
-        return await cluster.list(kind, selector=f"{well_known.PART_OF}={set_id}")
-    except KindNotServed:
-        return []
 
 
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from applier.causes import Cause, Reason
-from applier.cluster import Cluster, Object
-from applier.errors import KindNotServed
+from applier.cluster import Cluster, Object, list_if_served
 from applier.state.observed import annotation, is_terminating
 from gitops.records.cause_rows import parse_row, with_wave_progress
 from gitops.records.display_state import DisplayState
@@ -114,10 +113,7 @@ async def list_instances(
     cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS
 ) -> list[InstanceState]:
     """All instances of this kind that are ours, in order; `rollouts` as in `InstanceState.of`. Raises ClusterError."""
-    try:
-        objects = await cluster.list(kind, selector=well_known.PARENT_ID)
-    except KindNotServed:
-        return []
+    objects = await list_if_served(cluster, kind, selector=well_known.PARENT_ID)
     return sorted((InstanceState.from_object(instance, rollouts) for instance in objects), key=lambda state: state.key)
 
 

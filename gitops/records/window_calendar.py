@@ -14,8 +14,7 @@ from typing import Any, Final
 import orjson
 
 from applier.applyset.inventory import Scope, read_scope
-from applier.cluster import Cluster, Object
-from applier.errors import KindNotServed
+from applier.cluster import Cluster, Object, list_if_served
 from applier.state.observed import annotation, label
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, StoredRules, restore_rules
@@ -113,7 +112,9 @@ async def list_targets(
     scopes = [read_scope(parent) for parent in parents if parent]
     scopes += [scope for _, record in records for scope in record.scopes.values()]
     kinds = sorted(Scope().kinds.union(*(scope.kinds for scope in scopes)))
-    lists = await asyncio.gather(*(_list_members(cluster, kind) for kind in kinds))
+    lists = await asyncio.gather(
+        *(list_if_served(cluster, kind, selector=well_known.PART_OF, metadata_only=True) for kind in kinds)
+    )
     members = {ObjectKey.from_manifest(obj): obj for objects in lists for obj in objects}
     plurals = {f"{resource.plural}.{resource.group}": kind for kind, resource in discovery.resources.items()}
     definitions = {
@@ -151,10 +152,3 @@ def _target(
     return WindowTarget(
         kind, key.namespace, cluster_name, rgd=annotation(obj, well_known.DEFINITION) if kind == CRD else ""
     )
-
-
-async def _list_members(cluster: Cluster, kind: GroupKind) -> list[Object]:
-    try:
-        return await cluster.list(kind, selector=well_known.PART_OF, metadata_only=True)
-    except KindNotServed:
-        return []
