@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -29,6 +29,8 @@ from applier.kube.error_translation import translate
 from applier.kube.flow_control import RequestSlots, ServerLoad
 from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Transport
 from renderer.frozen import dataclass
+
+T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
 """Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a
@@ -65,12 +67,9 @@ class ApiRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = {"Accept": self.accept, "User-Agent": "levelgate"}
-        if self.body is not None:
-            headers["Content-Type"] = self.content_type
-        if self.etag:
-            headers["If-None-Match"] = self.etag
-        return headers
+        content = {} if self.body is None else {"Content-Type": self.content_type}
+        condition = {"If-None-Match": self.etag} if self.etag else {}
+        return {"Accept": self.accept, "User-Agent": "levelgate", **content, **condition}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +121,21 @@ class Client:
 
     def with_user(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
-        client = copy(self)
-        client._user = {"Impersonate-User": user}
-        return client
+        return copy_with(self, _user={"Impersonate-User": user})
 
     def without_retries(self) -> Client:
         """It tries writes once, and shares slots, counts and the transport with this one."""
-        client = copy(self)
-        client._retries_writes = False
-        return client
+        return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
         """It calls `check` before each try of a write, after the one of this client, whose slots, counts and transport it shares."""
-        client, previous_check = copy(self), self._check_write
+        previous_check = self._check_write
 
         def both() -> None:
             previous_check()
             check()
 
-        client._check_write = both
-        return client
+        return copy_with(self, _check_write=both)
 
     async def request(self, call: ApiRequest) -> HttpAnswer:
         """The answer, 2xx or 304. Raises ClusterError.
@@ -270,6 +264,13 @@ async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         for line in lines:
             if line:
                 yield line
+
+
+def copy_with(original: T, **attributes: Any) -> T:
+    """Return a copy that shares everything with the original but these attributes."""
+    changed = copy(original)
+    vars(changed).update(attributes)
+    return changed
 
 
 def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:

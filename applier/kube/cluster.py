@@ -10,7 +10,6 @@ import builtins
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -22,7 +21,7 @@ import orjson
 
 from applier.cluster import ClusterName, Discovery, Object, Resource, ResourceAttributes, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
-from applier.kube.client import ApiRequest, Client
+from applier.kube.client import ApiRequest, Client, copy_with
 from applier.kube.discovery import DiscoveryCache, require_resource
 from applier.kube.transport_port import Transport
 from applier.kube.watch import follow_changes
@@ -78,24 +77,16 @@ class KubeCluster:
         return self._client.server_time
 
     def with_user(self, user: str) -> KubeCluster:
-        cluster = copy(self)
-        cluster._client = self._client.with_user(user)
-        return cluster
+        return copy_with(self, _client=self._client.with_user(user))
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> KubeCluster:
-        cluster = copy(self)
-        cluster._versions = versions
-        return cluster
+        return copy_with(self, _versions=versions)
 
     def without_retries(self) -> KubeCluster:
-        cluster = copy(self)
-        cluster._client = self._client.without_retries()
-        return cluster
+        return copy_with(self, _client=self._client.without_retries())
 
     def with_write_check(self, check: Callable[[], None]) -> KubeCluster:
-        cluster = copy(self)
-        cluster._client = self._client.with_write_check(check)
-        return cluster
+        return copy_with(self, _client=self._client.with_write_check(check))
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         return await (self._discovery.refresh() if refresh else self._discovery.get_current())
@@ -104,13 +95,9 @@ class KubeCluster:
         async def ask(preferred: Resource) -> Object | None:
             resource, accept = self._in_read_version(preferred), _METADATA_ACCEPT if metadata_only else _JSON
             call = _api_request("get", "GET", _object_path(resource, key), subject=key, accept=accept)
-            try:
-                answer = await self._client.request_json(call)
-            except NotFound:
-                return None
-            return _set_type(answer, resource)
+            return _set_type(await self._client.request_json(call), resource)
 
-        return await self._request_served(key.group_kind, ask)
+        return await self._request_existing(key.group_kind, ask)
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
@@ -160,8 +147,7 @@ class KubeCluster:
         async def ask(resource: Resource) -> Object:
             # The path must name the version of the body, which need not be the one that the server prefers.
             path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
-            path = f"{path}?{query}"
-            call = _api_request("apply", "PATCH", path, subject=key, body=body, content_type=_APPLY_PATCH)
+            call = _api_request("apply", "PATCH", f"{path}?{query}", subject=key, body=body, content_type=_APPLY_PATCH)
             return await self._client.request_json(call)
 
         try:
@@ -182,12 +168,9 @@ class KubeCluster:
         async def ask(resource: Resource) -> Object | None:
             path = f"{_object_path(resource, key)}?{urlencode(query)}"
             call = _api_request("merge", "PATCH", path, subject=key, body=body, content_type=_MERGE_PATCH)
-            try:
-                return await self._client.request_json(call)
-            except NotFound:
-                return None
+            return await self._client.request_json(call)
 
-        return await self._request_served(key.group_kind, ask)
+        return await self._request_existing(key.group_kind, ask)
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
@@ -204,12 +187,9 @@ class KubeCluster:
             call = _api_request(
                 "delete", "DELETE", _object_path(resource, key), subject=key, body=orjson.dumps(options)
             )
-            try:
-                await self._client.request(call)
-            except NotFound:
-                return  # absent is what was wanted
+            await self._client.request(call)
 
-        await self._request_served(key.group_kind, ask)
+        await self._request_existing(key.group_kind, ask)  # absent is what was wanted
 
     @asynccontextmanager
     async def watch(self, subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -274,6 +254,13 @@ class KubeCluster:
         """The kind in the version in which it is read."""
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
+
+    async def _request_existing(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T | None:
+        """Return the answer, None where the object does not exist. Raises ClusterError."""
+        try:
+            return await self._request_served(kind, ask)
+        except NotFound:
+            return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
         resource = await self._discovery.get_resource(kind)
