@@ -110,30 +110,23 @@ def parent_body(
     instances the finalizer and the revision they were let move to. Where `uid` or `resource_version` are given the server refuses any other object,
     any other version of it.
     """
-    metadata: Object = {
+    optional_annotations = {well_known.TARGET: target, well_known.EPOCH: epoch, well_known.COMPLETED: completed}
+    metadata = {
         "name": parent.name,
+        "namespace": parent.namespace,
         "labels": {well_known.PARENT_ID: applyset_id(parent)},
         "annotations": {
             well_known.TOOLING: f"{TOOL}/v{version}",
             well_known.GROUP_KINDS: ",".join(sorted(map(str, scope.kinds))),
             well_known.NAMESPACES: ",".join(sorted(scope.namespaces)),
+            **{name: str(value) for name, value in optional_annotations.items() if value},
         },
+        "uid": uid,
+        "resourceVersion": resource_version,
+        "finalizers": [well_known.FINALIZER] if with_finalizer else [],
     }
-    if parent.namespace:
-        metadata["namespace"] = parent.namespace
-    if target:
-        metadata["annotations"][well_known.TARGET] = str(target)
-    if epoch:
-        metadata["annotations"][well_known.EPOCH] = str(epoch)
-    if completed:
-        metadata["annotations"][well_known.COMPLETED] = completed
-    if uid:
-        metadata["uid"] = uid
-    if resource_version:
-        metadata["resourceVersion"] = resource_version
-    if with_finalizer:
-        metadata["finalizers"] = [well_known.FINALIZER]
-    return {"apiVersion": api_version, "kind": parent.kind, "metadata": metadata}
+    given_metadata = {name: value for name, value in metadata.items() if value}
+    return {"apiVersion": api_version, "kind": parent.kind, "metadata": given_metadata}
 
 
 def _takeover_advice(tool: str) -> str:

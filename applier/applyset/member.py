@@ -109,12 +109,12 @@ def member_body(
         record[well_known.REVISION] = str(rendered.revision)
     else:
         record[well_known.SOURCE_FILE] = node.origin.file
-    if parent_uid:
-        record[well_known.PARENT_UID] = parent_uid
-    if node.origin.file:
-        record[well_known.FILE] = str(node.origin)
-    if commit:
-        record[well_known.COMMIT] = short_commit(commit)
+    optional_record = {
+        well_known.PARENT_UID: parent_uid,
+        well_known.FILE: str(node.origin) if node.origin.file else "",
+        well_known.COMMIT: short_commit(commit),
+    }
+    record |= {name: text for name, text in optional_record.items() if text}
     metadata_with_record = {
         **metadata,
         "labels": {**(metadata.get("labels") or {}), well_known.PART_OF: rendered.id},

@@ -105,11 +105,9 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     annotations = [*filter_ours(metadata.get("annotations"))]
     if tool_of(obj) == TOOL:
         annotations += [name for name in _PARENT_KEYS if name in metadata["annotations"]]
-    change: Object = {}
-    if labels:
-        change["labels"] = dict.fromkeys(labels)
-    if annotations:
-        change["annotations"] = dict.fromkeys(annotations)
+    change: Object = {
+        name: dict.fromkeys(keys) for name, keys in (("labels", labels), ("annotations", annotations)) if keys
+    }
     finalizers = metadata.get("finalizers") or []
     if well_known.FINALIZER in finalizers:
         change["finalizers"] = [name for name in finalizers if name != well_known.FINALIZER]

@@ -362,13 +362,10 @@ def _lost_fields(difference: _FieldDifference, others: Sequence[tuple[str, Field
         )
 
 
-def _owned_at(fields: Fields, keys: tuple[str, ...]) -> Fields | None:
+def _owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
     """What an entry owns at `keys`: nothing (None), all of it (empty), or parts."""
     for key in keys:
         if not fields:
-            return fields
-        child = fields.get(key)
-        if child is None:
-            return None
-        fields = child
+            break
+        fields = fields.get(key)
     return fields

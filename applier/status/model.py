@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 from applier.cluster import Object
@@ -103,16 +104,9 @@ class HealthView:
         return old if self.now is not None and self.now >= until else young._replace(until=until)
 
 
-def current_result(message: str) -> HealthResult:
-    return HealthResult(KStatus.CURRENT, message)
-
-
-def progress_result(message: str) -> HealthResult:
-    return HealthResult(KStatus.IN_PROGRESS, message)
-
-
-def failed_result(message: str) -> HealthResult:
-    return HealthResult(KStatus.FAILED, message)
+current_result = partial(HealthResult, KStatus.CURRENT)
+progress_result = partial(HealthResult, KStatus.IN_PROGRESS)
+failed_result = partial(HealthResult, KStatus.FAILED)
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
