@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.controlplane.audit import AuditLog
@@ -37,8 +38,20 @@ def _interrupted(*_: object) -> None:
 # Where SIGINT has Python's own handler, each run of asyncio puts one in its place, and in Python 3.11 writes out its whole result to do so.
 signal.signal(signal.SIGINT, _interrupted)
 
+FUZZING = "LEVELGATE_FUZZ" in os.environ
+
+# The same examples on every machine, however slow it is, whatever failed there before.
+settings.register_profile(
+    "tests",
+    derandomize=not FUZZING,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tests")
+
 # Hypothesis draws numbers and texts that it finds in whatever modules are loaded by then: examples would depend on the tests that ran before.
-if "LEVELGATE_FUZZ" not in os.environ:
+if not FUZZING:
     pytest.MonkeyPatch().setattr(providers, "is_local_module_file", lambda _: False)
 
 
