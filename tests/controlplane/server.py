@@ -102,7 +102,7 @@ class ControlPlane:
         self.ca_file = self.directory / "certificates" / "apiserver.crt"
         self.controllers = tuple(controllers)
         self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
-        self._port, self._etcd_port = _free_ports(2)
+        self._port, self._etcd_port = free_ports(2)
         self._processes: dict[str, Process] = {}
         self._idle: list[tuple[float, http.client.HTTPSConnection]] = []
         self._owner = os.getpid()
@@ -352,7 +352,7 @@ class ControlPlane:
         return file
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on, below the range from which kernels take ports for outgoing connections."""
     ports: list[int] = []
     while len(ports) < count:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.controlplane.server import free_ports
+
 SSHD: Final = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 MISSING: Final = (
     "there is no sshd or openssl: apt-get install openssh-server openssl (tests of Git over SSH and TLS need them)"
@@ -90,6 +92,14 @@ class Sshd:
     def url(self, repository: Path) -> str:
         return f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{repository}"
 
+    def refusal(self) -> str:
+        """Why its user cannot log in, which depends on the account; empty where that works."""
+        known = ("-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes")
+        target = ("-p", str(self.port), f"{getpass.getuser()}@127.0.0.1", "true")
+        login = ("ssh", "-F", os.devnull, "-i", str(self.key), *known, *target)
+        done = subprocess.run(login, capture_output=True, text=True, check=False, timeout=60)
+        return (done.stderr or done.stdout or f"exit code {done.returncode}") if done.returncode else ""
+
     def know(self, host_key: Path) -> None:
         """Clients expect this host key from here on."""
         self.known_hosts.write_text(f"[127.0.0.1]:{self.port} {host_key.with_suffix('.pub').read_text()}")
@@ -106,9 +116,7 @@ def sshd(directory: Path) -> Iterator[Sshd]:
     directory.mkdir(mode=0o700)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as its service does; sshd insists when it is root
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        found = Sshd(directory, free.getsockname()[1])
+    found = Sshd(directory, *free_ports(1))
     host_key = new_key(directory / "host")
     found.know(host_key)
     (directory / "authorized").write_text(new_key(found.key).with_suffix(".pub").read_text())
@@ -131,7 +139,7 @@ def sshd(directory: Path) -> Iterator[Sshd]:
         yield found
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _wait_for(process: subprocess.Popen[bytes], server: Sshd) -> None:

@@ -87,6 +87,9 @@ def test_a_server_that_leads_elsewhere_takes_no_credential_there(
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with sshd(tmp_path_factory.mktemp("ssh") / "d") as found:
+        if refusal := found.refusal():
+            message = f"sshd does not let this user in: {refusal}"
+            pytest.fail(message) if IN_CI else pytest.skip(message)
         yield found
 
 
