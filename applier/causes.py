@@ -147,13 +147,13 @@ class Cause:
         match error:
             case FieldConflict():
                 return cls(
-                    Reason.CONFLICT, f"{error}; leave it out of Git, or take it with {well_known.CONFLICTS}: force"
+                    Reason.CONFLICT, f"{error}; remove it from Git, or take it over with {well_known.CONFLICTS}: force"
                 )
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():
                 advice = (
-                    f"change it back, or let the object be deleted and created anew with {well_known.REPLACE}: allowed"
+                    f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
                 )
                 return cls(Reason.APPLY_FAILED, f"{error}; {advice}")
             case NamespaceTerminating() | WriteInFlight() | Unavailable() | UnknownOutcome() | StaleWrite():

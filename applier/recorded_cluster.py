@@ -76,4 +76,4 @@ class RecordedCluster:
         return
 
     def _read_only_error(self) -> Denied:
-        return Denied(f"{self.name} is a record: it can be read, and nothing else")
+        return Denied(f"{self.name} is a snapshot, and read-only")

@@ -67,7 +67,7 @@ TOOLS: Mapping[str, Tool] = {
     "helm": Tool(
         ("helm",),
         ("meta.helm.sh/release-name",),
-        "leave its release alone, since helm uninstall would delete it,",
+        "do not change its release, since helm uninstall would delete it,",
         (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{well_known.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(
@@ -131,12 +131,12 @@ class Adoption:
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
-                return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; take it out of Git"
+                return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; remove it from Git"
         if self.policy is AdoptPolicy.NO_ADOPTION and tool:
             advice = f"{TOOLS[tool].stop_advice} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
-            return f"{key} exists and is managed by {tool}; take it out of Git, or {advice}"
+            return f"{key} exists and is managed by {tool}; remove it from Git, or {advice}"
         if self.policy is AdoptPolicy.NO_ADOPTION:
-            return f"{key} exists and is not managed by Levelgate; adopt it (`adopt` of the source, or --adopt), or take it out of Git"
+            return f"{key} exists and is not managed by Levelgate; adopt it (`adopt` of the source, or --adopt), or remove it from Git"
         if tool == kro.TOOL and self.running_kro:
             return f"{key} is managed by kro, which runs: {self.running_kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:

@@ -47,8 +47,8 @@ class _Fight:
         return bool(paths & {lost.path for lost in self.lost_fields}) or not (paths or self.lost_fields)
 
     def __str__(self) -> str:
-        changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "it is deleted by somebody else"
-        return f"{changes_text}, again and again: put right {self.repairs} times, from now on rarely; stop the other, or leave it out of Git"
+        changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "another client deletes it"
+        return f"{changes_text}, repeatedly: healed {self.repairs} times, from now on rarely; stop the other client, or remove it from Git"
 
 
 class Fights:

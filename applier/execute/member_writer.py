@@ -61,9 +61,9 @@ class MemberWriter:
         stored = await write_member(plan, node_plan, dry_run=dry_run)
         if altered_part := member.find_alteration(stored, plan.rendered, node_plan.node, node_plan.dependencies):
             raise ServerAltered(
-                f"apply {node_plan.node.key}: the server took it, and {altered_part} is not as it was sent; "
+                f"apply {node_plan.node.key}: the server accepted it, and {altered_part} is not as it was sent; "
                 "a mutating webhook or admission policy changes it: "
-                "exclude what Levelgate applies from it"
+                "exclude the objects of Levelgate from it"
             )
         return stored
 
@@ -153,7 +153,7 @@ class MemberWriter:
             expected = await self._apply(plan, node_plan, dry_run=True)
             if fields := adoption_differences(live, expected, node_plan.node.manifest, adoption.manager_prefixes):
                 raise AdoptionWouldChange(
-                    f"{key} exists, and Git says otherwise of {join_names(fields)}; "
+                    f"{key} exists, and differs from Git in {join_names(fields)}; "
                     f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
                 )
         entries = migrate_managed_fields(live, adoption.manager_prefixes)

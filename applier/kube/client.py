@@ -203,7 +203,7 @@ class Client:
             self.answers[call.verb, 0] += 1
             raise Unavailable(f"{call.description}: cannot connect: {error}") from None
         except BrokenError as error:
-            raise Unavailable(f"{call.description}: broken off: {error}") from None
+            raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
     def _retry_wait(self, attempt: int, retry_after: float | None) -> float:
         backoff = exponential_backoff(attempt, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
@@ -281,7 +281,7 @@ def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
         document = None
     if isinstance(document, dict):
         return document
-    text = f"{call.description}: the answer (HTTP {answer.status}) is no JSON object: what stands between here and the API server changed it"
+    text = f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object: a proxy before the API server changed it"
     raise (UnknownOutcome if call.is_write else Unavailable)(text, status=answer.status)
 
 

@@ -236,14 +236,14 @@ class KubeCluster:
             "spec": {"resourceAttributes": permission.attributes},
         }
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        call = ApiRequest("review", "POST", path, f"may we {permission}", body=orjson.dumps(review))
+        call = ApiRequest("review", "POST", path, f"may Levelgate {permission}", body=orjson.dumps(review))
         return (await self._client.request_json(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
         """Who we are by the server's word (SelfSubjectReview), such as `ada` or `system:anonymous`. Raises ClusterError."""
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        call = ApiRequest("review", "POST", path, "who we are", body=orjson.dumps(review))
+        call = ApiRequest("review", "POST", path, "own identity", body=orjson.dumps(review))
         info = (await self._client.request_json(call)).get("status", {}).get("userInfo") or {}
         return str(info.get("username", ""))
 

@@ -109,9 +109,9 @@ def _advice(error_class: type[ClusterError], message: str) -> str:
     if error_class is NamespaceTerminating and (
         terminating_namespace := re.search(r"in namespace (\S+) because", message)
     ):
-        return f"what keeps it: `kubectl describe namespace {terminating_namespace[1]}`"
+        return f"find what keeps it: `kubectl describe namespace {terminating_namespace[1]}`"
     if _WEBHOOK_SILENT.search(message):
-        return "repair what it calls, or delete its configuration: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+        return "repair the webhook, or delete its configuration: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
     return ""
 
 

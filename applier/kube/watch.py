@@ -40,7 +40,7 @@ async def follow_changes(
                 if event["type"] != "BOOKMARK":
                     yield WatchEvent(obj, deleted=event["type"] == "DELETED")
         if not has_events:
-            raise Unavailable(f"{call.description}: it ended without a word")
+            raise Unavailable(f"{call.description}: it ended without a message")
 
 
 def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
@@ -54,6 +54,6 @@ def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
             )
         event["object"]["metadata"]["resourceVersion"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise Unavailable(f"{call.description}: this is no event: {error}") from None
+        raise Unavailable(f"{call.description}: this is not an event: {error}") from None
     parsed_event: dict[str, Any] = event
     return parsed_event

@@ -155,7 +155,7 @@ class WriteBarriers:
         if live is None:
             return None
         if is_terminating(live):
-            message = f"{key} {member.describe_deletion(live)}; it is created again once it is gone"
+            message = f"{key} {member.describe_deletion(live)}; it is created again once it is deleted"
             return Cause(Reason.PROGRESSING, message, object_key=key)
         if action is not NodeAction.NONE and _is_disabled(node, live):
             return Cause(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {key}")
@@ -191,13 +191,13 @@ class WriteBarriers:
         if key in self.constraints.relinquished_keys or holder_id in self.constraints.relinquished_sets:
             return None
         if foreign_source := self.constraints.foreign_sources.get(holder_id):
-            handover_advice = "take it out there, and it is handed over; nothing is deleted"
-            advice = "if nobody follows that source any more, follow it too, with a path that holds nothing"
+            handover_advice = "remove it there, and it is handed over; nothing is deleted"
+            advice = "if no process follows that source any more, follow it too, with an empty path"
             return Cause(
                 Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
             )
         parent_hint = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
-        advice = f"stop who applies it, and take off its label {well_known.PART_OF}; removed there it may be deleted"
+        advice = f"stop the process that applies it, and remove its label {well_known.PART_OF}; if it is removed there it may be deleted"
         return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:

@@ -54,6 +54,5 @@ def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBr
         return ""
     approval = f"levelgate approve source/{source} --commit {member.short_commit(commit) or 'COMMIT'}"
     return (
-        f"{len(deleted_keys)} of {live_count} objects would be deleted; "
-        f"bring them back in Git, or agree to it: {approval}"
+        f"{len(deleted_keys)} of {live_count} objects would be deleted; restore them in Git, or approve it: {approval}"
     )

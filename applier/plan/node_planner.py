@@ -28,7 +28,7 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, RenderedNode
 
-_NOT_FRESH_MESSAGE = "its status does not speak of the newest generation yet"
+_NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,7 @@ class NodePlanner:
             return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.from_error(read_error))
         if self.observed.is_only_answered(node.group_kind):
             message = (
-                f"the server answers a {node.group_kind} and keeps none, so there is nothing to manage; "
-                "take it out of Git"
+                f"the server answers a {node.group_kind} and stores none, so nothing can be managed; remove it from Git"
             )
             return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause(Reason.APPLY_FAILED, message))
         if is_completed(node, live, parent, self.observed.now):
@@ -169,7 +168,7 @@ class NodePlanner:
         match self.observed.failures.get(key):
             case Denied() | Invalid() | Unavailable() as failure:
                 return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.from_error(failure))
-        return NodePlan(node, NodeAction.READ, None, blocked=Cause(Reason.PROGRESSING, "not looked at yet"))
+        return NodePlan(node, NodeAction.READ, None, blocked=Cause(Reason.PROGRESSING, "not observed yet"))
 
     def _plan_unrendered(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> NodePlan:
         """Return the plan of a node without a manifest. Its live object may be ready and healthy all the same."""

@@ -91,7 +91,7 @@ class PruneProtection:
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
-        message = f"no longer wanted; it stays until {self.id} is written, which may use it or be the same object under another name"
+        message = f"no longer desired; it remains until {self.id} is written, which may use it or be the same object under another name"
         cause_ref = CauseRef("Node", self.id, Reason.DEPENDENCY_NOT_READY)
         cause = Cause(
             Reason.DEPENDENCY_NOT_READY,
@@ -235,7 +235,9 @@ def _decide_outcome(member: Member, observed: Observed, *, release: bool, keepin
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, disabled_message, object_key=member.key)
         )
     if not is_membership_proven(obj):
-        message = "carries our label but we did not write it, or another controller owns it; remove the label if it should stay"
+        message = (
+            "carries our label but we did not write it, or another controller owns it; remove the label to keep it"
+        )
         return PruneCandidate(
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, message, object_key=member.key)
         )
@@ -318,7 +320,7 @@ def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey,
 
 def _used_by_cause(users: Sequence[Member]) -> Cause:
     if not users:
-        return Cause(Reason.PROGRESSING, "has no recorded order and goes last")
+        return Cause(Reason.PROGRESSING, "has no recorded level and is deleted last")
     user_names = join_names((user.key for user in users), limit=3)
     return Cause(
         Reason.DEPENDENCY_NOT_READY,

@@ -206,14 +206,14 @@ class ApplySetPlanner:
             rendered,
             parent,
             current_scope,
-            prune_candidates=_postponed(candidates, "goes with its instance"),
+            prune_candidates=_postponed(candidates, "deleted with its instance"),
         )
 
     def _plan_deleting(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that is being deleted: prune all members, then remove the finalizer (S0-17)."""
         candidates = self._members_to_prune(rendered, parent, current_scope)
         contested_keys = self.prune_planner.wanted_members(rendered)
-        message = f"it goes once others have taken over what they want of it: {join_names(contested_keys, limit=3)}"
+        message = f"it is deleted once others have taken over these objects: {join_names(contested_keys, limit=3)}"
         handover_cause = (
             Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=contested_keys[0]) if contested_keys else None
         )

@@ -39,7 +39,7 @@ async def contents_of(
     if discovery.stale_groups:
         silent_groups = ", ".join(sorted(discovery.stale_groups))
         raise Unavailable(
-            f"{key}: what is in it cannot be told: no answer from the API server of {silent_groups}; see its APIService"
+            f"{key}: its contents are not known: no answer from the API server of {silent_groups}; see its APIService"
         )
     kinds = [
         kind for kind, resource in discovery.resources.items() if resource.namespaced and discovery.is_listable(kind)

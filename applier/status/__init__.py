@@ -159,7 +159,9 @@ def _instance_health(view: HealthView) -> HealthResult:
 
 
 def _health_without_status(view: HealthView, since: datetime | None) -> HealthResult:
-    no_status_result = current_result(f"no status within {STATUS_GRACE_PERIOD.seconds} s: nobody seems to write one")
+    no_status_result = current_result(
+        f"no status within {STATUS_GRACE_PERIOD.seconds} s: no controller seems to write one"
+    )
     begin = since or view.value_at("metadata", "creationTimestamp")
     return view.result_by_age(STATUS_GRACE_PERIOD, begin, young=progress_result("no status yet"), old=no_status_result)
 

@@ -137,7 +137,7 @@ def replica_set(view: HealthView) -> HealthResult:
 
 def stateful_set(view: HealthView) -> HealthResult:
     if view.value_at("spec", "updateStrategy", "type") == "OnDelete":
-        return current_result("its Pods are replaced by whoever deletes them (OnDelete)")
+        return current_result("its Pods are replaced when they are deleted (OnDelete)")
     desired = view.replicas
     shortage = first_result(
         check_minimum("created", view.status_number("replicas"), desired),
@@ -234,4 +234,4 @@ OBSERVING_KINDS = frozenset(
         GroupKind("policy", "PodDisruptionBudget"),
     }
 )
-"""Kinds whose controllers always publish `status.observedGeneration`, so that its absence means: not looked at yet."""
+"""Kinds whose controllers always publish `status.observedGeneration`, so that its absence means: not observed yet."""

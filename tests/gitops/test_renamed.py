@@ -106,8 +106,8 @@ def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: Platf
         f"Link.{GROUP}/default/x",
         f"CustomResourceDefinition.apiextensions.k8s.io/links.{GROUP}",
     }
-    assert all("belongs to source shop; take it out there" in why for why in refused.values())
-    assert all("follow it too, with a path that holds nothing" in why for why in refused.values())
+    assert all("belongs to source shop; remove it there" in why for why in refused.values())
+    assert all("follow it too, with an empty path" in why for why in refused.values())
     platform.commit({}, source="shop")
     assert told(platform, "team-shop") == {}
     assert platform.deleted() == []

@@ -81,9 +81,9 @@ def test_what_would_change_is_not_adopted_as_equal(platform: Platform, git: dict
     before = live(platform)
     shown = plan(platform, "IfEqual")
     assert "! ConfigMap/plain" in shown
-    assert f"Git says otherwise of {field};" in shown
+    assert f"differs from Git in {field};" in shown
     refused = platform.run_once("--adopt", "IfEqual", check=1)
-    assert f"Git says otherwise of {field};" in refused.stdout
+    assert f"differs from Git in {field};" in refused.stdout
     assert live(platform) == before
 
 

@@ -45,7 +45,7 @@ def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_wh
         platform.kubectl(*patch, "--field-manager=kubectl-cron")
         told = eventually(lambda: conflict(platform))
         assert (value(platform), applies(platform, since)) == ("theirs", 3)  # for a minute
-    assert ".data.a is changed by kubectl-cron, again and again: put right 3 times" in told
+    assert ".data.a is changed by kubectl-cron, repeatedly: healed 3 times" in told
 
 
 def conflict(platform: Platform) -> str:

@@ -176,7 +176,7 @@ def test_a_set_of_kubectl_is_not_taken_without_a_word(platform: Platform, person
     assert "OwnedElsewhere" in refused.stdout
     found = refused.stdout.partition("(its parent: kubectl ")[2].partition(")")[0].split()
     assert platform.kubectl(*found, "-o", "name").split() == ["configmap/theirs"]
-    assert f"take off its label {PREFIX}part-of" in refused.stdout
+    assert f"remove its label {PREFIX}part-of" in refused.stdout
     plain = ("configmap", "plain", "-n", platform.namespace)
     assert platform.kubectl("get", *plain, "-o", "jsonpath={.data.a}") == "theirs"
     platform.kubectl("label", *plain, f"{PREFIX}part-of-")

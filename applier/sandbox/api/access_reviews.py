@@ -39,7 +39,7 @@ def _review_access(review_request: Mapping[str, Any]) -> dict[str, Any]:
         subject = RefusalSubject("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
         detail = f"exactly one of {' or '.join(_ATTRIBUTE_FIELDS)} must be specified"
         raise invalid_object(subject, [invalid_value("spec." + _ATTRIBUTE_FIELDS[0], None, detail)])
-    return {"spec": spec, "status": {"allowed": True, "reason": "whoever connects to a sandbox may do everything"}}
+    return {"spec": spec, "status": {"allowed": True, "reason": "every client of a sandbox may do everything"}}
 
 
 def _review_identity(_: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         (
             "Never",
             {"labels": {"kro.run/owned": "true"}},
-            "managed by kro; take it out of Git, or stop it and adopt it: --adopt IfUnowned:kro",
+            "managed by kro; remove it from Git, or stop it and adopt it: --adopt IfUnowned:kro",
         ),
         ("Never", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
         ("IfEqual", {}, ""),

@@ -45,7 +45,7 @@ def test_each_repair_of_a_fight_waits_twice_as_long(times: int, minutes: int) ->
 def test_the_other_side_is_named() -> None:
     fights, now = after(*[repaired(REPLICAS, LostField(".spec.paused"))] * 3)
     told = fights.throttled(now)[KEY].message
-    assert told.startswith(".spec.replicas is changed by autoscaler; .spec.paused is removed, again and again")
+    assert told.startswith(".spec.replicas is changed by autoscaler; .spec.paused is removed, repeatedly")
 
 
 def test_repairs_far_apart_are_no_fight() -> None:
@@ -64,7 +64,7 @@ def test_an_object_that_we_delete_ourselves_is_nobodys_doing() -> None:
     fights, now = after(*[created, deleted] * 5)
     assert fights.throttled(now) == {}
     fights, now = after(*[created] * 3)
-    assert "deleted by somebody else" in fights.throttled(now)[KEY].message
+    assert "another client deletes it" in fights.throttled(now)[KEY].message
 
 
 def test_what_was_not_done_does_not_count() -> None:

@@ -129,9 +129,9 @@ async def test_an_answer_that_is_no_object_proves_nothing(tmp_path: Path, body: 
     """A proxy in between may answer 200 with a page of its own: a read has failed, a write may have happened."""
     async with scripted(tmp_path) as (server, cluster):
         server.script(PATH, Reply(body=body))
-        with pytest.raises(Unavailable, match="no JSON object"):
+        with pytest.raises(Unavailable, match="not a JSON object"):
             await cluster.get(KEY)
-        with pytest.raises(UnknownOutcome, match="no JSON object"):
+        with pytest.raises(UnknownOutcome, match="not a JSON object"):
             await cluster.apply(OBJECT, manager="levelgate")
         server.script("/apis", Reply(body=body))
         with pytest.raises(Unavailable, match="discovery /apis"):

@@ -49,7 +49,9 @@ async def test_a_kind_that_came_since_the_process_began_is_looked_at() -> None:
 async def test_while_an_api_server_is_silent_nobody_knows_what_is_in_a_namespace() -> None:
     """I12: what cannot be read is never empty."""
     cluster = Silent()
-    with pytest.raises(Unavailable, match=r"cannot be told: no answer from the API server of metrics\.k8s\.io"):
+    with pytest.raises(
+        Unavailable, match=r"its contents are not known: no answer from the API server of metrics\.k8s\.io"
+    ):
         await contents_of(cluster, TEAM, Observed(await cluster.discover()))
 
 
