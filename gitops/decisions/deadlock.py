@@ -95,7 +95,7 @@ def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]])
         )
         for other in ordered[parent]
     )
-    message = f"waits {where}: {way}; no event can end that, only a change in Git"
+    message = f"waits {where}: {way}; only a change in Git can end that"
     return Cause(Reason.DEADLOCKED, message, references=because)
 
 

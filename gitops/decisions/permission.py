@@ -61,7 +61,7 @@ class ChangeJudge:
             if instance in self.held:
                 yield self.held[instance]
             if in_turn and instance in self.frozen and not change.set.is_source:
-                yield self.stays.get(instance) or Cause(Reason.PACE_REACHED, "waits for its turn")
+                yield self.stays.get(instance) or Cause(Reason.PACE_REACHED, "waits for its queue position")
             if closed := self._closed(change.set.source):
                 yield Cause(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):

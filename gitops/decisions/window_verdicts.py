@@ -57,7 +57,7 @@ class WindowVerdicts:
         refusal = asked.break_glass_refusal(self._asked_since(instance, asked), self.situation.now)
         source = self.situation.plans[instance].source
         if not refusal and not asked.break_glass_by and any(one != source for one in sources):
-            refusal = "said in Git it passes windows of its own source only; annotate the live object"
+            refusal = "declared in Git it bypasses windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
         return replace(found, message=f"{found.message}; break-glass refused: {refusal}")
 
@@ -79,7 +79,7 @@ class WindowVerdicts:
             return None
         commit = self.situation.bundle.commits.get(source, "")
         by = asked.break_glass_by or f"commit {commit[:12]}"
-        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} past {named}", by, asked.break_glass_reason)
+        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} bypassing {named}", by, asked.break_glass_reason)
 
     def overridden_windows(self, instance: ObjectKey) -> frozenset[str]:
         """The windows, by name, that somebody lets this instance pass where a gate asks for them."""

@@ -182,7 +182,7 @@ def _records(
     holds = {
         state.catalog.source: state.hold for state in sources if state.hold and state.catalog.source not in approved
     }
-    found_again = "the inventory of this source was lost or changed by others; nothing is deleted in the pass that finds its members again"
+    found_again = "the inventory of this source was lost or changed by others; nothing is deleted until its members are known again"
     return PlanConstraints(
         scopes=scopes,
         unreadable_files={state.catalog.source: state.catalog.protection for state in sources},

@@ -262,13 +262,13 @@ class Reconciler:
     def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | WidenScope:
         """The sources say this from now on: the objects that they want otherwise, or why only a whole pass can tell what that means."""
         if self.whole is None:
-            return WidenScope("not everything has been looked at yet")
+            return WidenScope("no full reconciliation has ended yet")
         found = changed_objects(self.whole, sources)
         if isinstance(found, WidenScope):
             return found
         due = {place: declared for place, declared in found.items() if self.whole.is_said_otherwise(place, declared)}
         if is_bulk_change(len(due), sources):
-            return WidenScope(f"{len(due)} objects change, which is less work all at once")
+            return WidenScope(f"{len(due)} objects change, which is cheaper in a full reconciliation")
         self.whole.set_sources(sources, found, due=due)
         return frozenset(key for _, key in due)
 
@@ -282,7 +282,7 @@ class Reconciler:
     async def _part(self, roots: Collection[ObjectKey]) -> ReconcileResult | WidenScope:
         whole = self.whole
         if whole is None:
-            return WidenScope("not everything has been looked at yet")
+            return WidenScope("no full reconciliation has ended yet")
         part = admit_scope(whole, roots)
         if isinstance(part, WidenScope):
             return part
@@ -334,7 +334,7 @@ class Reconciler:
         known = await refresh_installation(self.reads, replace(whole.known, observed=nothing))
         late, conditions = self.advance_clock(), self._conditions(whole)
         if late is None:
-            return WidenScope("time may have changed more than what parts looked at")
+            return WidenScope("time may have changed more than partial reconciliations read")
         found = granted(whole, conditions, known.observed)
         whole.rollouts_to_recompute.clear()
         if isinstance(found, WidenScope):
@@ -344,10 +344,10 @@ class Reconciler:
                 self.records, whole.known.rollouts, found.states, is_told=False
             )
         except StaleWrite as error:
-            return WidenScope(f"what was let move is not on record: {error}")
+            return WidenScope(f"grants are not recorded: {error}")
         whole.record_stored_records(rollouts, ())
         if failed:
-            return WidenScope(f"what was let move is not on record: {next(iter(failed.values()))}")
+            return WidenScope(f"grants are not recorded: {next(iter(failed.values()))}")
         whole.grant(found.targets, found.states)
         return frozenset(late).union(root for key in found.targets if (root := whole.root_of(key)))
 

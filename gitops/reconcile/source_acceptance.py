@@ -57,7 +57,7 @@ def objection(
             return HeldCommit(new, _moved(name, old, new))
     if mirror.is_ancestor(old, new):
         return None
-    return HeldCommit(new, f"history was rewritten: {new[:7]} does not follow from {old[:7]}")
+    return HeldCommit(new, f"history was rewritten: {new[:7]} does not descend from {old[:7]}")
 
 
 def _not_higher(before: AcceptedCommit, after: AcceptedCommit, versions: str) -> str:

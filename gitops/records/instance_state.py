@@ -120,7 +120,7 @@ async def list_instances(
 async def describe_suspension(cluster: Cluster, now: datetime) -> str:
     """The word that nothing at all is written; then statuses are as they were before. Empty where nobody said so. Raises ClusterError."""
     suspension = Directives.from_objects(None, await cluster.get(INSTALLATION)).active_suspension(now, "Everything is")
-    return f"{suspension.message}. What follows is as it was before." if suspension else ""
+    return f"{suspension.message}. The states below are from before." if suspension else ""
 
 
 async def list_all_instances(

@@ -54,7 +54,7 @@ class Ref:
         text = " ".join(words)
         parts = "/".join(words).split("/")
         if not 1 <= len(words) <= 2 or (len(words) == 2 and "/" in words[0]) or len(parts) < 2 or not all(parts):
-            raise RefError(f"{text!r} names nothing; write TYPE/NAME, such as webapp/shop or source/platform")
+            raise RefError(f"{text!r} is not a reference; write TYPE/NAME, such as webapp/shop or source/platform")
         ref = cls(parts[0], parts[1], "/".join(parts[2:]))
         if ref.node and ref.own_type:
             raise RefError(f"{text!r}: a {ref.own_type} has no nodes; write {ref.own_type}/{ref.name}")
@@ -83,7 +83,7 @@ class Ref:
             case "rollout":
                 return rollout_key(self.name)
             case "rgd" | "window":
-                raise RefError(f"{self} is no object of the cluster; name an instance, a source or a rollout")
+                raise RefError(f"{self} is not an object in the cluster; name an instance, a source or a rollout")
         matches = [resource for resource in discovery.resources.values() if _has_name(resource, self.type.lower())]
         if not matches:
             served_names = {
@@ -93,7 +93,7 @@ class Ref:
             }
             hint = suggestion(self.type.lower(), {*served_names, *_OWN_TYPES})
             raise RefError(
-                f"the cluster serves no kind {self.type!r}{hint or '; `kubectl api-resources` lists what there is'}"
+                f"the cluster serves no kind {self.type!r}{hint or '; `kubectl api-resources` lists all kinds'}"
             )
         if len(matches) > 1:
             choices = ", ".join(

@@ -29,7 +29,7 @@ from renderer.documents.writer import dump
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-_LAPSE_NOTE: Final = "lapses with the next {}; nothing takes it back before"
+_LAPSE_NOTE: Final = "ends with the next {}; it cannot be withdrawn before"
 
 
 class RequestError(GitopsError):
@@ -100,19 +100,19 @@ class PersonRequest:
         ref, annotations, title = self.subject.ref, self.annotations, str(self.subject)
         if ref is None or ref.own_type:
             if self.definition_annotations is None:
-                raise RequestError(f"{title} stands in no file; {self.git_alternative or 'leave out --git'}")
+                raise RequestError(f"{title} is in no file; {self.git_alternative or 'leave out --git'}")
             annotations, title = self.definition_annotations, f"the definition of {title}"
         set_values = {name: value for name, value in annotations.items() if value is not None}
         file = annotation(self.subject.live, well_known.SOURCE_FILE) or "its file"
         if not set_values:
-            return f"# {file}: take these out of metadata.annotations of {title}\n" + "\n".join(annotations)
+            return f"# {file}: remove these from metadata.annotations of {title}\n" + "\n".join(annotations)
         return f"# {file}: {title}{dump([{'metadata': {'annotations': set_values}}]).removeprefix('---')}".rstrip()
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     outcome = (
-        f"{subject} stays where it is{_format_until(until)}, and is healed there. The others of its rollout pass it."
+        f"{subject} stays at its revision{_format_until(until)}, and is still healed. The others of its rollout pass it."
     )
     return PersonRequest(subject, annotations, outcome, subject.format_command("release"))
 
@@ -124,7 +124,7 @@ def release(subject: RequestSubject) -> PersonRequest:
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
-    outcome = f"Nothing is written of {subject}{_format_until(until)}: no change, no healing, no pruning."
+    outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
 
 
@@ -133,7 +133,7 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
     requests.resume(_rollout_state(subject), {}, by=subject.by, why=why, now=subject.now)
-    outcome = f"{subject} goes on. The failures there are now are accepted; one more halts it again."
+    outcome = f"{subject} continues. Its present failures are accepted; one more halts it again."
     return PersonRequest(
         subject,
         {well_known.RESUME: why},
@@ -146,7 +146,7 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
 def halt(subject: RequestSubject, why: str) -> PersonRequest:
     """Raises RequestRefused where nothing is under way."""
     requests.halt(_rollout_state(subject), by=subject.by, why=why, now=subject.now)
-    outcome = f"No further instance moves in {subject}. What has moved is followed to its end."
+    outcome = f"No further instance moves in {subject}. Instances in flight continue."
     undo = f"{subject.format_command('resume')} --reason ..."
     return PersonRequest(subject, {well_known.HALT: why}, outcome, undo, definition_annotations={well_known.HALT: why})
 
@@ -159,10 +159,10 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
     if state.waves:
         requests.check_approval_point(state.points, after, str(subject))
     if state.targets and all(state.is_approved(target, after) for target in state.targets.values()):
-        raise RequestError(f"{subject}: somebody has approved that it goes on after {after}")
+        raise RequestError(f"{subject} is already approved to continue after {after}")
     annotations = {well_known.APPROVE: after, well_known.APPROVE_REASON: why or None}
-    outcome = f"{subject} may go on after {after}. Health, pace and windows hold as before."
-    alternative = f"take the point after {after} out of `approvals` of its policy"
+    outcome = f"{subject} may continue after {after}. Health, pace and windows still apply."
+    alternative = f"remove the point after {after} from `approvals` of its policy"
     return PersonRequest(subject, annotations, outcome, _LAPSE_NOTE.format("revision"), git_alternative=alternative)
 
 
@@ -177,7 +177,7 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
         raise RequestError(
             f"{subject} {position}; approve that one, by {MIN_COMMIT_CHARACTERS} characters of its id or more"
         )
-    outcome = f"{subject} may go to commit {target[:12]} and do all it says, also where history or the brake on deletions held it."
+    outcome = f"{subject} may move to commit {target[:12]} and apply all of it, even where history or the deletion brake held it."
     alternative = "no commit approves itself; `ref: {commit: ...}` in levelgate.yaml does"
     return PersonRequest(
         subject,
@@ -193,12 +193,12 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
         raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: timestamp(until)}
-    outcome = f"{subject} goes past windows until {timestamp(until)}. Pace, halts, holds and approvals stay."
+    outcome = f"{subject} bypasses windows until {timestamp(until)}. Pace, halts, holds and approvals still apply."
     return PersonRequest(
         subject,
         annotations,
         outcome,
-        "lapses by itself, or earlier without these annotations",
+        "ends by itself; remove these annotations to end it earlier",
         author_annotation=well_known.BREAK_GLASS_BY,
     )
 
@@ -206,10 +206,10 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
     """That a source stays at a commit, given by at least seven characters of its id. Raises RequestError for anything else."""
     if not COMMIT_PATTERN.fullmatch(commit):
-        raise RequestError(f"{commit!r} is no commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
+        raise RequestError(f"{commit!r} is not a commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
     annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: optional_timestamp(until)}
-    outcome = f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref says. The brake on deletions counts."
-    alternative = "revert, or say `ref: {commit: ...}` in levelgate.yaml"
+    outcome = f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref names. The deletion brake still applies."
+    alternative = "revert, or set `ref: {commit: ...}` in levelgate.yaml"
     return PersonRequest(
         subject,
         annotations,
@@ -250,12 +250,12 @@ def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word:
     present = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in present:
         git_hint = (
-            f"; if Git says so, take {names[0]} out there" if annotation(subject.live, well_known.SOURCE_FILE) else ""
+            f"; if Git declares it, remove {names[0]} there" if annotation(subject.live, well_known.SOURCE_FILE) else ""
         )
         raise RequestError(f"{subject} is not {state_word}{' here' if git_hint else ''}{git_hint}")
     if set(annotation_managers(subject.live, names[0])) == {CONTENT_MANAGER}:
         file = annotation(subject.live, well_known.SOURCE_FILE) or "its file"
-        raise RequestError(f"{subject} is {state_word} by Git; take {names[0]} out of {file}")
+        raise RequestError(f"{subject} is {state_word} by Git; remove {names[0]} from {file}")
     outcome = f"{subject} is no longer {state_word}."
     redo_command = f"{subject.format_command(verb)} --reason ..."
     return PersonRequest(subject, dict.fromkeys(present), outcome, redo_command)

@@ -35,8 +35,8 @@ _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
 
 _SCOPES_TOO_LARGE: Final = (
-    "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and there is room for "
-    f"{MAX_SCOPES_BYTES}; nothing is lost, but an instance that is deleted by hand stays until it is recorded; "
+    "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and the limit is "
+    f"{MAX_SCOPES_BYTES}; nothing is lost, but an instance that is deleted by hand remains until it is recorded; "
     "divide the source into several, by `path`"
 )
 

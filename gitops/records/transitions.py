@@ -110,7 +110,7 @@ def instance_transitions(
     )
     yield from _cause_transitions(subject, old_rows, new_rows)
     if _propagated_reason(new_status) == Reason.SETTLED != _propagated_reason(old_status):
-        yield subject(EventReason.SETTLED, "it is as Git says, and healthy")
+        yield subject(EventReason.SETTLED, "matches Git, and is healthy")
     if _propagated_reason(new_status) == Reason.NOT_IN_GIT != _propagated_reason(old_status):
         yield subject(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
 
@@ -120,14 +120,14 @@ def source_transitions(
 ) -> Iterator[Transition]:
     """`results` is what was done in the source's own set."""
     if new_record.target != old_record.target:
-        yield subject(EventReason.UPDATED, f"goes to commit {new_record.target[:12]}")
+        yield subject(EventReason.UPDATED, f"moves to commit {new_record.target[:12]}")
     yield from _action_transitions(subject, results)
     yield from _cause_transitions(subject, old_record.causes, new_record.causes)
     if new_record.state == DisplayState.SETTLED and (old_record.state, old_record.target) != (
         new_record.state,
         new_record.target,
     ):
-        yield subject(EventReason.SETTLED, f"all of commit {new_record.target[:12]} is as Git says, and healthy")
+        yield subject(EventReason.SETTLED, f"all of commit {new_record.target[:12]} matches Git, and is healthy")
     if new_record.passes != old_record.passes:
         for decision in pass_history.parse_passes(new_record.passes)[-1].words:
             description = f"{decision.subject}, by {decision.by}: {decision.why or 'no reason given'}"
@@ -149,7 +149,7 @@ def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ..
 def _summarize(transitions: Sequence[Transition]) -> Transition:
     """The worst of them speaks for the others."""
     worst, others_count = transitions[0], len(transitions) - 1
-    message = f"{worst.message} (and {others_count} more that are not told one by one)"
+    message = f"{worst.message} (and {others_count} more, not reported one by one)"
     return replace(worst, message=message, others_count=others_count) if others_count else worst
 
 
@@ -185,7 +185,7 @@ def _cause_transitions(
                 event_reason, f"{node}{row.message}" if is_problem else f"{row.reason}: {node}{row.message}", row.reason
             )
     if old_keys and not reported_rows:
-        yield subject(EventReason.UNBLOCKED, "nothing stands in its way any more")
+        yield subject(EventReason.UNBLOCKED, "nothing blocks it any more")
 
 
 def _propagated_reason(status: Mapping[str, Any]) -> str:

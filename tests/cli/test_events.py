@@ -29,7 +29,7 @@ def test_what_has_changed_lately(fleet: Fleet, typed: Typed) -> None:
     assert titles.split() == ["TIME", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert any(line.startswith("13:10 CET") and "Link default/a" in line and " Settled " in line for line in lines)
     assert any(
-        "source/platform" in line and f"goes to commit {commit_id(fleet.commits)[:12]}" in line for line in lines
+        "source/platform" in line and f"moves to commit {commit_id(fleet.commits)[:12]}" in line for line in lines
     )
 
 
@@ -46,7 +46,7 @@ def test_every_action_line_by_line(fleet: Fleet, typed: Typed) -> None:
     (line,) = updated
     assert line.startswith("2026-11-20T12:10:00Z  Link default/a")
     assert "level 0" in line
-    assert any("Settled: it is as Git says, and healthy" in line for line in lines)
+    assert any("Settled: matches Git, and is healthy" in line for line in lines)
     assert not any("Updated: Deployment" in line for line in lines)
     assert typed(fleet, "logs", "--tail", "2").splitlines() == lines[-2:]
 

@@ -102,7 +102,7 @@ def test_who_can_act_can(held_up: Fleet, typed: Typed) -> None:
     assert held_up.waits()["cart"] == "Settled"
     overridden = [one for one in held_up.rollout().decisions if one.what == "overridden"]
     assert [(one.subject, one.by, one.why) for one in overridden] == [
-        ("update ConfigMap/default/cart-db past window dba-hours (CHG-2210)", "kubectl-annotate", "INC-7")
+        ("update ConfigMap/default/cart-db bypassing window dba-hours (CHG-2210)", "kubectl-annotate", "INC-7")
     ]
 
 
@@ -409,7 +409,7 @@ def test_what_is_not_there_is_an_error_that_says_what_is(shops: Fleet, typed: Ty
 
 
 def test_a_reference_that_names_nothing_is_wrong_usage(shops: Fleet, typed: Typed) -> None:
-    assert "names nothing" in typed(shops, "explain", "shop", code=EXIT_USAGE)
+    assert "is not a reference" in typed(shops, "explain", "shop", code=EXIT_USAGE)
 
 
 def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, typed: Typed) -> None:

@@ -144,8 +144,8 @@ def test_what_nobody_hears_of(typed: Typed, fleet: Fleet) -> None:
 
 
 def test_what_is_wrong(typed: Typed, fleet: Fleet) -> None:
-    assert "names nothing" in typed(fleet, "explain", "--event", "settings", code=EXIT_USAGE)
-    assert "names nothing" in typed(fleet, "explain", code=EXIT_USAGE)
+    assert "is not a reference" in typed(fleet, "explain", "--event", "settings", code=EXIT_USAGE)
+    assert "is not a reference" in typed(fleet, "explain", code=EXIT_USAGE)
     told = typed(fleet, "explain", "window/w", "--event", "configmap/settings", code=1)
     assert "opens by time" in told
 

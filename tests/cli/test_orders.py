@@ -45,7 +45,7 @@ def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, 
     told = typed(fleet, "hold", "link/b", "--until", "4h", "--reason", "a game is running")
     assert told.splitlines() == [
         "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
-        "Link default/b stays where it is until 2026-11-20T16:00:00Z, and is healed there. The others of its rollout pass it.",
+        "Link default/b stays at its revision until 2026-11-20T16:00:00Z, and is still healed. The others of its rollout pass it.",
         "Written: levelgate.dev/hold=a game is running, levelgate.dev/hold-until=2026-11-20T16:00:00Z",
         "Undo: levelgate release link/b -n default",
     ]
@@ -98,7 +98,7 @@ def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
     undo(fleet, typed, told)
     assert noted(fleet, path) == {}
     refused = typed(fleet, *shlex.split(told.rpartition("Undo: levelgate ")[2]), code=1)
-    assert ("if Git says so, take levelgate.dev/" in refused) == (not path.startswith(OWN))
+    assert ("if Git declares it, remove levelgate.dev/" in refused) == (not path.startswith(OWN))
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
     fleet.push("two")
     assert fleet.move("two") == [["a"]]
     told = typed(fleet, "approve", "rollout/links.g.test", "--after", "1", "--reason", "looks good")
-    assert "Undo: lapses with the next revision" in told
+    assert "Undo: ends with the next revision" in told
     assert fleet.move("two") == [["b", "c"]]
-    assert "somebody has approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
+    assert "is already approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
 
 
 def test_an_approval_names_a_point_that_there_is(fleet: Fleet, typed: Typed) -> None:
@@ -234,7 +234,7 @@ def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, type
     assert typed(fleet, "suspend", "--all", "--reason", "x", "--dry-run").splitlines()[1:] == [
         "kubectl annotate configmaps levelgate -n levelgate-system --overwrite levelgate.dev/suspend=x levelgate.dev/suspend-until-"
     ]
-    assert "stands in no file" in typed(fleet, "suspend", "--all", "--reason", "x", "--git", code=1)
+    assert "is in no file" in typed(fleet, "suspend", "--all", "--reason", "x", "--git", code=1)
     assert noted(fleet, f"{LINKS}/a") == {}
 
 
@@ -253,13 +253,13 @@ def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, t
     typed(fleet, "halt", rollout, "--reason", "INC-7")
     fleet.step()
     assert typed(fleet, "resume", rollout, "--reason", "over", "--git").splitlines()[1:] == [
-        "# its file: take these out of metadata.annotations of the definition of rollout links.g.test",
+        "# its file: remove these from metadata.annotations of the definition of rollout links.g.test",
         "levelgate.dev/halt",
     ]
     approval = typed(fleet, "approve", rollout, "--after", "1", "--git", code=1)
-    assert "take the point after 1 out of `approvals` of its policy" in approval
+    assert "remove the point after 1 from `approvals` of its policy" in approval
     pin = typed(fleet, "pin", "source/platform", "--revision", "4e01b7a", "--reason", "x", "--git", code=1)
-    assert "revert, or say `ref: {commit: ...}`" in pin
+    assert "revert, or set `ref: {commit: ...}`" in pin
 
 
 def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
@@ -279,14 +279,14 @@ def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
     said = {"levelgate.dev/hold": "x", "levelgate.dev/hold-until": "2026-11-20T11:00:00Z"}
     fleet.written["a"] = {"metadata": {"annotations": said}}
     fleet.start()
-    assert "is held by Git; take levelgate.dev/hold out of a.json" in typed(fleet, "release", "link/a", code=1)
+    assert "is held by Git; remove levelgate.dev/hold from a.json" in typed(fleet, "release", "link/a", code=1)
 
 
 def test_a_source_is_pinned_to_a_commit_and_let_go(fleet: Fleet, typed: Typed) -> None:
     """Surface 1.2: pin and unpin."""
     fleet.start()
     told = typed(fleet, "pin", "source/platform", "--revision", "4E01B7A", "--until", "4h", "--reason", "INC-7")
-    assert "source platform stays at commit 4e01b7a until 2026-11-20T16:00:00Z, whatever its ref says." in told
+    assert "source platform stays at commit 4e01b7a until 2026-11-20T16:00:00Z, whatever its ref names." in told
     found = fleet.request("GET", f"{OWN}/source-platform")["metadata"]["annotations"]
     assert found["levelgate.dev/pin"] == "4e01b7a"
     assert "Undo: levelgate unpin source/platform" in told
@@ -294,4 +294,4 @@ def test_a_source_is_pinned_to_a_commit_and_let_go(fleet: Fleet, typed: Typed) -
     found = fleet.request("GET", f"{OWN}/source-platform")["metadata"]["annotations"]
     assert not [name for name in found if "pin" in name]
     assert "is not pinned" in typed(fleet, "unpin", "source/platform", code=1)
-    assert "is no commit" in typed(fleet, "pin", "source/platform", "--revision", "main", "--reason", "x", code=1)
+    assert "is not a commit" in typed(fleet, "pin", "source/platform", "--revision", "main", "--reason", "x", code=1)

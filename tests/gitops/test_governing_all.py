@@ -94,7 +94,7 @@ def test_a_break_glass_in_git_does_not_pass_the_window_of_another_source_and_one
     assert fleet.at("two") == []
     told = fleet.propagated("a")[1]
     assert told.endswith(
-        "break-glass refused: said in Git it passes windows of its own source only; annotate the live object"
+        "break-glass refused: declared in Git it bypasses windows of its own source only; annotate the live object"
     )
     del fleet.written["a"]
     fleet.push()

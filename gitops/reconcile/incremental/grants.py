@@ -120,7 +120,7 @@ class _Asked:
             return "new instances start"
         if (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed):
             return "a wave ends"
-        return "somebody broke the glass" if any(self._under_glass(decision)) else ""
+        return "break-glass is in force" if any(self._under_glass(decision)) else ""
 
     def _under_glass(self, decision: RolloutStep) -> Iterator[bool]:
         """Those let move past windows that their gates ask for, or that govern them: that has to be recorded."""

@@ -66,7 +66,7 @@ def changed_objects(whole: ClusterState, sources: Sequence[SourceState]) -> Mapp
         return WidenScope("other sources than before")
     for before, after in zip(whole.sources, sources, strict=True):
         if replace(before, catalog=_NOTHING) != replace(after, catalog=_NOTHING):
-            return WidenScope(f"source {after.catalog.source} is followed otherwise")
+            return WidenScope(f"the configuration of source {after.catalog.source} changed")
         if before.catalog is after.catalog:
             continue
         pairs = after.catalog.changed_objects(before.catalog)
@@ -161,7 +161,7 @@ def _unsettled(one: ApplySetPlan, *, let_move: bool = False) -> str:
     ):
         return "has no live set"
     elsewhere = rendered.revision != rendered.target_revision and not let_move
-    return "is not at the revision that it is to move to" if elsewhere else ""
+    return "is not at its target revision" if elsewhere else ""
 
 
 def scope_exceeded(whole: ClusterState, part: PartialScope, bundle: Rendering, plan: Plan, known: Context) -> str:
@@ -174,7 +174,7 @@ def scope_exceeded(whole: ClusterState, part: PartialScope, bundle: Rendering, p
     if known.gated or known.propagation.frozen:
         return "an instance waits at a gate"
     if any(known.propagation.under_glass(change) for change in plan.changes):
-        return "somebody broke the glass"
+        return "break-glass is in force"
     return next((why for one in plan.sets if (why := _too_much(whole, part, one, bundle.instances, known))), "")
 
 
@@ -198,7 +198,7 @@ def _too_much(
         if any(
             gates.check(change) for change in one.changes if change.key in part.plain
         ):  # without what was begun before they closed
-            return f"{key} goes on although its windows have closed"
+            return f"{key} continues although its windows have closed"
         wanted = whole.instances
         if uses_of(part.roots, instances) != uses_of(part.roots, wanted):
             return f"{key} has instances that use other kinds or namespaces than before"
@@ -212,7 +212,7 @@ def _too_much(
         or one.finish_deletion
         or one.is_unknown
     ):
-        return f"{key} has members that it no longer wants"
+        return f"{key} has prune candidates"
     mine = part.ids | {one.rendered.id}
     for node in nodes:
         name = node.node.key

@@ -115,7 +115,7 @@ def test_instances_that_wait_for_objects_of_one_another(fleet: Fleet) -> None:
     found = deadlocks(fleet)
     assert (
         found["a"]
-        == "waits in a circle: default/a -> default/b -> default/a; no event can end that, only a change in Git (and 2 more)"
+        == "waits in a circle: default/a -> default/b -> default/a; only a change in Git can end that (and 2 more)"
     )
     assert found.keys() == {"a", "b"}
 

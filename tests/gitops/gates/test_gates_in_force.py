@@ -96,7 +96,7 @@ def test_a_break_glass_passes_gates_that_await_a_window_and_no_others(fleet: Fle
     assert fleet.propagated("c")[0] == "GateClosed"
     recorded = {one.subject: (one.by, one.why) for one in fleet.rollout().decisions if one.what == "overridden"}
     assert recorded == {
-        f"{what} past window nights": ("kubectl-annotate", "INC-7")
+        f"{what} bypassing window nights": ("kubectl-annotate", "INC-7")
         for what in (
             f"move Link.{GROUP}/default/a",
             "update Deployment.apps/default/a-app",

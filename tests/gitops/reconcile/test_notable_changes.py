@@ -134,7 +134,7 @@ def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
     first, told = heard(fleet, before)
     past = [one.decision for one in told if isinstance(one, WindowOverridden)]
     assert {(one.by, one.why) for one in past} == {("kubectl-annotate", "INC-7")}
-    assert "update Deployment.apps/default/a-app past window hours (CHG-1)" in {one.subject for one in past}
+    assert "update Deployment.apps/default/a-app bypassing window hours (CHG-1)" in {one.subject for one in past}
     assert not [one for one in heard(fleet, first)[1] if isinstance(one, WindowOverridden)]
 
 

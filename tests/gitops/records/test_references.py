@@ -62,7 +62,7 @@ def test_what_is_meant(words: str, key: ObjectKey, node: str) -> None:
         ("source/platform/x", "write source/platform"),
         ("nosuch/x", "serves no kind 'nosuch'"),
         ("event/x", "may be event, event.events.k8s.io"),
-        ("window/dba-hours", "no object of the cluster"),
+        ("window/dba-hours", "not an object in the cluster"),
     ],
 )
 def test_what_names_nothing(words: str, told: str) -> None:

@@ -122,9 +122,9 @@ def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: World) 
         assert await world.deployed() == {"one", "two", "three"}
         why = (
             f"{world.work.path}: pinned to feedfeed by ada: INC-7; no branch, tag or commit is called 'feedfeed'; "
-            "pin it to a commit that is there, or levelgate unpin source/platform"
+            "pin it to an existing commit, or run levelgate unpin source/platform"
         )
-        assert world.notices[-1] == f"cannot be read: {why}; going on with what was read last"
+        assert world.notices[-1] == f"cannot be read: {why}; the last commit stays in force"
         assert (unreadable := (await world.record()).unreadable)
         assert unreadable.why == why
 

@@ -99,7 +99,7 @@ def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
     found = limit_transitions([*many, ABOUT(Reason.APPLY_FAILED, "no")])
     assert len(found) == MAX_TRANSITIONS + 1
     assert found[0].event_reason is Reason.APPLY_FAILED
-    assert found[-1].message == "99 (and 200 more that are not told one by one)"
+    assert found[-1].message == "99 (and 200 more, not reported one by one)"
     assert len(limit_transitions(many[:MAX_TRANSITIONS])) == MAX_TRANSITIONS
 
 

@@ -218,7 +218,7 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
     assert fleet.at("two") == ["b"]
     recorded = [one for one in fleet.rollout().decisions if one.what == "overridden"]
     assert {(one.by, one.why, one.at) for one in recorded} == {("kubectl-annotate", "INC-7", SATURDAY)}
-    assert "update Deployment.apps/default/b-app past window freeze" in {one.subject for one in recorded}
+    assert "update Deployment.apps/default/b-app bypassing window freeze" in {one.subject for one in recorded}
     fleet.annotate("c", break_glass_reason="INC-7", break_glass_until=(SATURDAY + timedelta(hours=5)).isoformat())
     fleet.step()
     told = fleet.propagated("c")[1]

@@ -177,7 +177,7 @@ def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
     fleet.ready("i0")
     looked_at(fleet, "i0")
     fleet.order(halt="INC-7")
-    assert "is not on record" in widened(fleet)
+    assert "are not recorded" in widened(fleet)
     fleet.settle()
     assert fleet.at("two") == ["i0"]
     assert fleet.waits()["i1"] == "Halted"

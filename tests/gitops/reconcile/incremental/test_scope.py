@@ -45,7 +45,9 @@ def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
         for name in many.names[:17]:
             many.written[name] = {"text": "another"}
         many.push()
-        assert many.reconciler.accept([many.state]) == WidenScope("17 objects change, which is less work all at once")
+        assert many.reconciler.accept([many.state]) == WidenScope(
+            "17 objects change, which is cheaper in a full reconciliation"
+        )
 
 
 def part(fleet: Fleet, *names: str) -> ReconcileResult | WidenScope:
@@ -141,7 +143,7 @@ def widened(found: object) -> str:
 def test_what_is_not_known_is_left_to_a_whole_pass(fleet: Fleet) -> None:
     assert "was not known" in widened(part(fleet, "z"))
     fleet.restart()
-    assert widened(part(fleet, "a")) == "not everything has been looked at yet"
+    assert widened(part(fleet, "a")) == "no full reconciliation has ended yet"
 
 
 def test_a_part_deletes_nothing(fleet: Fleet) -> None:
@@ -149,7 +151,7 @@ def test_a_part_deletes_nothing(fleet: Fleet) -> None:
     stray = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray", "labels": labels}}
     path = f"{CONFIG_MAPS}/stray"
     fleet.request("PATCH", f"{path}?fieldManager=levelgate", stray, "application/apply-patch+yaml")
-    assert "no longer wants" in widened(part(fleet, "a"))
+    assert "prune candidates" in widened(part(fleet, "a"))
     assert fleet.request("GET", path)
 
 
