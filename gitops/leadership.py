@@ -100,7 +100,7 @@ class Leadership:
         """Who has to be waited for; empty: nobody."""
         active_holder = lease.note(await self.read_lease())
         if active_holder and not patient:
-            raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}: stop it, or leave the work to it")
+            raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}; stop that process, or let it work")
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self) -> NoReturn:
@@ -119,7 +119,7 @@ class Leadership:
             lease = await self.read_lease()
             if holder_of(lease) != self.identity:
                 self._deadline = 0.0
-                raise NotLeading(f"{holder_of(lease) or 'somebody'} has taken the lead") from None
+                raise NotLeading(f"{holder_of(lease) or 'another process'} has taken the lease") from None
             await self._write_lease(lease)
 
     @property
@@ -134,14 +134,14 @@ class Leadership:
         lease = await self.read_lease()
         if holder_of(lease) != self.identity:
             self._deadline = 0.0
-            raise NotLeading(f"{holder_of(lease) or 'somebody'} has written since; this process does not lead any more")
+            raise NotLeading(f"{holder_of(lease) or 'another process'} has written since; this process no longer leads")
         await self._write_lease(lease, epoch=epoch + 1)
 
     def check(self) -> None:
         """Raises NotLeading unless this process certainly leads now."""
         if not self.leads:
             raise NotLeading(
-                f"the lead was not renewed for {self.timing.renew_deadline_seconds:g} seconds; nothing more is written"
+                f"the lease was not renewed for {self.timing.renew_deadline_seconds:g} seconds; nothing more is written"
             )
 
     @property

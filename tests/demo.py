@@ -164,7 +164,7 @@ class Demo:
             self.daemon.position(0, "Database prod/shop-db", f"{node} created") for node in ("server", "connection")
         ]
         assert applied == sorted(applied), "a level opened too early"
-        self._explain("All is as Git says. Look for yourself, in a second terminal:")
+        self._explain("All matches Git. See for yourself, in a second terminal:")
         assert "Everything matches Git." in self.levelgate("status", "--sandbox")
         assert "Deployment prod/shop" in self.levelgate("tree", "product/shop", "-n", "prod", "--sandbox")
         self._instances()
@@ -255,7 +255,7 @@ class Demo:
         assert "docs:1.6.0" in plan, "the plan does not show the new image"
         assert "5 **delete**" in plan, "the plan does not show all that goes"
         timeline = self.levelgate("simulate", ".", "--base", "main", "--head", "docs-1.6", "--assume", "ready=2m")
-        assert "all is as Git says." in timeline, "the simulation did not come to its end"
+        assert "all matches Git." in timeline, "the simulation did not come to its end"
 
     def levelgate(self, *arguments: str) -> str:
         """Run the command and show it."""

@@ -40,7 +40,7 @@ class FieldReader:
         """One that has to be there and can be read."""
         file = self.directory / text
         if not file.is_file():
-            self.problems.add_problem(path, f"there is no file {file}; relative paths begin at {self.directory}")
+            self.problems.add_problem(path, f"file {file} does not exist; relative paths begin at {self.directory}")
         elif not os.access(file, os.R_OK):
             self.problems.add_problem(path, f"{file} cannot be read; check its permissions")
         return file
@@ -115,6 +115,6 @@ def parse_address(text: str) -> ListenAddress | None:
     match = _ADDRESS_PATTERN.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ValueError(
-            f"{text!r} is no address; write ADDR:PORT such as {DEFAULT_ADDRESS}, :8480 for all addresses, or off"
+            f"{text!r} is not an address; write ADDR:PORT such as {DEFAULT_ADDRESS}, :8480 for all addresses, or off"
         )
     return ListenAddress(match["v6"] or match["host"], int(match["port"]))

@@ -112,12 +112,10 @@ class SourceReader(FieldReader):
             if target and target.scheme not in _CREDENTIAL_SCHEMES[name]:
                 schemes = " and ".join(_CREDENTIAL_SCHEMES[name])
                 self.problems.add_problem(
-                    f"{path}.{name}", f"is for {schemes}, and the URL is one of {target.scheme}; take it out"
+                    f"{path}.{name}", f"is for {schemes}, and the URL is one of {target.scheme}; remove it"
                 )
         if "username" in value and "tokenFile" not in value:
-            self.problems.add_problem(
-                f"{path}.username", "counts beside tokenFile only, the file with the token or password"
-            )
+            self.problems.add_problem(f"{path}.username", "requires tokenFile, the file with the token or password")
         files = dict(self.resolve_files(path, value))
         return Credentials(
             token_file=files.get("tokenFile"),

@@ -40,7 +40,7 @@ async def require_plan_hash(
         source = plan.source
         raise PlanHashMismatch(
             f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has moved, and nothing was written; "
-            f"read it with `levelgate plan` and --source {source}, and require that one"
+            f"read it with `levelgate plan` and --source {source}, and require its hash"
         )
 
 
@@ -54,7 +54,7 @@ async def plan_mismatch(
     plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(trailer_hash, plan.hash):
         return None
-    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"says no plan in a trailer {PLAN_TRAILER}"
+    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"names no plan in a trailer {PLAN_TRAILER}"
     commit = state.catalog.commit
     return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)
 
@@ -117,7 +117,7 @@ class CommitAcceptance:
         except SourceError:
             if held_commit is None:
                 raise
-            message = f"commit {commit[:7]} is in no copy any more: {held_commit.why}"
+            message = f"commit {commit[:7]} is no longer in any copy: {held_commit.why}"
             return unavailable_state(self.name, self.mirror.target, commit, message)
         self.notice(self.name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
@@ -133,4 +133,4 @@ class CommitAcceptance:
         return await plan_mismatch(self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name)
 
     def _advice(self, held_commit: HeldCommit) -> str:
-        return f"to go there: levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"
+        return f"to accept it: levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"

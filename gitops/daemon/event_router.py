@@ -194,7 +194,7 @@ class EventRouter:
         self._has_answered(subject)
         if not isinstance(error, KindNotServed):
             self._blind.add(subject)
-            self.notice(f"{subject.kind} cannot be watched, it is looked at from time to time: {error}")
+            self.notice(f"{subject.kind} cannot be watched, and is polled: {error}")
 
 
 def is_new_version(change: WatchEvent, observed: Observed) -> bool:

@@ -243,7 +243,7 @@ class Fetcher:
             snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
             self.errors.pop(name, None)
         except RevisionNotFound as error:
-            advice = f"pin it to a commit that is there, or levelgate unpin source/{name}"
+            advice = f"pin it to an existing commit, or run levelgate unpin source/{name}"
             await self._record_failure(
                 name, mirror, RevisionNotFound(error.where, f"{pin}; {error.message}", advice=advice)
             )
@@ -279,7 +279,7 @@ class Fetcher:
         if name not in self._states:
             await self._use_accepted_commit(name, mirror)
         if not is_same_message(str(error), str(self.errors.get(name, ""))):
-            suffix = "; going on with what was read last" if name in self._states else ""
+            suffix = "; the last commit stays in force" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{suffix}")
         self.errors[name] = error
 
@@ -288,8 +288,8 @@ class Fetcher:
         late = [name for name in self.unread if name not in self.errors]
         await asyncio.gather(*(self._use_accepted_commit(name, self.mirrors[name]) for name in late))
         for name in late:
-            basis = "what was read last" if name in self._states else "the others"
-            self.notice(name, f"not read yet, its server has not answered; going on with {basis}")
+            basis = "the last commit" if name in self._states else "the other sources"
+            self.notice(name, f"not read yet, its server has not answered; continuing with {basis}")
 
     async def _use_accepted_commit(self, name: str, mirror: Mirror) -> None:
         """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""

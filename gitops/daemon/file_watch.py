@@ -185,7 +185,7 @@ class _DirectoryWatch:
         try:
             observer.stop()
         except OSError:  # its descriptor is no longer valid, which is why it has ended
-            _log.debug("a watch of %s did not end in order", self._path, exc_info=True)
+            _log.debug("a watch of %s did not end properly", self._path, exc_info=True)
         observer.join()
 
     def _on_event(self, event: Any) -> None:
@@ -286,7 +286,7 @@ def git_directory(path: Path) -> Path:
     for candidate in (dot_git, path):
         if (candidate / "HEAD").is_file() and (candidate / "objects").is_dir():
             return candidate.resolve()
-    raise FileNotFoundError(f"{path} is no Git repository")
+    raise FileNotFoundError(f"{path} is not a Git repository")
 
 
 def is_ref(path: Path, directory: Path) -> bool:

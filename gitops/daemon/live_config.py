@@ -57,7 +57,7 @@ class LiveConfig:
             config = read_config(self.file)
         except ConfigErrors as error:
             if str(error) != self.refusal:
-                self.notice(NOTICE_SUBJECT, f"not taken, going on with the one before: {error}")
+                self.notice(NOTICE_SUBJECT, f"refused, the previous one stays in force: {error}")
             self.refusal = str(error)
             return
         was_refused, self.refusal = bool(self.refusal), ""
@@ -66,19 +66,19 @@ class LiveConfig:
             self.config = config
             self.on_change()
         elif was_refused:
-            self.notice(NOTICE_SUBJECT, "can be taken again; it says what is in force")
+            self.notice(NOTICE_SUBJECT, "is valid again, and equals the configuration in force")
 
     def _report_change(self, config: Config) -> None:
         names = ", ".join(source.name for source in config.sources)
-        self.notice(NOTICE_SUBJECT, f"taken anew; following {names}")
+        self.notice(NOTICE_SUBJECT, f"accepted; following {names}")
         for name in sorted(
             {source.name for source in self.config.sources} - {source.name for source in config.sources}
         ):
-            self.notice(name, "not followed any more; what it deployed stays as it is")
+            self.notice(name, "no longer followed; its objects remain")
         if _start_only_settings(config) != _start_only_settings(self.config):
             self.notice(
                 NOTICE_SUBJECT,
-                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat count from the next start on",
+                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat take effect at the next start",
             )
 
 

@@ -35,4 +35,4 @@ class NoticeFilter:
             (source, message) for source, message in messages.items() if previous_messages.get(source) != message
         )
         for rollout in result.miscounted:
-            yield "cluster", f"rollout {rollout} was counted wrong and has been counted anew; please report this"
+            yield "cluster", f"rollout {rollout} was counted wrongly and has been counted again; please report this"

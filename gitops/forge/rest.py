@@ -168,14 +168,16 @@ class Rest:
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ForgeRefused(f"{self.token_file}: is no text, so no token is in it") from None
+            raise ForgeRefused(f"{self.token_file}: is not text, so it holds no token") from None
         if not (token.isascii() and token.isprintable() and token):
-            raise ForgeRefused(f"{self.token_file}: its first line is no token: write the token there and nothing else")
+            raise ForgeRefused(
+                f"{self.token_file}: its first line is not a token; write the token there and nothing else"
+            )
         return token
 
     def _rate_limited_error(self) -> RateLimited:
         until = self._limits.resumes_at or self.clock.now()
-        return RateLimited(f"{self.api}: takes no more requests now; going on at {timestamp(until)}", until)
+        return RateLimited(f"{self.api}: limits requests now; continuing at {timestamp(until)}", until)
 
     def _refusal_error(self, status: int, where: str, message: str) -> ForgeError:
         text = f"{where}: {status}{f' ({message})' if message else ''}"
@@ -191,7 +193,7 @@ class Rest:
             case 400 | 413 | 422:
                 return CommentTooLong(text)
             case _ if status < 400:
-                return ForgeRefused(f"{text}; it has moved: name the new place")
+                return ForgeRefused(f"{text}; it has moved: set the new address")
         return ForgeError(text) if status >= 500 else ForgeRefused(text)
 
 
@@ -228,7 +230,7 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
     except RecursionError:
         raise ForgeError(f"{where}: the answer is nested too deep") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = "is no JSON" if isinstance(error, json.JSONDecodeError) else "is not what such a forge answers"
+        problem = "is not JSON" if isinstance(error, json.JSONDecodeError) else "is not that of such a forge"
         raise ForgeError(
             f"{where}: the answer {problem}; check what kind of forge it is, and the URL of its API"
         ) from None

@@ -36,10 +36,10 @@ TERMINATION_TIMEOUT = timedelta(minutes=10)
 """An instance that has been going away for so long does not go by itself."""
 
 _GRANT_ADVICE = (
-    "grant it to whom this kubeconfig speaks for; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
+    "grant it to the user of this kubeconfig; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
     f"{well_known.AGGREGATE}: levelgate"
 )
-_UNINSTALL_ADVICE = "`levelgate uninstall` takes off what is left of an installation"
+_UNINSTALL_ADVICE = "`levelgate uninstall` removes the rest of an installation"
 _OTHER_MANAGERS = tuple(manager for tool in TOOLS.values() for manager in tool.manager_prefixes)
 
 
@@ -68,13 +68,13 @@ def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
             checker.check_api_groups(),
             f"Kubernetes {facts.kubernetes_version} serves {len(facts.survey.discovery.resources)} kinds",
         ),
-        "permissions": (checker.check_permissions(), "all that is needed are held"),
+        "permissions": (checker.check_permissions(), "all required permissions are granted"),
         "definitions": (checker.check_definitions(), f"{len(facts.crds)} established and served"),
         "sets": (checker.check_sets(), checker.set_summary),
         "leftovers": (checker.check_leftovers(), "none"),
         "kro": (
             checker.check_kro(),
-            f"runs ({facts.kro}); what it manages is left alone" if facts.kro else "does not run here",
+            f"runs ({facts.kro}); its objects are not changed" if facts.kro else "does not run here",
         ),
     }
     return [
@@ -118,7 +118,7 @@ class _ClusterChecker:
             advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.list_errors:
-            message = f"{format_count(len(refused), 'kind')} cannot be looked through, so what is left of us there is not known"
+            message = f"{format_count(len(refused), 'kind')} cannot be searched, so remaining metadata of Levelgate there is not known"
             kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
             advice = f"`levelgate check -o json` names all; {next(iter(refused.values()))}"
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
@@ -164,7 +164,7 @@ class _ClusterChecker:
             unproven,
             "sets",
             "members that we did not apply ourselves, or that another controller owns: they are never deleted",
-            f"remove the label {well_known.PART_OF} from what does not belong there",
+            f"remove the label {well_known.PART_OF} from objects that do not belong there",
         )
         yield from _finding_about(
             sorted(not_adopted),
@@ -176,8 +176,8 @@ class _ClusterChecker:
         yield from _finding_about(
             unrecorded,
             "sets",
-            "members without a recorded place in the order: they are pruned last",
-            "the next pass records the place of those that Git holds",
+            "members without a recorded level: they are pruned last",
+            "the next reconciliation records the level of those in Git",
         )
         yield from _finding_about(
             shared,
@@ -195,10 +195,12 @@ class _ClusterChecker:
             return
         tooling = annotation(obj, well_known.TOOLING)
         if _version_numbers(tooling) > _version_numbers(self.facts.version):
-            advice = f"use that version or a newer one; this is {self.facts.version} and may not know what it finds"
+            advice = (
+                f"use that version or a newer one; this is {self.facts.version} and may not understand these records"
+            )
             yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
         if unserved := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
-            advice = "the next pass drops what has no member; until then kubectl cannot take the set over"
+            advice = "the next reconciliation drops kinds without a member; until then kubectl cannot take over the set"
             message = f"the inventory names {', '.join(unserved)}, not served here"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
         set_members = [
@@ -208,7 +210,7 @@ class _ClusterChecker:
             member_key for member_key in set_members if not scope >= inventory.scope_of([member_key], key)
         ):
             message = f"the inventory of {key} does not cover all its members"
-            advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; what they leave out is not pruned"
+            advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; kinds that they omit are not pruned"
             yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, uncovered)
 
     def check_leftovers(self) -> Iterator[CheckFinding]:
@@ -237,7 +239,7 @@ class _ClusterChecker:
         yield from _finding_about(
             sorted(without_parent - {*unknown}),
             "leftovers",
-            "members of sets whose parent is gone",
+            "members of sets whose parent does not exist",
             f"follow their source again, which finds them; or {_UNINSTALL_ADVICE}",
         )
         yield from _finding_about(
@@ -249,20 +251,20 @@ class _ClusterChecker:
         yield from _finding_about(
             hanging,
             "leftovers",
-            f"instances that have been going away for more than {format_duration(TERMINATION_TIMEOUT)} and wait for us",
-            "is `levelgate run` running? `levelgate status` says what they wait for",
+            f"instances that have been terminating for more than {format_duration(TERMINATION_TIMEOUT)} and wait for our finalizer",
+            "check that `levelgate run` works; `levelgate status` shows what they wait for",
         )
         yield from _finding_about(
             ownerless,
             "leftovers",
-            "stored revisions of what does not exist any more",
-            "the next pass of their source drops those of instances; delete what stays: nothing is rendered from it",
+            "stored revisions of objects that no longer exist",
+            "the next reconciliation of their source drops those of instances; delete the rest: nothing is rendered from it",
         )
         yield from _finding_about(
             without_set,
             "leftovers",
-            "objects in no set, with fields that we applied: released, or their adoption was broken off",
-            f"what Git holds the next pass takes up; or {_UNINSTALL_ADVICE}",
+            "objects in no set, with fields that we applied: released, or their adoption was interrupted",
+            f"the next reconciliation adopts those in Git; or {_UNINSTALL_ADVICE}",
         )
 
     def check_kro(self) -> Iterator[CheckFinding]:
@@ -270,7 +272,7 @@ class _ClusterChecker:
             yield from _finding_about(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
                 "kro",
-                f"kro runs ({self.facts.kro}), and we manage kinds that were its own",
+                f"kro runs ({self.facts.kro}), and Levelgate manages kinds that were defined by kro",
                 "stop one of the two: both would write these instances",
                 level=CheckLevel.PROBLEM,
             )
@@ -286,7 +288,7 @@ class _ClusterChecker:
             (key for key, kind in sorted(self.facts.kro_definitions.items()) if kind in ours),
             "kro",
             "definitions of kro's for kinds that we manage: a kro that is started would take their instances back",
-            "delete them while kro is stopped, and take off the finalizer that only kro would",
+            "delete them while kro is stopped, and remove the finalizer that only kro removes",
         )
 
     def _is_served(self, kind: GroupKind) -> bool:

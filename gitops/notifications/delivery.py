@@ -124,7 +124,7 @@ class Delivery:
             if remaining := len(queue.waiting) + queue.is_busy:
                 self.notice(
                     "notifications",
-                    f"{queue.receiver.name}: the process ends, {format_count(remaining, 'message')} not told",
+                    f"{queue.receiver.name}: the process ends, {format_count(remaining, 'message')} not delivered",
                 )
         self.close()
 
@@ -144,7 +144,7 @@ class Delivery:
                     await self._deliver(queue, *queue.waiting.popleft())
                 except Exception as error:
                     _log.exception("a notification to %s failed", queue.receiver.name)
-                    self._count_lost(queue, f"not told, by a fault of Levelgate ({type(error).__name__})")
+                    self._count_lost(queue, f"not delivered, by a fault of Levelgate ({type(error).__name__})")
                 queue.is_busy = False
             queue.idle.set()
             queue.wake.clear()
@@ -160,13 +160,15 @@ class Delivery:
             if not answer.is_retryable or self.clock.now() - queued_at >= MAX_MESSAGE_AGE:
                 break
             if attempt >= ATTEMPTS_BEFORE_NOTICE:
-                self._report(queue, f"{answer.text}; what waits is sent again until it is {_MAX_AGE_TEXT} old")
+                self._report(
+                    queue, f"{answer.text}; pending messages are sent again until they are {_MAX_AGE_TEXT} old"
+                )
                 if await self._accepts_next(queue):
                     break
             retry_delay = delay if answer.retry_after is None else answer.retry_after
             await self.clock.sleep(min(retry_delay, MAX_RETRY_DELAY_SECONDS))
             delay = min(2 * delay, MAX_RETRY_DELAY_SECONDS)
-        self._count_lost(queue, f"not told: {answer.text}")
+        self._count_lost(queue, f"not delivered: {answer.text}")
 
     async def _accepts_next(self, queue: _ReceiverQueue) -> bool:
         """Is it this message that it does not take, and no other?"""
@@ -182,7 +184,7 @@ class Delivery:
     def _on_accepted(self, queue: _ReceiverQueue) -> None:
         if queue.reported:
             lost = f"; {format_count(queue.lost_count, 'message')} lost" if queue.lost_count else ""
-            self.notice("notifications", f"{queue.receiver.name}: it takes messages again{lost}")
+            self.notice("notifications", f"{queue.receiver.name}: it accepts messages again{lost}")
         queue.reported, queue.lost_count = "", 0
 
     async def _send(self, queue: _ReceiverQueue, message: Message, queued_at: datetime) -> DeliveryAnswer:

@@ -51,7 +51,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        return self.first.message if self.is_same else f"{self.first.message} (so says the first)"
+        return self.first.message if self.is_same else f"{self.first.message} (message of the first)"
 
 
 def group_transitions(transitions: Iterable[Transition]) -> list[Message]:

@@ -30,7 +30,7 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
 )
-"""Who says nothing else hears of these. Of what settles, only sources tell."""
+"""Who is empty else hears of these. Of what settles, only sources tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,11 @@ class Receiver:
 def find_template_mistake(template: str) -> str:
     """What is wrong with a template; it names fields, and nothing of their insides. Empty where nothing is."""
     if not template.strip():
-        return "says nothing"
+        return "is empty"
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
-        return f"is no template: {error}"
+        return f"is not a template: {error}"
     for _, name, format_spec, conversion in parts:
         if name is not None and (name not in TEMPLATE_FIELDS or format_spec or conversion):
             return f"names {{{name}}}; there are {', '.join(f'{{{known_field}}}' for known_field in TEMPLATE_FIELDS)}"

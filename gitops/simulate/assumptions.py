@@ -47,7 +47,7 @@ class Assumptions:
                     assumptions = replace(assumptions, rules=(*assumptions.rules, (word, value)))
                 case _:
                     raise ValueError(
-                        f"{part!r} is no assumption; write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
+                        f"{part!r} is not an assumption; write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
                     )
         if assumptions.max_ready_time < assumptions.min_ready_time:
             raise ValueError(f"ready={text!r}: the first time is the longer one")

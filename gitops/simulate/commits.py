@@ -74,7 +74,7 @@ class HistoryReader:
         ids = self._local.list_first_parents(first, last)
         if not ids:
             raise SourceError(
-                self.location, f"there is no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
+                self.location, f"no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
             )
         state = base_state = self._make_state(self._local.read_snapshot(first))
         pushes: list[CommitPush] = []

@@ -125,7 +125,7 @@ class Simulation:
         found = await self._looked(base)
         self.recorder.record_pass(found)
         if late := [parent_title(one.rendered.parent) for one in found.plan.sets if set_causes(one) or is_waiting(one)]:
-            self.warnings.append(f"at the beginning not all of the base is as Git says: {join_names(late)}")
+            self.warnings.append(f"at the beginning not all of the base matches Git: {join_names(late)}")
 
     def _heed(self, catalog: Catalog) -> None:
         self.world.serve(catalog)
@@ -212,14 +212,14 @@ class Simulation:
             stands = self.recorder.states()
             stood[stands] += 1
             if self.recorder.is_settled() and self.world.next_workload_change is None:
-                return "all is as Git says"
+                return "all matches Git"
             due = self.world.next_workload_change if stood[stands] < self._in_turn else None
             upcoming = earliest(found.propagation.wake_at, found.plan.recheck_at, due)
             if upcoming is None and not self._was_whole:
                 self._wake(None)
                 continue
             if upcoming is None and self.world.next_workload_change:
-                return "nothing will change any more, but for workloads that are ready and not ready in turn"
+                return "nothing will change any more, except workloads that flap"
             if upcoming is None:
                 return "nothing will change any more by itself"
             if upcoming >= limit:

@@ -90,7 +90,7 @@ class Recorder:
         )
         if is_over and not has_pending and self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], settled=self.now)
-            self._add_event("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all is as Git says")
+            self._add_event("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all matches Git")
 
     def is_settled(self) -> bool:
         """Is all as the last commit wants it?"""

@@ -49,8 +49,8 @@ _RULES = (
         r"certificate verification failed|certificate problem|certificate verify failed"
         "|no alternative certificate subject name|certificate subject name .* does not match",
         Unauthorized,
-        "the server's certificate is not vouched for",
-        "name the authority that signed it: `caFile`",
+        "the server's certificate is not trusted",
+        "set the signing authority: `caFile`",
     ),
     _rule(
         "host key verification failed|host identification has changed",
@@ -79,14 +79,14 @@ _RULES = (
     _rule(
         r"error: 429\b|too many requests|rate limit",
         Throttled,
-        "the server wants to be asked less often",
-        "ask it less often: `interval`",
+        "the server limits the rate of requests",
+        "increase `interval`",
     ),
     _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is not allowed"),
     _rule(
         "couldn't find remote ref|not our ref|no such remote ref|unadvertised object",
         RevisionNotFound,
-        "no such ref there",
+        "the server has no such ref",
     ),
     _rule(
         "could not resolve (host|proxy)|could not connect|failed to connect|connection (refused|reset|timed out|closed)"
@@ -97,7 +97,7 @@ _RULES = (
         "|unexpected response|remote error"
         "|expected '?(acknowledgments|packfile)|no matching host key|kex_exchange|no end after",
         Unreachable,
-        "the server did not answer, or broke off",
+        "the server did not answer, or closed the connection",
     ),
     _rule(
         "error: fsck|fsck error|error in object|invalid .*object|strict",

@@ -196,7 +196,7 @@ class LocalCopy:
             remove_leftovers(git.git_dir)
 
     def _classify_failure(self, git: Git, failure: GitError) -> SourceError:
-        """The server's doing if Git says so, else damage if the copy does not stand a check, or names objects otherwise than the server does now."""
+        """The server's doing if Git says so, else damage if the copy is damaged, or names objects otherwise than the server does now."""
         if _OBJECT_FORMAT_MISMATCH in failure.stderr:
             return DamagedCache(self._name, "the server has another object format than the copy")
         if server_error := self._remote.classify_failure(failure):
@@ -204,7 +204,7 @@ class LocalCopy:
         try:
             git.run("fsck", "--full", "--no-dangling", "--no-progress")
         except GitError:
-            return DamagedCache(self._name, "the copy in the cache does not stand a check")
+            return DamagedCache(self._name, "the copy in the cache is damaged")
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
@@ -222,7 +222,7 @@ class LocalCopy:
                 self._cache_directory.replace_repository(make)
         except (SourceError, GitError) as error:
             cause = self._remote.failure_error(error) if isinstance(error, GitError) else error
-            message = f"the copy is damaged and could not be fetched anew ({cause.message})"
+            message = f"the copy is damaged and could not be fetched again ({cause.message})"
             raise DamagedCache(self._name, message, advice=cause.advice) from None
 
     def _not_found(self, message: str, advice: str = "") -> RevisionNotFound:

@@ -229,7 +229,7 @@ class Mirror:
         return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, default: str) -> str:
-        """What to fetch where the copy is damaged; a range of versions says nothing without the server."""
+        """What to fetch where the copy is damaged; a range of versions is empty without the server."""
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:

@@ -265,7 +265,7 @@ class Repository:
 
     def _too_much_error(self, message: str) -> RefusedContent:
         return RefusedContent(
-            self._name, message, advice="name a smaller `path`, or move what is no manifest elsewhere"
+            self._name, message, advice="name a smaller `path`, or move files that are not manifests elsewhere"
         )
 
     def _not_found_error(self, revision: str) -> RevisionNotFound:

@@ -28,7 +28,7 @@ MAX_COMMITS: Final = 10_000
 _TIMEOUT_SECONDS: Final = 60.0
 _SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
 _MESSAGES: Final = (
-    ("BADSIG|incorrect signature", "its signature does not fit what it says"),
+    ("BADSIG|incorrect signature", "its signature does not match its content"),
     ("EXPKEYSIG|KEYEXPIRED", "it is signed by a key that has expired"),
     ("EXPSIG|SIGEXPIRED", "its signature has expired"),
     ("REVKEYSIG", "it is signed by a key that was revoked"),

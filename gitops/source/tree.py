@@ -158,7 +158,7 @@ def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
         return "is a symbolic link; links are not followed, store the file itself"
     if mode == _SUBMODULE:
         return "is a submodule; submodules are not read, make it a source of its own"
-    return f"is no regular file ({mode.decode()})"
+    return f"is not a regular file ({mode.decode()})"
 
 
 def _printable(text: str) -> str:

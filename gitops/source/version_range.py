@@ -88,7 +88,7 @@ def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
         ):
             raise _invalid_range(text)
         if part_match["sign"] == "!=" and version_match["numbers"].count(".") < 2:
-            raise ValueError(f"{text!r}: what is not wanted needs all three numbers, such as !=1.4.2")
+            raise ValueError(f"{text!r}: an excluded version needs all three numbers, such as !=1.4.2")
         bounds += _bounds(
             part_match["sign"],
             [int(number) for number in version_match["numbers"].split(".") if number],

@@ -31,7 +31,7 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
         (["--listen", ":0"], "unsigned webhooks are rejected"),
         (["--hook-secret-file", str(token)], "unsigned webhooks are rejected"),
         (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "cannot be combined with --once"),
-        (["--listen", "nowhere", "--hook-secret-file", str(token)], "is no address"),
+        (["--listen", "nowhere", "--hook-secret-file", str(token)], "is not an address"),
     ):
         assert invoke(["review", place, "--token-file", str(token), *more]) == EXIT_USAGE
         assert said in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_the_timeline_tells_what_moves_and_what_waits(capsys: pytest.CaptureFixt
     assert moved == ["10:50:00", "10:54:00", "10:58:00", "10:58:00"]
     assert lines[-2:] == [
         "4 instances: 4 settled",
-        "Ended Fri 2026-11-20 11:02 UTC, after 12m: all is as Git says.",
+        "Ended Fri 2026-11-20 11:02 UTC, after 12m: all matches Git.",
     ]
 
 

@@ -19,11 +19,11 @@ def test_it_goes_no_further_once_another_process_has_taken_the_lead(
     """I6: what it does takes minutes, and a Lease that nobody renews lasts for seconds."""
 
     async def lost(_: Leadership) -> NoReturn:
-        raise NotLeading("two has taken the lead")
+        raise NotLeading("two has taken the lease")
 
     monkeypatch.setattr(Leadership, "hold", lost)
     with Fleet(names=("a",)) as fleet:
         fleet.start()
-        assert "two has taken the lead" in typed(fleet, "uninstall", *words, "--yes", code=1)
+        assert "two has taken the lease" in typed(fleet, "uninstall", *words, "--yes", code=1)
         assert fleet.at("one") == ["a"]
         assert fleet.call(fleet.cluster.get(source_parent("platform")))

@@ -158,7 +158,7 @@ def test_one_of_three_writes_whatever_becomes_of_the_others(replicas: Replicas) 
     replicas.arrives("two")
     replicas.running[first].send_signal(signal.SIGCONT)
     assert replicas.ended(first) == 1
-    assert "the lead was not renewed" in replicas.says(first) or "has taken the lead" in replicas.says(first)
+    assert "the lease was not renewed" in replicas.says(first) or "has taken the lease" in replicas.says(first)
     assert replicas.writes(since, first) == []
     assert [event.name for event in replicas.writes(since, second)] == CONTENT
 

@@ -250,7 +250,7 @@ async def test_who_cannot_renew_gives_up_before_another_may_lead() -> None:
         await time.pass_by(9)
         assert one.is_leader
         await time.pass_by(3)
-        assert (one.is_leader, one.end[:16]) == (False, "the lead was not")
+        assert (one.is_leader, one.end[:17]) == (False, "the lease was not")
 
 
 async def test_a_renewal_whose_answer_is_lost_costs_nothing_while_the_server_restarts() -> None:
@@ -303,7 +303,7 @@ async def test_who_lost_the_lease_stops_for_good(sandbox: KubeCluster, edit: str
             await sandbox.delete(LEASE_KEY, uid=lease["metadata"]["uid"], resource_version=None)
         await time.pass_by(3)
         assert task.done()
-        assert "has taken the lead" in one.end
+        assert "has taken the lease" in one.end
         with pytest.raises(NotLeading):
             one.leads.check()
 
@@ -316,7 +316,7 @@ async def test_who_is_not_patient_is_told_who_works(sandbox: KubeCluster) -> Non
         processes("two", time=time, cluster=sandbox, patient=False) as ((two, _),),
     ):
         await time.pass_by(3)
-        assert two.end == "one works on cluster sandbox: stop it, or leave the work to it"
+        assert two.end == "one works on cluster sandbox; stop that process, or let it work"
 
 
 @pytest.mark.cluster

@@ -67,7 +67,7 @@ def names(finding: dict[str, Any]) -> list[str]:
 def test_a_new_cluster_is_fine_and_so_is_one_at_work(applied: Platform) -> None:
     shown = applied.levelgate("check", check=0).stdout
     assert "0 problems, " in shown
-    assert "permissions   all that is needed are held" in shown
+    assert "permissions   all required permissions are granted" in shown
     assert "does not run here" in shown
     assert check(applied) == []
 
@@ -109,7 +109,7 @@ def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> Non
     assert [names(finding) for finding in found] == [["forged"], ["theirs"], ["one-b"], ["plain"]]
     assert "did not apply ourselves" in found[0]["message"]
     assert "where the set is being taken over let `levelgate run` go on" in found[1]["advice"]
-    assert "without a recorded place" in found[2]["message"]
+    assert "without a recorded level" in found[2]["message"]
     assert "another tool applies" in found[3]["message"]
 
 
@@ -119,7 +119,7 @@ def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
     own = ("-n", "levelgate-system")
     applied.kubectl("delete", "configmap", f"source-{applied.name}", *own)
     by_message = {finding["message"]: names(finding) for finding in check(applied)}
-    lone = next(found for message, found in by_message.items() if "whose parent is gone" in message)
+    lone = next(found for message, found in by_message.items() if "whose parent does not exist" in message)
     assert {"plain", f"chains.{applied.group}"} <= set(lone)
     assert [found for message, found in by_message.items() if "no source knows" in message] == [["one"]]
 
@@ -143,7 +143,7 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
     }
     applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(record))
     [found] = check(applied)
-    assert "what does not exist any more" in found["message"]
+    assert "objects that no longer exist" in found["message"]
     assert names(found) == [f"applied-{applied.namespace}"]
     stored = applied.kubectl("get", "controllerrevisions", "-n", "levelgate-system", "-o", "name").split()
     assert f"controllerrevision.apps/policies-{applied.name}-1" in stored, "of a source, and no leftover"
@@ -168,7 +168,7 @@ def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Plat
     }
     applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kro))
     shown = applied.levelgate("check", check=0).stdout
-    assert f"runs (Deployment.apps/{applied.namespace}/kro has replicas); what it manages is left alone" in shown
+    assert f"runs (Deployment.apps/{applied.namespace}/kro has replicas); its objects are not changed" in shown
     applied.kubectl("label", "crd", f"chains.{applied.group}", "kro.run/owned=true")
     [found] = check(applied, 1)
     assert names(found) == [f"chains.{applied.group}"]
@@ -233,5 +233,5 @@ def test_every_permission_that_lacks_is_named(
     lone_control_plane.request("POST", f"/apis/{rbac}/v1/clusterrolebindings", binding)
     assert invoke(tenant) == 0
     shown = capsys.readouterr().out
-    assert "all that is needed are held" in shown
-    assert " kinds cannot be looked through, so what is left of us there is not known" in shown
+    assert "all required permissions are granted" in shown
+    assert " kinds cannot be searched, so remaining metadata of Levelgate there is not known" in shown

@@ -37,7 +37,7 @@ def test_a_day_with_levelgate(platform: Platform) -> None:
         told = platform.levelgate("history", source, "--commit", second[:9]).stdout
         assert f"ConfigMap/{platform.namespace}/one-b updated" in told
         assert {"Updated", "Settled"} <= {one["reason"] for one in events(platform)}
-        assert "goes to commit" in platform.levelgate("events", source).stdout
+        assert "moves to commit" in platform.levelgate("events", source).stdout
         assert "one-b updated" in platform.levelgate("logs", "-n", platform.namespace).stdout
 
         platform.levelgate("pin", source, "--revision", first, "--reason", "INC-7")

@@ -186,8 +186,8 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("brake: {percent: 101}", "sources[0].brake.percent: 101 is above the maximum 100"),
         ("brake: 5", "sources[0].brake: 5 is not an object"),
         ("suspend: true", "sources[0].suspend: true is not text; put it in quotes"),
-        ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, and the URL is one of https; take it out"),
-        ("credentials: {username: me}", "sources[0].credentials.username: counts beside tokenFile only, the file with the token or password"),
+        ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, and the URL is one of https; remove it"),
+        ("credentials: {username: me}", "sources[0].credentials.username: requires tokenFile, the file with the token or password"),
         ("verify: {mode: Head}", "sources[0].verify: names no keys; write allowedSignersFile, or keyringFile for OpenPGP"),
         ("forge: {kind: svn, tokenFile: levelgate.yaml}", "sources[0].forge.kind: 'svn' is not one of github, gitlab, gitea"),
         ("forge: {kind: gitea}", "sources[0].forge.tokenFile: is required and not given"),
@@ -256,7 +256,7 @@ def test_two_facts_of_one_name(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read_are_told_with_the_place_where_they_are_looked_for(tmp_path: Path) -> None:
     assert one(tmp_path, "credentials:", "  tokenFile: secrets/token") == [
-        f"7: sources[0].credentials.tokenFile: there is no file {tmp_path}/secrets/token; relative paths begin at {tmp_path}"
+        f"7: sources[0].credentials.tokenFile: file {tmp_path}/secrets/token does not exist; relative paths begin at {tmp_path}"
     ]
 
 
@@ -362,7 +362,7 @@ def test_where_it_listens(tmp_path: Path, text: str, found: ListenAddress | None
 )
 def test_where_it_cannot_listen(tmp_path: Path, text: str) -> None:
     (told,) = refused(tmp_path, f'listen: "{text}"\nsources: [{{name: a, url: /a}}]\n')
-    assert "is no address; write ADDR:PORT such as 127.0.0.1:8480" in told
+    assert "is not an address; write ADDR:PORT such as 127.0.0.1:8480" in told
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -381,7 +381,7 @@ def test_hooks_name_files_with_secrets(tmp_path: Path) -> None:
     assert config.hooks == {"github": tmp_path / "secret"}
     found = refused(tmp_path, "hooks: {gitlab: {secretFile: none}}\nsources: [{name: a, url: /a}]\n")
     assert found == [
-        f"3: hooks.gitlab.secretFile: there is no file {tmp_path}/none; relative paths begin at {tmp_path}"
+        f"3: hooks.gitlab.secretFile: file {tmp_path}/none does not exist; relative paths begin at {tmp_path}"
     ]
     assert (
         "no field 'githubb'; did you mean 'github'?"

@@ -137,7 +137,7 @@ async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_l
         given = await run.passed(lambda given: set(given) == {"one", "two"})
         assert (given["one"].governors, given["two"].governors) == (frozenset({"two"}), frozenset())
         platform.configure("name: two, url: two")
-        assert "what it deployed stays as it is" in await run.says("one: not followed any more")
+        assert "its objects remain" in await run.says("one: no longer followed")
         await run.passed(lambda given: set(given) == {"two"})
         assert run.passes.follows == {"two"}
 
@@ -201,7 +201,7 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
     async with platform.running() as run:
         await run.passed(lambda given: "one" in given)
         platform.configure("name: one, url: one, pth: x")
-        told = await run.says("not taken")
+        told = await run.says("refused, the previous one")
         assert f"{platform.file}:4: sources[0].pth: no field 'pth'; did you mean 'path'?" in told
         commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
         await run.passed(lambda given: given["one"].catalog.commit == commit)
@@ -209,7 +209,7 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         assert run.told.empty()
         assert run.daemon.live_config.refusal in told
         platform.configure("name: one, url: one, path: .")
-        await run.says("can be taken again; it says what is in force")
+        await run.says("is valid again, and equals the configuration in force")
         assert run.daemon.live_config.refusal == ""
         platform.configure("name: one, url: one, suspend: INC-7")
         given = await run.passed(lambda given: given["one"].suspend == "INC-7")
@@ -246,9 +246,9 @@ async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_
     lead = asyncio.Event()
     async with platform.running(lead) as run:
         platform.configure("name: two, url: two")
-        await run.says("taken anew; following two")
+        await run.says("accepted; following two")
         platform.configure("name: two, url: two, pth: x")
-        assert run.daemon.live_config.refusal in await run.says("not taken")
+        assert run.daemon.live_config.refusal in await run.says("refused, the previous one")
         assert run.passes.given.empty()
         lead.set()
         await run.passed(lambda given: set(given) == {"two"})
@@ -273,7 +273,7 @@ async def test_what_counts_from_the_next_start_on_is_told(platform: Platform) ->
     async with platform.running() as run:
         await run.passed(lambda given: "one" in given)
         platform.configure("name: one, url: one", more="applyConcurrency: 4\n")
-        await run.says("count from the next start on")
+        await run.says("take effect at the next start")
 
 
 async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None:
@@ -313,7 +313,7 @@ async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_i
             while not run.passes.given.empty():
                 run.passes.given.get_nowait()
             platform.configure("name: one, url: one", more=f"externals:\n{freeze}")
-            await run.says("taken anew")
+            await run.says("accepted; following")
             await run.passed(lambda _: run.daemon.fact_poller.facts(now) == {"freeze": ExternalFact(True)})
             assert server.asked == 2
 

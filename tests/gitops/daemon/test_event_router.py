@@ -177,7 +177,7 @@ def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
         async with watched(fleet) as found:
             assert found.attention.is_blind
             (told,) = found.notices
-            assert told.startswith("Deployment.apps cannot be watched, it is looked at from time to time")
+            assert told.startswith("Deployment.apps cannot be watched, and is polled")
 
     fleet.call(story())
 

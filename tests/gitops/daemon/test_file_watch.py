@@ -171,7 +171,7 @@ def test_a_repository_that_is_made_later_is_watched_from_then_on(tmp_path: Path)
         with RefWatch(path, changes, warn=told.append) as watch:
             await asyncio.sleep(3600)
             assert watch._failures < 25
-            assert told == [f"{path} is not watched ({path} is no Git repository); it is still polled"]
+            assert told == [f"{path} is not watched ({path} is not a Git repository); it is still polled"]
             path.mkdir()
             git(path, "init", "--quiet", "--initial-branch=main")
             await asyncio.sleep(300 + STABLE_SECONDS + 300)

@@ -106,11 +106,11 @@ FAULTS = [
     (token_revoked, "the server refused access"),
     (answering(403), "the server refused access"),
     (answering(404), "no such repository, or no permission to see it"),
-    (answering(429), "the server wants to be asked less often"),
-    (answering(500), "the server did not answer, or broke off"),
-    (answering(503), "the server did not answer, or broke off"),
+    (answering(429), "the server limits the rate of requests"),
+    (answering(500), "the server did not answer, or closed the connection"),
+    (answering(503), "the server did not answer, or closed the connection"),
     (redirected, "the server redirects elsewhere, which is not followed"),
-    (cut_off, "the server did not answer, or broke off"),
+    (cut_off, "the server did not answer, or closed the connection"),
 ]
 
 

@@ -93,7 +93,7 @@ def test_an_answer_of_another_form_is_an_error_in_words(token: Path, kind: str, 
 
     async def every(forge: Forge, _: Rest) -> None:
         for ask in ONES if document == [] else [*ONES, *LISTS]:
-            with pytest.raises(ForgeError, match="is not what such a forge answers"):
+            with pytest.raises(ForgeError, match="is not that of such a forge"):
                 await ask(forge)
 
     answer.run(token, every, kind)
@@ -108,7 +108,7 @@ def test_an_answer_that_is_nested_without_end_is_an_error(token: Path, status: i
 
 @pytest.mark.parametrize("data", [b"<html>", b"{", b"[1e999999, NaN"])
 def test_an_answer_that_is_no_json_is_an_error(token: Path, data: bytes) -> None:
-    assert "is no JSON" in told(Answering(data), token, LISTS[0])
+    assert "is not JSON" in told(Answering(data), token, LISTS[0])
 
 
 def test_what_a_forge_wants_remembered_is_not_sent_back(token: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_redirect_to_another_host_is_told_and_gets_no_token(token: Path) -> No
         async with listening(app) as elsewhere:
             for status in (301, 302, 307, 308):
                 answer.status, answer.headers = status, {"Location": f"{elsewhere}/repos/acme/platform/pulls"}
-                with pytest.raises(ForgeRefused, match="it has moved: name the new place"):
+                with pytest.raises(ForgeRefused, match="it has moved: set the new address"):
                     await forge.list_open_pulls()
                 with pytest.raises(ForgeRefused, match="it has moved"):
                     await forge.create_comment(1, "text")
@@ -177,7 +177,7 @@ def test_a_file_without_a_token_is_named(token: Path, text: str) -> None:
     token.write_bytes(text.encode())
     answer = Answering(b"[]")
     said = told(answer, token, LISTS[0])
-    assert f"{token}: its first line is no token" in said
+    assert f"{token}: its first line is not a token" in said
     assert not answer.asked
 
 

@@ -50,7 +50,7 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
         closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="list")])
         facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
     (found,) = (one for one in check_cluster(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
-    assert found.message.startswith(f"{len(facts.survey.list_errors)} kinds cannot be looked through, so ")
+    assert found.message.startswith(f"{len(facts.survey.list_errors)} kinds cannot be searched, so ")
     assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.list_errors)
     (line, advice) = [*_text([found])][:2]
     assert (found.message in line, "levelgate check -o json" in advice) == (True, True)
@@ -74,7 +74,7 @@ def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
         left = ObjectKey("", "ConfigMap", "default", "a-app"), ObjectKey("apps", "Deployment", "default", "a-app")
         assert (found.level, found.message, found.objects) == (
             CheckLevel.WARNING,
-            "members of sets whose parent is gone",
+            "members of sets whose parent does not exist",
             left,
         )
         assert "uninstall" in found.advice

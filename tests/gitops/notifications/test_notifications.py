@@ -44,7 +44,7 @@ PLAIN = {
     "data": {"a": "b"},
 }
 SETTLED = Transition(
-    EventReason.SETTLED, "all is as Git says", source_parent("platform"), "v1", "u", "platform", COMMIT, state="Settled"
+    EventReason.SETTLED, "all matches Git", source_parent("platform"), "v1", "u", "platform", COMMIT, state="Settled"
 )
 FAILED = Transition(
     Reason.APPLY_FAILED,
@@ -114,8 +114,8 @@ async def test_a_webhook_is_signed_over_its_body(tmp_path: Path) -> None:
         "object": "source/platform",
         "objects": ["ConfigMap/levelgate-system/source-platform"],
         "word": "Settled",
-        "message": "all is as Git says",
-        "text": "Settled source/platform (platform 9c1d2e700000, prod-eu): all is as Git says",
+        "message": "all matches Git",
+        "text": "Settled source/platform (platform 9c1d2e700000, prod-eu): all matches Git",
         "time": "2026-11-20T12:00:00Z",
     }
 
@@ -180,7 +180,7 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
     async with Receiving([(status, headers)]).serving() as server:
         receiver = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path), server.url))
         notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
-    assert notices == [f"hub: not told: it answered with status {status}"]  # once, however many were refused
+    assert notices == [f"hub: not delivered: it answered with status {status}"]  # once, however many were refused
     assert len(server.got) == 2
 
 
@@ -224,8 +224,8 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
         delivery.enqueue([said("three")])
     assert answering.got == ["one", "two", "three"]
     assert answering.notices == [
-        "team: it answered with status 500; what waits is sent again until it is 1h old",
-        "team: it takes messages again",
+        "team: it answered with status 500; pending messages are sent again until they are 1h old",
+        "team: it accepts messages again",
     ]
 
 
@@ -239,9 +239,9 @@ async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
         delivery.enqueue([said("three")])
     assert answering.got == ["three"]
     assert answering.notices == [
-        f"team: {DOWN.error}; what waits is sent again until it is 1h old",
-        f"team: not told: {DOWN.error}",
-        "team: it takes messages again; 2 messages lost",
+        f"team: {DOWN.error}; pending messages are sent again until they are 1h old",
+        f"team: not delivered: {DOWN.error}",
+        "team: it accepts messages again; 2 messages lost",
     ]
 
 
@@ -251,7 +251,7 @@ async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> Non
         delivery.enqueue([said("poison"), said("two"), said("three")])
     assert answering.got == ["two", "three"]
     assert answering.clock.now() - START < timedelta(minutes=1)
-    assert answering.notices[-1] == "team: it takes messages again; 1 message lost"
+    assert answering.notices[-1] == "team: it accepts messages again; 1 message lost"
 
 
 async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -267,8 +267,8 @@ async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.L
         delivery.enqueue([said("poison"), said("two")])
     assert answering.got == ["two"]
     assert answering.notices == [
-        "team: not told, by a fault of Levelgate (KeyError)",
-        "team: it takes messages again; 1 message lost",
+        "team: not delivered, by a fault of Levelgate (KeyError)",
+        "team: it accepts messages again; 1 message lost",
     ]
     assert "Traceback" in caplog.text  # for who mends it
 
@@ -291,7 +291,7 @@ async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() ->
     delivery.enqueue([SETTLED, SETTLED])
     await delivery.finish(0.2)
     assert len(got) == 2
-    assert notices == ["hangs: the process ends, 2 messages not told"]
+    assert notices == ["hangs: the process ends, 2 messages not delivered"]
 
 
 async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
@@ -310,7 +310,7 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     assert notices == [f"team: more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped"]
     closed.set()
     await delivery.finish(20)
-    assert notices[1:] == ["team: it takes messages again; 50 messages lost"]
+    assert notices[1:] == ["team: it accepts messages again; 50 messages lost"]
 
 
 def test_who_wants_what() -> None:
@@ -355,7 +355,7 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
     assert (team.events, hub.sources) == (frozenset({"Halted"}), frozenset({"a"}))
     for wrong, why in (
         ("{name: x}", "exactly one of webhook, slack"),
-        ("{name: x, slack: {urlFile: nowhere}}", "there is no file"),
+        ("{name: x, slack: {urlFile: nowhere}}", "does not exist; relative"),
         ("{name: x, slack: {urlFile: secret}, template: '{x}'}", "names {x}; there are {cluster}"),
         ("{name: x, slack: {urlFile: secret}, events: [Everything]}", "events"),
         ("{name: x, webhook: {url: 'https://me:pw@example.com/', secretFile: secret}}", "holds a credential"),

@@ -59,4 +59,4 @@ async def test_more_people_than_can_be_told_are_asked_to_come_back(monkeypatch: 
 )
 def test_an_address_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> None:
     assert invoke(["run", "--source", ".", *arguments]) == EXIT_USAGE
-    assert "is no address; write ADDR:PORT" in capsys.readouterr().err
+    assert "is not an address; write ADDR:PORT" in capsys.readouterr().err

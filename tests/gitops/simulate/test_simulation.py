@@ -90,7 +90,7 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
     held = next(span for track in found.tracks if track.instance.name == "i4" for span in track.spans[1:2])
     assert (held.state.reason, held.state.blockers, held.state.until) == (Reason.WINDOW_CLOSED, ("freeze",), THAWS)
     (commit,) = found.arrivals
-    assert (found.end_reason, commit.started, commit.settled) == ("all is as Git says", FRIDAY, THAWS + 8 * MINUTE)
+    assert (found.end_reason, commit.started, commit.settled) == ("all matches Git", FRIDAY, THAWS + 8 * MINUTE)
 
 
 def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
@@ -212,7 +212,7 @@ def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.M
     state, begins, ends = spans(found, "i1")[-2]
     assert (state, ends - begins) == ("progressing", 2 * MINUTE)
     assert monday <= begins <= monday + 2 * MINUTE
-    assert found.end_reason.endswith("but for workloads that are ready and not ready in turn")
+    assert found.end_reason.endswith("except workloads that flap")
     assert len(passes) < 200
 
 
@@ -321,7 +321,7 @@ def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     found = simulation.timeline()
     assert spans(found, "i0")[-1][0] == "settled"
     assert (found.end_reason, found.arrivals[0].settled) == ("nothing will change any more by itself", None)
-    assert found.warnings == ("at the beginning not all of the base is as Git says: platform, Link default/i0",)
+    assert found.warnings == ("at the beginning not all of the base matches Git: platform, Link default/i0",)
 
 
 def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
@@ -338,7 +338,7 @@ def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
     }
     fleet = Fleet(names=("i0",), more=[certificate], written={"i0": {"metadata": {"namespace": "elsewhere"}}})
     found = simulated(fleet)
-    assert (found.warnings, found.end_reason) == ((), "all is as Git says")
+    assert (found.warnings, found.end_reason) == ((), "all matches Git")
     assert "level 1  certificate updated" in [text for _, text in told(found, "write")]
 
 

@@ -333,5 +333,5 @@ def test_the_configuration_names_the_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors, match="names no keys"):
         read_config(file)
     file.write_text(f"{head}  verify: {{mode: Head, keyringFile: nowhere}}\n")
-    with pytest.raises(ConfigErrors, match="there is no file"):
+    with pytest.raises(ConfigErrors, match="does not exist; relative"):
         read_config(file)
