@@ -111,9 +111,7 @@ class PersonRequest:
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
-    outcome = (
-        f"{subject} stays at its revision{_format_until(until)}, and is still healed. The others of its rollout pass it."
-    )
+    outcome = f"{subject} stays at its revision{_format_until(until)}, and is still healed. The others of its rollout pass it."
     return PersonRequest(subject, annotations, outcome, subject.format_command("release"))
 
 

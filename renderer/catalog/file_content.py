@@ -137,7 +137,7 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
         if not isinstance(value.get(name), str) or not value[name]:
             return (
                 name,
-                f"missing: every document needs one, such as {example}; what is no manifest belongs outside of the source's path",
+                f"missing: every document needs one, such as {example}; move files that are not manifests outside of the source's path",
             )
     if value["apiVersion"].startswith("kustomize.config.k8s.io/"):
         return "apiVersion", "kustomize is not run; commit what `kubectl kustomize` prints, outside of this directory"

@@ -64,7 +64,9 @@ class Program:
         except RecursionError:
             raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
         except UnicodeEncodeError:
-            raise ExpressionError(self.text, "a text holds half of a surrogate pair, which is no character") from None
+            raise ExpressionError(
+                self.text, "a text holds half of a surrogate pair, which is not a character"
+            ) from None
         except MemoryError:
             raise ExpressionError(self.text, "the expression needs too much memory") from None
         except Exception as error:

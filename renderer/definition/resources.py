@@ -201,7 +201,7 @@ class _NodeCompiler:
             secrets=frozenset(name for name, other in upstream.items() if other.group_kind == SECRET)
             | (own_names if node.group_kind == SECRET else frozenset()),
             unavailable_hints={
-                **{name: f"{name} is no resource that this one depends on" for name in nodes},
+                **{name: f"{name} is not a resource that this one depends on" for name in nodes},
                 node.id: f"{node.id} is this resource itself",
             },
         )

@@ -77,7 +77,7 @@ def _compile_conditions(
             collector.fail(path + place, str(entry))
             continue
         entries.append(entry)
-        collector.refuse_omit([(place, entry.program)], path, "a condition is there or not")
+        collector.refuse_omit([(place, entry.program)], path, "a condition exists or not")
         names = frozenset(scope) if with_names else entry.program.names
         for message in variables.find_mistakes(entry.program, names, own_id=""):
             collector.fail(path + place, message)

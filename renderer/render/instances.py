@@ -134,7 +134,7 @@ class InstanceRenderer:
         assigned = self._assigned(key, lambda one: self._memo.with_defaults(one, declared, key, manifest), by)
         if assigned.travels:
             self._stay(assigned, key, manifest, by)
-            turn = f"its turn to move to r{assigned.aim}, which it needs"
+            turn = f"its queue position for r{assigned.aim}, which it needs"
             return source_node(manifest, key, declared.origin, error=declared.refused_reason, waiting=(turn,))
         definition = assigned.definition
         manifest, mistakes = self._memo.with_defaults(definition, declared, key, manifest)

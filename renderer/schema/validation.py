@@ -175,7 +175,7 @@ def _check_number(schema: Schema, value: float, _: Any, path: _Path, report: _Re
         elif value == greatest and schema.get("exclusiveMaximum"):
             report(path, f"{value} is not below {greatest}", "maximum")
     if (factor := schema.get("multipleOf")) and not _is_integer(round(value / factor, 9)):
-        report(path, f"{value} is no multiple of {factor}", "multipleOf")
+        report(path, f"{value} is not a multiple of {factor}", "multipleOf")
     _check_format(schema, value, path, report)
 
 

@@ -164,4 +164,4 @@ def _to_json_value(meter: Meter, content: Any) -> Any:
             return timestamp_text(content)
         case timedelta():
             return seconds_text(content)
-    raise EvaluationError(f"{type_name(content)} is no JSON value")
+    raise EvaluationError(f"{type_name(content)} is not a JSON value")

@@ -95,7 +95,7 @@ def test_a_list_is_its_items() -> None:
         ("apiVersion: v1\nmetadata: {name: x}\n", "kind", "missing"),
         ("apiVersion: v1\nkind: [a]\nmetadata: {name: x}\n", "kind", "missing"),
         ("apiVersion: v1\nkind: A\n", "metadata", "missing"),
-        ("apiVersion: v2\nname: chart\n", "kind", "what is no manifest belongs outside of the source's path"),
+        ("apiVersion: v2\nname: chart\n", "kind", "move files that are not manifests outside of the source's path"),
         (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
             "apiVersion",

@@ -110,8 +110,8 @@ def test_s1_36_a_collection_reads_its_items_its_iterators_and_what_is_before_it(
 @pytest.mark.parametrize(
     ("gate", "told"),
     [
-        ("c.ready()", "c is no resource that this one depends on; there are a, now, schema, target"),
-        ("c.metadata.name == 'x'", "c is no resource that this one depends on"),
+        ("c.ready()", "c is not a resource that this one depends on; there are a, now, schema, target"),
+        ("c.metadata.name == 'x'", "c is not a resource that this one depends on"),
         ("b.ready()", "b is this resource itself"),
         ("each.ready()", "nothing is called 'each' here"),
         ("linearlyReady(b, b)", "linearlyReady() needs a collection; this is a single resource"),
