@@ -45,7 +45,7 @@ async def test_what_is_not_in_it_is_absent() -> None:
 
 async def test_nothing_can_be_written_or_watched() -> None:
     key = ObjectKey.from_manifest(OBJECTS[0])
-    with pytest.raises(Denied, match="noon is a record"):
+    with pytest.raises(Denied, match="noon is a snapshot"):
         await RECORD.apply(OBJECTS[0], manager=CONTENT_MANAGER)
     with pytest.raises(Denied):
         await RECORD.merge(key, {}, manager=CONTENT_MANAGER)

@@ -258,7 +258,7 @@ def test_a_record_takes_no_write_and_knows_an_instance_that_somebody_made(tmp_pa
         assert "failed 1 Link.g.test/default/theirs" in told(real)
         assert told(real) == told(recorded)
         record = taken(one).as_cluster()
-        with pytest.raises(Denied, match="is a record"):
+        with pytest.raises(Denied, match="is a snapshot"):
             one.call(record.apply(made, manager="somebody"))
 
 
