@@ -30,6 +30,7 @@ from gitops.rollouts.policy import (
 )
 from gitops.rollouts.policy_schema import SPEC
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
+from gitops.windows.problem_collector import FieldProblems
 from gitops.windows.window import Openness
 from renderer import schema
 from renderer.catalog.catalog import Catalog
@@ -82,16 +83,8 @@ def read_policy(declared: DeclaredObject) -> Policy | list[Problem]:
     return sorted(reader.problems) or policy
 
 
-class _PolicyReader:
+class _PolicyReader(FieldProblems):
     """Collects mistakes while it goes. Where a value is wrong the policy's default stands in, so that reading can go on."""
-
-    def __init__(self, declared: DeclaredObject) -> None:
-        self.declared = declared
-        self.problems: list[Problem] = []
-
-    def add_problem(self, path: str, message: str) -> None:
-        origin = self.declared.origin
-        self.problems.append(Problem(origin.file, self.declared.line_of(path), path, message))
 
     def parse_policy(self) -> Policy:
         manifest = self.declared.manifest
@@ -175,7 +168,9 @@ class _PolicyReader:
             case None:
                 return None
             case {"linear": linear} if len(shape) == 1:
-                return self._parse_value(f"{path}.linear.n", _parse_linear, linear.get("n", 1), None)
+                return self._parse_value(
+                    f"{path}.linear.n", lambda n: Linear(CountOrPercent.parse(n)), linear.get("n", 1), None
+                )
             case {"exponential": exponential} if len(shape) == 1:
                 return Exponential(int(exponential.get("factor", 2)))
         self.add_problem(path, "must be exactly one of linear: {n: 3} (or n: 25%) and exponential: {factor: 2}")
@@ -254,7 +249,3 @@ def _restore_n_keys(value: Any) -> Any:
         case list():
             return [_restore_n_keys(child) for child in value]
     return value
-
-
-def _parse_linear(n: int | str) -> Linear:
-    return Linear(CountOrPercent.parse(n))

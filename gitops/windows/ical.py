@@ -131,18 +131,13 @@ def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
     value = line.value.upper()
     try:
         if "T" not in value:
-            day = datetime.strptime(value, "%Y%m%d").date()
-            time_syntax.check_year(day)
-            return day, None
-        moment = datetime.strptime(value.removesuffix("Z"), "%Y%m%dT%H%M%S")
-        time_syntax.check_year(moment)
+            return time_syntax.check_year(datetime.strptime(value, "%Y%m%d").date()), None
+        moment = time_syntax.check_year(datetime.strptime(value.removesuffix("Z"), "%Y%m%dT%H%M%S"))
     except ValueError:
         raise CalendarError(
             line.line, f"{line.name} is {line.value!r}; 20261224 or 20261224T180000 is expected"
         ) from None
-    if value.endswith("Z"):
-        return moment, zones.load_zone("UTC")
-    return moment, _parse_zone(line)
+    return moment, zones.load_zone("UTC") if value.endswith("Z") else _parse_zone(line)
 
 
 def _parse_zone(line: _Property) -> ZoneInfo | None:

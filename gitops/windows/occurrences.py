@@ -113,7 +113,7 @@ class Repeating:
     def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
         midnight = datetime.combine(day, time())
         if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
-            return merge_intervals(map(self._occurrence, self.openings(day)))
+            return merge_intervals(self._run(opening, opening) for opening in self.openings(day))
         return merge_intervals(
             self._run(datetime.combine(day, first), datetime.combine(day, last)) for first, last in self._runs
         )
@@ -123,9 +123,6 @@ class Repeating:
         if day in self.exdates:
             return []
         return [opening for start in self.times if (opening := datetime.combine(day, start)) not in self.exdates]
-
-    def _occurrence(self, opening: datetime) -> Interval | None:
-        return self._run(opening, opening)
 
     def _run(self, first: datetime, last: datetime) -> Interval | None:
         """From the opening of one occurrence to the closing of a later one that touches it, or the same."""

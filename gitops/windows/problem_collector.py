@@ -8,17 +8,14 @@ from typing import TypeVar
 from gitops.windows.recurrence import ScheduleError
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem
+from renderer.label_selector import SelectorError
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class FieldError(Exception):
-    """A field is not valid; the others are read all the same."""
-
-    def __init__(self, path: str, message: str) -> None:
-        self.path = path
-        self.message = message
-        super().__init__(path, message)
+    """A field is not valid; the others are read all the same. Its arguments are the path and the message."""
 
 
 class FieldProblems:
@@ -40,13 +37,13 @@ class FieldProblems:
         try:
             return parse()
         except FieldError as wrong:
-            self.add_problem(wrong.path, wrong.message)
+            self.add_problem(*wrong.args)
             return None
 
 
-def parse_field(path: str, parse: Callable[[str], T], text: str) -> T:
-    """The value of a text. Raises FieldError, with its path."""
+def parse_field(path: str, parse: Callable[[V], T], value: V) -> T:
+    """Return what `parse` makes of the value of a field. Raises FieldError, with its path."""
     try:
-        return parse(text)
-    except ScheduleError as refused:
+        return parse(value)
+    except (ScheduleError, SelectorError) as refused:
         raise FieldError(path, str(refused)) from None

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
-from gitops.windows.problem_collector import FieldError, FieldProblems, parse_field
+from gitops.windows.problem_collector import FieldProblems, parse_field
 from gitops.windows.schedule import ScheduleReader
 from gitops.windows.window import WINDOW_OPERATIONS, Drain, Window, WindowKind, WindowSelector
 from renderer import schema
@@ -24,7 +24,7 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.kinds import OWN_API_VERSION, WINDOW
-from renderer.label_selector import LABEL_SELECTOR_SCHEMA, LabelSelector, SelectorError
+from renderer.label_selector import LABEL_SELECTOR_SCHEMA, LabelSelector
 from renderer.schema.validation import enum_form, object_form
 
 T = TypeVar("T")
@@ -107,10 +107,12 @@ class _WindowReader:
 
     def read_window(self) -> Window | None:
         self._check_form()
-        time_zone = self._read_field("timeZone", time_syntax.parse_zone)
-        cutoff = self._read_field("cutoff", time_syntax.parse_duration) or timedelta()
-        overrun = self._read_field("overrunLimit", time_syntax.parse_duration)
-        instances = self.field_problems.try_parse(self._read_instance_selector)
+        time_zone = self._read_field("timeZone", time_syntax.parse_zone, self.spec.get("timeZone"))
+        cutoff = self._read_field("cutoff", time_syntax.parse_duration, self.spec.get("cutoff")) or timedelta()
+        overrun = self._read_field("overrunLimit", time_syntax.parse_duration, self.spec.get("overrunLimit"))
+        instances = self._read_field(
+            "selector.instances", LabelSelector.from_object, self.spec.get("selector", {}).get("instances")
+        )
         times = ScheduleReader(self.spec, self.field_problems, self.calendars, time_zone or zones.load_zone("UTC"))
         timeline = times.read_timeline(cutoff)
         if self.field_problems.problems or time_zone is None or timeline is None:
@@ -153,17 +155,8 @@ class _WindowReader:
             self.field_problems.add_problem(f"spec.{mistake.path}", mistake.message)
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 
-    def _read_field(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """A field of the spec; None where it is absent or wrong."""
-        if name not in self.spec:
+    def _read_field(self, path: str, parse: Callable[[Any], T], value: Any) -> T | None:
+        """Return a field of the spec; None where it is absent or wrong."""
+        if value is None:
             return None
-        return self.field_problems.try_parse(partial(parse_field, f"spec.{name}", parse, self.spec[name]))
-
-    def _read_instance_selector(self) -> LabelSelector | None:
-        selector = self.spec.get("selector", {}).get("instances")
-        if selector is None:
-            return None
-        try:
-            return LabelSelector.from_object(selector)
-        except SelectorError as error:
-            raise FieldError("spec.selector.instances", str(error)) from None
+        return self.field_problems.try_parse(partial(parse_field, f"spec.{path}", parse, value))

@@ -145,7 +145,9 @@ def parse_rule(text: str, start: date) -> RuleDays:
             interval=_parse_number("INTERVAL", parts.get("INTERVAL", "1"), _MAX_INTERVAL),
             count=_parse_number("COUNT", parts["COUNT"], 100 * _MAX_INTERVAL) if "COUNT" in parts else None,
             until=None if "COUNT" in parts else until,
-            byweekday=_parse_weekdays(parts["BYDAY"], frequency) if "BYDAY" in parts else None,
+            byweekday=[_parse_weekday(item, frequency) for item in parts["BYDAY"].split(",")]
+            if "BYDAY" in parts
+            else None,
             bymonth=months,
             bymonthday=monthdays,
             cache=True,
@@ -188,10 +190,6 @@ def _parse_number(name: str, text: str, maximum: int, *, signed: bool = False) -
 
 def _parse_numbers(name: str, text: str, maximum: int, *, signed: bool = False) -> list[int]:
     return [_parse_number(name, item, maximum, signed=signed) for item in text.split(",")]
-
-
-def _parse_weekdays(text: str, frequency: str) -> list[rrule.weekday]:
-    return [_parse_weekday(item, frequency) for item in text.split(",")]
 
 
 def _parse_weekday(item: str, frequency: str) -> rrule.weekday:

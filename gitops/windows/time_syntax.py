@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from gitops import durations
 from gitops.windows import zones
 from gitops.windows.recurrence import ScheduleError
+
+D = TypeVar("D", bound=date)
 
 MAX_DURATION: Final = timedelta(days=366)
 _YEARS: Final = range(1970, 2500)
@@ -46,30 +48,25 @@ def parse_local_time(text: str) -> datetime:
     """`2026-12-18T12:00`, on the clock of the window's zone."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)", text)
     try:
-        if match is None:
-            raise ValueError
-        parsed = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+        parsed = datetime.fromisoformat(f"{match[1]}T{match[2]}" if match else "")
     except ValueError:
         raise ScheduleError(
             f"{text!r} is not a local time; write for example 2026-12-18T12:00, without an offset"
         ) from None
-    check_year(parsed)
-    return parsed
+    return check_year(parsed)
 
 
 def parse_date(text: str) -> date:
     """`2026-12-18`."""
     try:
-        if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-            raise ValueError
-        parsed = date.fromisoformat(text)
+        parsed = date.fromisoformat(text if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else "")
     except ValueError:
         raise ScheduleError(f"{text!r} is not a date; write for example 2026-12-18") from None
-    check_year(parsed)
-    return parsed
+    return check_year(parsed)
 
 
-def check_year(value: date) -> None:
-    """Far from where the arithmetic of dates ends."""
+def check_year(value: D) -> D:
+    """Return a date that is far from where the arithmetic of dates ends. Raises ScheduleError for any other."""
     if value.year not in _YEARS:
         raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")
+    return value

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from applier.causes import Reason
 from applier.plan.model import Operation
-from gitops.windows.occurrences import HORIZON, Occurrences
+from gitops.windows.occurrences import HORIZON
 from gitops.windows.window import Drain, Openness, Window, WindowKind, WindowTarget
 from renderer.frozen import dataclass
 
@@ -179,16 +179,11 @@ class _SourceWindows:
         )
 
     @property
-    def state_inputs(self) -> _StateInputs:
+    def state_inputs(self) -> tuple[object, ...]:
         """All that `state` depends on but the time."""
         rules, break_glass_until = self.rules, self.rules.break_glass_until if self.allows_break_glass else None
-        return _StateInputs(
-            _start_times_of(self.allows),
-            _start_times_of(self.denies),
-            rules.no_window,
-            rules.expired_allow,
-            break_glass_until,
-        )
+        start_times = _start_times_of(self.allows), _start_times_of(self.denies)
+        return *start_times, rules.no_window, rules.expired_allow, break_glass_until
 
     def state(self, now: datetime) -> OpenState:
         """Open or not, with a break-glass."""
@@ -227,14 +222,10 @@ class _SourceWindows:
         states = [start_state(window, now) for window in allows]
         if any(state.is_open for state in states):
             return OpenState(True, _earliest([*next_deny, _latest([state.until for state in states if state.is_open])]))
-        ends = self._ends_of_allows(allows)
-        return OpenState(False, _earliest([*(state.until for state in states), *ends, *begins]))
-
-    def _ends_of_allows(self, allows: Sequence[Window]) -> list[datetime | None]:
-        """When all these Allows have ended and govern no more, where the policy says so."""
-        if self.rules.expired_allow is Openness.CLOSED:
-            return []
-        return [_latest([window.timeline.ends for window in allows])]
+        # Where the policy says so, Allows govern no more once all of them have ended.
+        governs_ended = self.rules.expired_allow is Openness.CLOSED
+        end = None if governs_ended else _latest([window.timeline.ends for window in allows])
+        return OpenState(False, _earliest([*(state.until for state in states), end, *begins]))
 
     def _closing_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
         if denies := self.active_denies(now):
@@ -270,30 +261,10 @@ class _SourceWindows:
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
-class _StartTimes(NamedTuple):
-    """When something may be started in a window, whatever its name, and whomever it governs."""
-
-    occurrences: Occurrences
-    begins: datetime | None
-    ends: datetime | None
-    cutoff: timedelta
-
-
-class _StateInputs(NamedTuple):
-    """What decides when a gate is open."""
-
-    allows: tuple[_StartTimes, ...]
-    denies: tuple[_StartTimes, ...]
-    no_window: Openness
-    expired_allow: Openness
-    break_glass_until: datetime | None
-
-
-def _start_times_of(windows: Iterable[Window]) -> tuple[_StartTimes, ...]:
+def _start_times_of(windows: Iterable[Window]) -> tuple[object, ...]:
+    """Return what decides when something may be started in windows, whatever their names, and whomever they govern."""
     timelines = ((window.timeline, window.cutoff) for window in windows)
-    return tuple(
-        _StartTimes(timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines
-    )
+    return tuple((timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines)
 
 
 @dataclass(slots=True)
@@ -322,7 +293,7 @@ class _ChangeCache:
 
 
 @lru_cache(maxsize=256)
-def _change_cache_for(_calendars: tuple[_StateInputs, ...]) -> _ChangeCache:
+def _change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> _ChangeCache:
     """One for all gates that are alike: each commit reads its windows anew, and each target has gates of its own."""
     return _ChangeCache()
 
