@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -29,12 +29,9 @@ class FieldReader:
     problems: FieldProblems
     directory: Path
 
-    def resolve_files(self, path: str, value: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-        """The files that these fields name, by field."""
-        for name, text in value.items():
-            if name == "username":
-                continue
-            yield name, self.resolve_file(f"{path}.{name}", text)
+    def resolve_files(self, path: str, value: Mapping[str, str]) -> dict[str, Path]:
+        """Return the files that these fields name, by field."""
+        return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
         """One that has to be there and can be read."""

@@ -79,9 +79,8 @@ class _ConfigReader(SourceReader):
             self._read_external_fact(f"externals[{index}]", item)
             for index, item in enumerate(self._list_items("externals"))
         ]
-        self._check_unique_names("sources")
-        self._check_unique_names("externals")
-        self._check_unique_names("notifications")
+        for list_name in ("sources", "externals", "notifications"):
+            self._check_unique_names(list_name)
         self._check_dependencies()
         return Config(
             tuple(filter(None, sources)),
@@ -127,10 +126,8 @@ class _ConfigReader(SourceReader):
             return None
         (kind,) = channels
         settings: dict[str, str] = value[kind]
-        files = dict(
-            self.resolve_files(
-                f"{path}.{kind}", {name: text for name, text in settings.items() if name.endswith("File")}
-            )
+        files = self.resolve_files(
+            f"{path}.{kind}", {name: text for name, text in settings.items() if name.endswith("File")}
         )
         url = self.parse_field(f"{path}.{kind}.url", parse_web_url, settings.get("url"))
         if mistake := find_template_mistake(value.get("template", DEFAULT_TEMPLATE)):

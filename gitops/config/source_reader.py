@@ -116,7 +116,7 @@ class SourceReader(FieldReader):
                 )
         if "username" in value and "tokenFile" not in value:
             self.problems.add_problem(f"{path}.username", "requires tokenFile, the file with the token or password")
-        files = dict(self.resolve_files(path, value))
+        files = self.resolve_files(path, value)
         return Credentials(
             token_file=files.get("tokenFile"),
             username=value.get("username", "git"),
@@ -149,7 +149,7 @@ class SourceReader(FieldReader):
         key_files = {name: text for name, text in value.items() if name != "mode"}
         if not key_files:
             self.problems.add_problem(path, "names no keys; write allowedSignersFile, or keyringFile for OpenPGP")
-        files = dict(self.resolve_files(path, key_files))
+        files = self.resolve_files(path, key_files)
         return Verification(
             value.get("mode") == "EveryCommit", files.get("allowedSignersFile"), files.get("keyringFile")
         )

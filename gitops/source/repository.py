@@ -248,7 +248,7 @@ class Repository:
             kind = header[1]
             position = end + 1 + int(header[2])
             data = output[end + 1 : position]
-            if not _matches(object_id, kind, data):
+            if hash_object(kind, data, sha256=len(object_id) == 64) != object_id:
                 raise DamagedCache(self._name, f"the object {object_id[:12]} does not hold what its id says")
             position += 1
             yield object_id, kind, data
@@ -272,17 +272,10 @@ class Repository:
         return RevisionNotFound(self._name, f"has no commit {revision[:40]!r}")
 
 
-def _matches(name: str, kind: bytes, data: bytes) -> bool:
-    digest = hashlib.sha1(usedforsecurity=False) if len(name) == 40 else hashlib.sha256()
-    digest.update(b"%b %d\0" % (kind, len(data)))
-    digest.update(data)
-    return digest.hexdigest() == name
-
-
-def blob_id(data: bytes, *, sha256: bool = False) -> str:
-    """The id that Git gives to a file with these bytes."""
-    header = b"blob %d\0" % len(data)
-    return (hashlib.sha256(header + data) if sha256 else hashlib.sha1(header + data, usedforsecurity=False)).hexdigest()
+def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:
+    """Return the id that Git gives to an object with these bytes."""
+    content = b"%b %d\0%b" % (kind, len(data), data)
+    return (hashlib.sha256(content) if sha256 else hashlib.sha1(content, usedforsecurity=False)).hexdigest()
 
 
 def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], list[SourceProblem]]:

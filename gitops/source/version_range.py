@@ -8,9 +8,10 @@ A pre-release such as 1.5.0-rc.1 is only taken where a part of the range names a
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.semver import Semver, is_semver, semver
@@ -23,25 +24,22 @@ _VERSION_PATTERN: Final = re.compile(
 _LOWEST_PRERELEASE: Final = "-0"
 """The pre-release that comes before all others of its version."""
 
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "": operator.eq,
+}
+
 
 class _Bound(NamedTuple):
     sign: str
     version: Semver
 
     def admits(self, version: Semver) -> bool:
-        bound_order, order = self.version.sort_key, version.sort_key
-        match self.sign:
-            case ">=":
-                return order >= bound_order
-            case "<":
-                return order < bound_order
-            case ">":
-                return order > bound_order
-            case "<=":
-                return order <= bound_order
-            case "!=":
-                return order != bound_order
-        return order == bound_order
+        return _COMPARISONS[self.sign](version.sort_key, self.version.sort_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from gitops.errors import RefusedContent, RevisionNotFound, SourceError
 from gitops.source import tree
 from gitops.source.git import Git, GitError
 from gitops.source.remote import UNSHALLOW_ADVICE
-from gitops.source.repository import Repository, blob_id
+from gitops.source.repository import Repository, hash_object
 from gitops.source.snapshot import (
     DEFAULT_LIMITS,
     File,
@@ -219,7 +219,7 @@ def _read_files(
         if message := size_problem(len(data), limits) or content_problem(data):
             problems.append(SourceProblem(name, message))
         else:
-            files[name] = File(blob_id(data, sha256=sha256), data)
+            files[name] = File(hash_object(b"blob", data, sha256=sha256), data)
     return files, problems
 
 
