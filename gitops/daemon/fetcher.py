@@ -247,18 +247,16 @@ class Fetcher:
             await self._record_failure(
                 name, mirror, RevisionNotFound(error.where, f"{pin}; {error.message}", advice=advice)
             )
-            return
         except SourceError as error:
             await self._record_failure(name, mirror, error)
-            return
         except ClusterError:
             self._due_sources.add(name)
-            return
-        state = state_of(name, mirror.target, snapshot, last_state.catalog if last_state else None)
-        self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
-        self._store_state(
-            name, mirror, replace(state, pin=pin, unpinned=previous_commit.commit, version=previous_commit.version)
-        )
+        else:
+            state = state_of(name, mirror.target, snapshot, last_state.catalog if last_state else None)
+            self.notice(name, f"{snapshot.revision[:7]}  {snapshot.subject}; {pin}")
+            self._store_state(
+                name, mirror, replace(state, pin=pin, unpinned=previous_commit.commit, version=previous_commit.version)
+            )
 
     async def _commit_before_pin(self, name: str, mirror: Mirror, last_state: SourceState | None) -> AcceptedCommit:
         """Where the source was when it was pinned; what this process does not know, the record tells."""

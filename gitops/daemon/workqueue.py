@@ -107,13 +107,10 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, seconds: float, priority: int = PRIORITY_CHANGE) -> None:
         """The same after a while; the earlier of two delays counts, and nothing if it is to be worked on anyway."""
-        if seconds <= 0:
+        if seconds <= 0 or key in self._queued or key in self._dirty_while_processing:
             self.add(key, priority)
             return
         if self.closed:
-            return
-        if key in self._queued or key in self._dirty_while_processing:
-            self.add(key, priority)
             return
         delay, due_at = self._delays.get(key), self.now() + seconds
         if delay is not None:
@@ -158,7 +155,7 @@ class WorkQueue(Generic[K]):
             raise KeyNotProcessing(f"{key} is not being worked on")
         self._processing.remove(key)
         if key in self._dirty_while_processing:
-            self._push(key, self._dirty_while_processing.pop(key), self.now())
+            self._add(key, self._dirty_while_processing.pop(key), self.now())
 
     def close(self) -> None:
         """Nothing is accepted any more; what is queued is still handed out, what is delayed is not."""
@@ -177,12 +174,11 @@ class WorkQueue(Generic[K]):
         if key in self._processing:
             self._dirty_while_processing[key] = max(priority, self._dirty_while_processing.get(key, priority))
         elif (entry := self._queued.get(key)) is None:
-            self._push(key, priority, since)
+            self._push(key, priority, since, queued_at=since)
         elif priority > entry.priority:
-            self._push(key, priority, since, waited_since=entry.queued_at)
+            self._push(key, priority, since, queued_at=entry.queued_at)
 
-    def _push(self, key: K, priority: int, since: float, *, waited_since: float | None = None) -> None:
-        queued_at = since if waited_since is None else waited_since
+    def _push(self, key: K, priority: int, since: float, *, queued_at: float) -> None:
         entry = _Entry(since - priority, next(self._sequence), key, priority, queued_at)
         self._queued[key] = entry
         heappush(self._heaps.setdefault(self.group_of(key), []), entry)
@@ -206,11 +202,9 @@ class WorkQueue(Generic[K]):
 
     def _queue_due_delays(self) -> None:
         now = self.now()
-        self._drop_outdated_delays()
-        while self._delay_heap and self._delay_heap[0][0] <= now:
-            due_at, _, key = heappop(self._delay_heap)
+        while (due_at := self.next_due_at) is not None and due_at <= now:
+            _, _, key = heappop(self._delay_heap)
             self._add(key, self._delays.pop(key).priority, due_at)
-            self._drop_outdated_delays()
 
     def _drop_outdated_delays(self) -> None:
         """Of those that fell due earlier, or were asked for at once."""
