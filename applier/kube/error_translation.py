@@ -126,7 +126,8 @@ def _grant_advice(user: str) -> str:
 def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool) -> type[ClusterError]:
     match status:
         case 404:
-            return _classify_not_found(document)
+            # An unknown path is answered in plain text or by a Status that names no object.
+            return NotFound if _details(document).get("name") else KindNotServed
         case 409:
             return FieldConflict if _has_cause(document, _FIELD_CONFLICT) else StaleWrite
         case 422:
@@ -145,13 +146,6 @@ def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool
             return _classify_server_fault(_message(document), is_write=is_write)
         case _:
             return ClusterError
-
-
-def _classify_not_found(document: Mapping[str, Any] | None) -> type[ClusterError]:
-    """An unknown path is answered in plain text or by a Status that names no object; a missing object or namespace by
-    its name.
-    """
-    return NotFound if document and _details(document).get("name") else KindNotServed
 
 
 def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:

@@ -7,15 +7,20 @@ from dataclasses import replace
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, NodePlan
 
-_SEVERITY_ORDER = (
-    Reason.RENDER_FAILED,
-    Reason.APPLY_FAILED,
-    Reason.CONFLICT,
-    Reason.OWNED_ELSEWHERE,
-    Reason.UNHEALTHY,
-    Reason.DELETION_BLOCKED,
-    Reason.DEADLOCKED,
-)
+_SEVERITY_RANKS = {
+    reason: rank
+    for rank, reason in enumerate(
+        (
+            Reason.RENDER_FAILED,
+            Reason.APPLY_FAILED,
+            Reason.CONFLICT,
+            Reason.OWNED_ELSEWHERE,
+            Reason.UNHEALTHY,
+            Reason.DELETION_BLOCKED,
+            Reason.DEADLOCKED,
+        )
+    )
+}
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
@@ -52,13 +57,9 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
         for candidate in plan.prune_candidates
         if candidate.blocked
     ]
-    return sorted(causes, key=lambda cause: _severity(cause.reason))
+    return sorted(causes, key=lambda cause: _SEVERITY_RANKS.get(cause.reason, len(_SEVERITY_RANKS)))
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
     """Return whether the node is applied, and only its health is missing."""
     return bool(node.unhealthy_message) and node.blocked is None and node.is_applied
-
-
-def _severity(reason: Reason) -> int:
-    return _SEVERITY_ORDER.index(reason) if reason in _SEVERITY_ORDER else len(_SEVERITY_ORDER)

@@ -14,7 +14,7 @@ from applier.cluster import Cluster, Object, WatchTarget
 from gitops.reconcile.events import CONTROLLER, EVENT
 from gitops.records import pass_history
 from gitops.records.pass_history import PassRecord
-from gitops.records.source_record import SourceRecord, read_records
+from gitops.records.source_record import read_records
 from gitops.timestamps import parse_timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -49,7 +49,12 @@ async def read_transitions(cluster: Cluster, namespace: str | None = None) -> li
 async def read_journal(cluster: Cluster, namespace: str | None = None) -> list[JournalLine]:
     """All that was done, and every transition that is not just that it was done, the oldest first. Raises ClusterError."""
     event_lines, records = await asyncio.gather(read_transitions(cluster, namespace), read_records(cluster))
-    pass_lines = [line for name, record in records for line in _record_lines(name, record)]
+    pass_lines = [
+        line
+        for name, record in records
+        for pass_record in pass_history.parse_passes(record.passes)
+        for line in _pass_lines(name, pass_record)
+    ]
     namespace_lines = [line for line in pass_lines if namespace in {None, line.lines_about.namespace}]
     return sorted(
         [*(line for line in event_lines if line.reason not in _DONE_REASONS), *namespace_lines],
@@ -70,11 +75,6 @@ def _event_line(event: Object) -> JournalLine | None:
     return JournalLine(
         happened_at, key, event.get("reason", ""), event.get("note", ""), is_warning=event.get("type") == "Warning"
     )
-
-
-def _record_lines(source: str, record: SourceRecord) -> Iterator[JournalLine]:
-    for pass_record in pass_history.parse_passes(record.passes):
-        yield from _pass_lines(source, pass_record)
 
 
 def _pass_lines(source: str, pass_record: PassRecord) -> Iterator[JournalLine]:

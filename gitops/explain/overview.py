@@ -146,10 +146,10 @@ def _rollout_overview(name: str, record: RolloutState, instances: list[InstanceS
 
 def _wave_state(wave: WaveProgress) -> DisplayState:
     """Return the state of a wave by its record: its instances may not exist yet, or their source may have ended."""
-    if wave.failed:
-        return DisplayState.FAILED
-    if wave.held:
-        return DisplayState.HELD
-    if wave.waiting:
-        return DisplayState.WAITING
-    return DisplayState.PROGRESSING if wave.moving else DisplayState.SETTLED
+    states_by_count = (
+        (wave.failed, DisplayState.FAILED),
+        (wave.held, DisplayState.HELD),
+        (wave.waiting, DisplayState.WAITING),
+        (wave.moving, DisplayState.PROGRESSING),
+    )
+    return next((state for count, state in states_by_count if count), DisplayState.SETTLED)

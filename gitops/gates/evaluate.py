@@ -206,7 +206,11 @@ class GateEvaluator:
     def _evaluate(self, gate: Gate, view: GateVariables, counter_values: Mapping[str, Any]) -> ClosedGate | None:
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
-        variables = {**self._common, **counter_values, **dict(self._variables(gate, view))}
+        gate_variables = {
+            name: gate.views[name](value) if name in gate.views else value
+            for name, value in self._variables(gate, view)
+        }
+        variables = {**self._common, **counter_values, **gate_variables}
         try:
             if as_bool(gate.program, self._evaluate_program(gate, variables)):
                 return None
@@ -243,10 +247,6 @@ class GateEvaluator:
         return {name: self._values[gate, name] for name in gate.fixed_programs}
 
     def _variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
-        for name, value in self._raw_variables(gate, view):
-            yield name, gate.views[name](value) if name in gate.views else value
-
-    def _raw_variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
         for name in gate.names:
             if name in gate.scope.items and view.item:
                 yield name, view.item.as_value()

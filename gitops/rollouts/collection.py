@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from heapq import heappop, heappush
 from operator import add, sub
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -231,10 +232,7 @@ class RolloutCollection:
     @property
     def counters(self) -> Counters:
         """Of all waves together."""
-        total = Counters()
-        for wave in self.waves.values():
-            total = total.add_counters(wave.counters)
-        return total
+        return reduce(Counters.add_counters, (wave.counters for wave in self.waves.values()), Counters())
 
     def counters_of(self, key: str) -> Counters:
         """What one item counts as."""
