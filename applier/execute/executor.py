@@ -69,16 +69,16 @@ class Executor:
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
-        def act(applyset_plan: ApplySetPlan, key: ObjectKey, run: _RunAction) -> PendingAction:
+        def act(key: ObjectKey, run: _RunAction) -> PendingAction:
             return PendingAction(key, partial(self._run_redacted, redactor, run))
 
         parent_actions = [
-            act(set_plan, set_plan.rendered.parent, partial(self._widen_scope, set_plan))
+            act(set_plan.rendered.parent, partial(self._widen_scope, set_plan))
             for set_plan in plan.sets
             if set_plan.superset_scope
         ]
         member_actions = (
-            act(set_plan, key, run_action)
+            act(key, run_action)
             for set_plan in plan.sets
             for key, run_action in self._member_actions(set_plan, observed)
         )

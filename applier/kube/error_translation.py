@@ -149,8 +149,7 @@ def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool
 
 
 def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:
-    fields = {cause.get("field") for cause in _details(document).get("causes") or []}
-    return fields == {"metadata.uid"}
+    return {cause.get("field") for cause in _details(document).get("causes") or []} == {"metadata.uid"}
 
 
 def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
