@@ -31,13 +31,8 @@ def assume_applied(
     """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
     rules = RevisionArchive().pending_records(Plan(()), {catalog.source: resolve_rules(catalog, {}).accepted})
-    bodies = [
-        *rollouts,
-        *records,
-        *rules,
-        *(snapshot_body(applyset) for applyset in rendering.instances.values() if applyset.revision),
-    ]
-    objects = list(map(_with_server_metadata, bodies))
+    snapshots = (snapshot_body(applyset) for applyset in rendering.instances.values() if applyset.revision)
+    objects = list(map(_with_server_metadata, (*rollouts, *records, *rules, *snapshots)))
     for applyset in rendering.sets:
         objects += [_member_object(applyset, node, deps, rendering, version) for node, deps in _present_nodes(applyset)]
     parent = source_parent(catalog.source)
@@ -88,9 +83,8 @@ def _member_object(
 
 
 def _with_server_metadata(body: Object) -> Object:
-    key = ObjectKey.from_manifest(body)
     server_metadata = {
-        "uid": key_hash(key),
+        "uid": key_hash(ObjectKey.from_manifest(body)),
         "resourceVersion": "1",
         "generation": 1,
         "creationTimestamp": _ASSUMED_CREATION_TIME,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from typing import Any
 
 from applier.applyset import adoption
@@ -109,10 +110,15 @@ class ChangeCollector:
 
     def __post_init__(self) -> None:
         self._observed = self.eventual_plan.situation.observed
-        declared_nodes = (node for applyset in self.eventual_plan.bundle.sources.values() for node in applyset.nodes)
-        self._declared_at = {node.key: node.origin for node in declared_nodes}
-        nodes = (node.node for set_plan in self.eventual_plan.plan.sets for node in set_plan.nodes)
-        self._failing = {node.key for node in nodes if node.error}
+        self._declared_at = {
+            node.key: node.origin for applyset in self.eventual_plan.bundle.sources.values() for node in applyset.nodes
+        }
+        self._failing = {
+            node_plan.node.key
+            for set_plan in self.eventual_plan.plan.sets
+            for node_plan in set_plan.nodes
+            if node_plan.node.error
+        }
         self._users: dict[str, list[ObjectKey]] = {}
         for key, live in self._observed.objects.items():
             if label(live, well_known.PART_OF):
@@ -121,9 +127,15 @@ class ChangeCollector:
 
     def collect(self) -> tuple[PlannedChange, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
-        wait_inputs = self.barriers, self.unresolved, self.masks.mask_text
         return tuple(
-            add_dependency_waits(self._ordered_changes(), self.eventual_plan.plan, self._users_of, *wait_inputs)
+            add_dependency_waits(
+                self._ordered_changes(),
+                self.eventual_plan.plan,
+                self._users_of,
+                self.barriers,
+                self.unresolved,
+                self.masks.mask_text,
+            )
         )
 
     def _ordered_changes(self) -> list[PlannedChange]:
@@ -227,9 +239,9 @@ class ChangeCollector:
         """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or could not be
         asked as what is there is masked.
         """
-        if has_snapshot_masks(node_plan.live):
-            return True
-        return node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
+        return has_snapshot_masks(node_plan.live) or (
+            node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
+        )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
@@ -316,9 +328,13 @@ class ChangeCollector:
 
     def _prune_change(self, set_plan: ApplySetPlan, candidate: PruneCandidate) -> PlannedChange:
         member = candidate.member
-        live = self._observed.objects.get(member.key)
         candidate_change = CandidateChange(
-            set_plan.rendered, member.key, Operation.PRUNE, _node_id(set_plan, member.node_id), member.level, live=live
+            set_plan.rendered,
+            member.key,
+            Operation.PRUNE,
+            _node_id(set_plan, member.node_id),
+            member.level,
+            live=self._observed.objects.get(member.key),
         )
         action = _PRUNE_ACTIONS[candidate.outcome]
         hold_obstacles = [obstacle_of(candidate.blocked)] if candidate.blocked and candidate.is_held else []
@@ -332,13 +348,12 @@ class ChangeCollector:
             () if member.is_terminating else self.eventual_plan.hindrances(candidate_change)
         )  # somebody did it already
         obstacles = tuple(dict.fromkeys([*hold_obstacles, *map(obstacle_of, causes)]))
-        users = tuple(sorted(map(str, self._users_of(member.key))))
         return self._member_change(
             set_plan,
             member,
             action,
             obstacles=obstacles,
-            users=users,
+            users=tuple(sorted(map(str, self._users_of(member.key)))),
             message=self._describe_deleted_children(member.key),
         )
 
@@ -360,17 +375,20 @@ class ChangeCollector:
         message: str = "",
     ) -> PlannedChange:
         """What becomes of a live member that its set no longer wants."""
-        key, level = member.key, self._level(set_plan, member.key, member.level)
-        file, line = _recorded_location(self._observed.objects.get(key))
-        location_fields = (
-            str(key.group_kind),
-            self._instance(set_plan, key),
+        file, line = _recorded_location(self._observed.objects.get(member.key))
+        return PlannedChange(
+            action,
+            member.key,
+            str(member.key.group_kind),
+            self._instance(set_plan, member.key),
             _node_id(set_plan, member.node_id),
-            level,
+            self._level(set_plan, member.key, member.level),
             file,
             line,
+            obstacles=obstacles,
+            users=users,
+            message=message,
         )
-        return PlannedChange(action, key, *location_fields, obstacles=obstacles, users=users, message=message)
 
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
         return self._users.get(key_hash(key), ())
@@ -385,13 +403,14 @@ class ChangeCollector:
             if action is PlannedAction.REPLACE
             else (candidate_change,)
         )
-        cause_obstacles = (
-            obstacle_of(cause)
-            for judged_change in judged_changes
-            for cause in self.eventual_plan.hindrances(judged_change)
-        )
         return tuple(
-            dict.fromkeys([*hold_obstacles, *self._turn_obstacles(set_plan, candidate_change.key), *cause_obstacles])
+            dict.fromkeys(
+                [
+                    *hold_obstacles,
+                    *self._turn_obstacles(set_plan, candidate_change.key),
+                    *map(obstacle_of, chain.from_iterable(map(self.eventual_plan.hindrances, judged_changes))),
+                ]
+            )
         )
 
     def _turn_obstacles(self, set_plan: ApplySetPlan, key: ObjectKey) -> list[Obstacle]:
@@ -405,8 +424,7 @@ class ChangeCollector:
         """The instance that a change is shown with: its own object is one of the source's."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
-        sets = self.eventual_plan.situation.plans
-        return key if key in sets else None
+        return key if key in self.eventual_plan.situation.plans else None
 
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
@@ -419,8 +437,11 @@ def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:
 
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
     """Of a change that no server could be asked about: fields of the manifest that are not so; what goes is not known."""
-    diff = diff_objects(masks.mask_object(live), masks.mask_object(manifest))
-    return tuple(field_diff for field_diff in diff if field_diff.new is not None)
+    return tuple(
+        field_diff
+        for field_diff in diff_objects(masks.mask_object(live), masks.mask_object(manifest))
+        if field_diff.new is not None
+    )
 
 
 def obstacle_of(cause: Cause) -> Obstacle:

@@ -64,8 +64,7 @@ class DryRunCluster(RecordedCluster):
     ) -> Object:
         if not dry_run:
             raise self._read_only_error()
-        key = ObjectKey.from_manifest(manifest)
-        return await self.apply_dry_run(manifest, self.objects.get(key))
+        return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)))
 
     async def apply_dry_run(self, manifest: Object, live: Object | None = None) -> Object:
         """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
@@ -152,5 +151,4 @@ def _writable_nodes(plan: Plan) -> Iterator[NodePlan]:
 
 def create_schema_cluster(head: Catalog) -> DryRunCluster:
     """A server that holds nothing and knows the kinds of the commit."""
-    crds = {kind: described_kind.crd for kind, described_kind in head.types.described.items()}
-    return DryRunCluster(ClusterName(CONTENT_MANAGER), {}, crds=crds)
+    return DryRunCluster(ClusterName(CONTENT_MANAGER), {}, crds=head.types.crds)

@@ -33,8 +33,9 @@ MAX_SHOWN_CHARACTERS = 300
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
     """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
-    contents = strip_recorded_fields(old), strip_recorded_fields(new)
-    return tuple(diff_values(*contents, is_equal=_is_equal, pair_items=_pair_items))
+    return tuple(
+        diff_values(strip_recorded_fields(old), strip_recorded_fields(new), is_equal=_is_equal, pair_items=_pair_items)
+    )
 
 
 def creation_diff(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:

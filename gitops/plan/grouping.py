@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gitops.plan.report import PlannedAction, PlannedChange, Report
@@ -105,7 +106,5 @@ def _without_name(subject: ObjectKey, text: str) -> str:
 
 def format_action_counts(changes: Iterable[PlannedChange]) -> str:
     """`2 update, 1 create`, in the order of `PlannedAction`."""
-    counts = dict.fromkeys(PlannedAction, 0)
-    for change in changes:
-        counts[change.action] += 1
-    return ", ".join(f"{count} {action}" for action, count in counts.items() if count)
+    counts = Counter(change.action for change in changes)
+    return ", ".join(f"{counts[action]} {action}" for action in PlannedAction if counts[action])

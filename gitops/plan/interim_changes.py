@@ -136,8 +136,14 @@ class InterimChanges:
         if early_change.action in _REMOVING_ACTIONS:
             action, later_action = PlannedAction.REPLACE, PlannedAction.CREATE
         is_undone = action is not PlannedAction.DELETE or early_change.action is PlannedAction.CREATE
-        obstacles = (obstacle_of(self._stays[waiting_key]),)
-        change = replace(early_change, action=action, diff=(), obstacles=obstacles, message="", is_undone=is_undone)
+        change = replace(
+            early_change,
+            action=action,
+            diff=(),
+            obstacles=(obstacle_of(self._stays[waiting_key]),),
+            message="",
+            is_undone=is_undone,
+        )
         return self._with_interim(change, early_change, waiting_key, later_action)
 
     def _with_interim(
@@ -149,9 +155,12 @@ class InterimChanges:
     ) -> PlannedChange:
         """The change with what comes `first`, at the revision of this instance; `then` is left for its turn."""
         later_diff = self._later_diff(early_change.key or instance, change.diff, later_action)
-        revision = self._instances[instance].revision
         interim = InterimChange(
-            revision, early_change.action, early_change.diff, early_change.obstacles, early_change.message
+            self._instances[instance].revision,
+            early_change.action,
+            early_change.diff,
+            early_change.obstacles,
+            early_change.message,
         )
         return replace(
             change,
@@ -223,15 +232,17 @@ def _with_deleted_members(
         for key, node in (
             deleted_members.get(change.key, ()) if change.key and change.action in _REMOVING_ACTIONS else ()
         ):
-            location_fields = (
+            yield PlannedChange(
+                change.action,
+                key,
                 str(node.group_kind),
                 change.key,
                 node.id,
                 node.level,
                 node.origin.file,
                 node.origin.line,
+                obstacles=change.obstacles,
             )
-            yield PlannedChange(change.action, key, *location_fields, obstacles=change.obstacles)
         yield change
 
 

@@ -71,13 +71,12 @@ async def compute_plan(request: PlanRequest) -> Report:
     try:
         base = source_config.load_catalog(request.base, source=request.source)
         head = state_of(request.source, request.target, request.head, base)
-        names = {
-            name
+        facts = {
+            name: ExternalFact(None, "a review does not ask")
             for definition in head.catalog.definitions.values()
             for gate in definition.gates
             for name in gate.externals
         }
-        facts = {name: ExternalFact(None, "a review does not ask") for name in names}
         return await planner.plan_commits(
             base, head, clock=request.clock, version=request.version, cluster_name=request.cluster_name, facts=facts
         )

@@ -27,8 +27,7 @@ from gitops.reconcile.step import MOST_ROUNDS, foretold
 from gitops.rollouts.policy import Policy
 from renderer import builtin_kinds
 from renderer.catalog.catalog import Catalog
-from renderer.errors import Problem
-from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.identity import Manifest, ObjectKey
 from renderer.kinds import SECRET
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
@@ -61,7 +60,7 @@ async def plan_commits(
         base_rendering = _render_applied(base, cache)
         left_out -= _count_members(base_rendering)
     cluster = DryRunCluster(
-        ClusterName("git"), assume_applied(base, base_rendering, version, rollouts), crds=_crds(head.catalog)
+        ClusterName("git"), assume_applied(base, base_rendering, version, rollouts), crds=head.catalog.types.crds
     )
     unresolved = {
         (applyset.parent, node.id): node.manifest
@@ -123,11 +122,8 @@ async def plan_against_snapshot(
         )
     finally:
         await cluster.close()
-    not_compared = (
-        PlanWarning(WarningKind.NOT_COMPARED, message) for message in _describe_gaps(snapshot, len(hidden_secrets))
-    )
-    warnings = (*report.warnings, *not_compared)
-    return replace(report, warnings=warnings, against=f"snapshot of cluster {snapshot.cluster}")
+    gaps = (PlanWarning(WarningKind.NOT_COMPARED, message) for message in _describe_gaps(snapshot, len(hidden_secrets)))
+    return replace(report, warnings=(*report.warnings, *gaps), against=f"snapshot of cluster {snapshot.cluster}")
 
 
 def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
@@ -196,7 +192,8 @@ async def plan_against_cluster(
     planned, unchanged = await _collect_changes(cluster_preview, head.catalog, new_collector, interim_changes, hidden)
     changes = tuple(add_repairs(planned, cluster_preview, masks))
     problems = tuple(
-        replace(problem, message=masks.mask_text(problem.message)) for problem in _problems(cluster_preview)
+        replace(problem, message=masks.mask_text(problem.message))
+        for problem in sorted({*cluster_preview.due.bundle.problems, *cluster_preview.first.propagation.problems})
     )
     moves = tuple(_revision_moves(cluster_preview))
     return Report(
@@ -243,10 +240,6 @@ async def _collect_changes(
         await schema_cluster.close()
 
 
-def _problems(preview: Preview) -> Sequence[Problem]:
-    return sorted({*preview.due.bundle.problems, *preview.first.propagation.problems})
-
-
 def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
     names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
     for new_revision in preview.due.bundle.issued:
@@ -266,8 +259,3 @@ def _policy_name(preview: Preview, key: ObjectKey, definition: str) -> str:
     labels = preview.due.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
     policy = preview.due.situation.policy(key.group_kind, definition, labels)
     return policy.name if isinstance(policy, Policy) else ""
-
-
-def _crds(catalog: Catalog) -> dict[GroupKind, Object]:
-    """Of the custom kinds that a commit describes."""
-    return {kind: described_kind.crd for kind, described_kind in catalog.types.described.items()}

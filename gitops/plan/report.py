@@ -11,6 +11,7 @@ which every reader of the repository knows.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
@@ -257,10 +258,9 @@ class Report:
     summary: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(map(str, PlannedAction), 0)
-        for change in self.changes:
-            counts[change.action] += 1
-        object.__setattr__(self, "summary", {**counts, "unchanged": self.unchanged})
+        counts = Counter(str(change.action) for change in self.changes)
+        summary = {**{str(action): counts[action] for action in PlannedAction}, "unchanged": self.unchanged}
+        object.__setattr__(self, "summary", summary)
 
     @property
     def problem_count(self) -> int:

@@ -77,13 +77,13 @@ def _obstacle(obstacle: Obstacle) -> dict[str, Any]:
 
 
 def _step(step: PlanStep) -> dict[str, Any]:
-    fields = {
+    return {
         "what": step.summary,
         "refs": list(step.refs),
         "at": optional_timestamp(step.at),
         "after": step.prerequisite,
+        "window": _window_capacity(step.window_capacity) if step.window_capacity else None,
     }
-    return {**fields, "window": _window_capacity(step.window_capacity) if step.window_capacity else None}
 
 
 def _window_capacity(capacity: WindowCapacity) -> dict[str, Any]:

@@ -191,8 +191,12 @@ def _group_title(group: ChangeGroup) -> str:
 
 
 def _diff_block(changes: Iterable[FoldedChange]) -> str:
-    parts = (replace(folded_change, change=part) for folded_change in changes for part in folded_change.change.parts)
-    content = [line for part in parts for line in _change_lines(part)]
+    content = [
+        line
+        for folded_change in changes
+        for part in folded_change.change.parts
+        for line in _change_lines(replace(folded_change, change=part))
+    ]
     fence = "`" * (1 + max(2, *(len(run) for run in re.findall(r"`+", "\n".join(content))), 2))
     return "\n".join((f"{fence}diff", *content, fence))
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -29,7 +28,7 @@ from gitops.records.source_record import read_records
 from renderer import well_known
 from renderer.definition.kind_schemas import KindSchemas, from_crds
 from renderer.frozen import dataclass
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, group_kind, source_parent
 from renderer.kinds import CRD, SECRET, defined_kind
 
 FORMAT_VERSION: Final = 1
@@ -64,22 +63,16 @@ class ClusterSnapshot:
                     **objects[key],
                     "data": {name: encoded.get(name, mask) for name, mask in masked.items()},
                 }
-        crds = {
-            kind: described_kind.crd for kind, described_kind in from_crds(self._crds, KindSchemas()).described.items()
-        }
+        crds = from_crds((obj for obj in self.objects if group_kind(obj) == CRD), KindSchemas()).crds
         served = Discovery({resource.group_kind: resource for resource in self.resources})
         return DryRunCluster(ClusterName(self.cluster), objects, served, crds, is_whole=True)
-
-    @property
-    def _crds(self) -> Iterator[Object]:
-        return (obj for obj in self.objects if ObjectKey.from_manifest(obj).group_kind == CRD)
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
     """Reads, and writes nothing. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
-    defined_kinds = [defined_kind(crd) for crd in crds if _is_defined(crd)]
+    defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
     observed = await observe.observe(cluster, [source_parent(name) for name in sources], kinds=(), whole=defined_kinds)
     records = [
         *await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=well_known.RECORD),
@@ -90,25 +83,23 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
     masks = SecretMasks(label=SNAPSHOT_LABEL)
     masks.learn(ordered)
     objects = tuple(_mask_object(obj, masks) for obj in ordered)
-    discovery = await cluster.discover()
     return ClusterSnapshot(
         str(cluster.name),
         taken_at,
         kubernetes,
         objects,
-        tuple(resource for _, resource in sorted(discovery.resources.items(), key=itemgetter(0))),
+        tuple(resource for _, resource in sorted((await cluster.discover()).resources.items(), key=itemgetter(0))),
     )
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
     """As a file. Raises SnapshotError where it would be too large."""
-    kinds = [{name: asdict(resource)[name] for name in _RESOURCE_FIELDS} for resource in snapshot.resources]
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
         "at": snapshot.taken_at.isoformat(),
         "kubernetes": snapshot.kubernetes,
-        "kinds": kinds,
+        "kinds": [{name: getattr(resource, name) for name in _RESOURCE_FIELDS} for resource in snapshot.resources],
         "objects": snapshot.objects,
     }
     data = _dump({**document, "digest": _digest(document)}) + b"\n"
@@ -164,10 +155,6 @@ def _dump(document: Mapping[str, Any]) -> bytes:
 def _digest(document: Mapping[str, Any]) -> str:
     """Tells whether a file is whole: what stands in it is trusted to be as a server says it."""
     return hashlib.sha256(_dump(document)).hexdigest()
-
-
-def _is_defined(crd: Object) -> bool:
-    return bool(annotation(crd, well_known.DEFINITION))
 
 
 def _mask_object(obj: Object, masks: SecretMasks) -> Object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from applier.causes import Reason
@@ -179,7 +180,7 @@ def find_deleted_operators(changes: Sequence[PlannedChange], live: LiveObjects) 
     for key, change in deleted.items():
         groups = set(_operated_groups(key, live)) if key.group_kind in _WORKLOADS else ()
         served = sorted(other for other in live if other.group in groups and _is_custom(other.group))
-        unordered = [other for other in served if other in deleted and key not in _recorded_uses(deleted, other)]
+        unordered = [other for other in served if other in deleted and str(other) not in change.users]
         remaining = [other for other in served if other not in deleted]
         if unordered:
             dependency_annotation = (
@@ -193,11 +194,6 @@ def find_deleted_operators(changes: Sequence[PlannedChange], live: LiveObjects) 
         if remaining:
             message = f"{key} manages {join_names(remaining, limit=_MAX_LISTED)}, which remain"
             yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
-
-
-def _recorded_uses(deleted: Mapping[ObjectKey, PlannedChange], key: ObjectKey) -> set[ObjectKey]:
-    """What an object records that it uses, and what therefore goes after it."""
-    return {other for other, change in deleted.items() if str(key) in change.users}
 
 
 def _operated_groups(workload: ObjectKey, live: LiveObjects) -> Iterator[str]:
@@ -224,25 +220,26 @@ def _is_custom(group: str) -> bool:
 
 
 def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
-    yield from _mass_deletions(changes)
-    yield from _deleted_namespaces(changes)
-    yield from _foreign_objects(changes)
-    yield from _breaking_schemas(preview, masks)
-    yield from _held_rollouts(preview, changes)
-    yield from find_deleted_operators(changes, preview.due.situation.observed.objects)
-    yield from _privileges(preview, changes, masks)
-    yield from _changed_rules(preview, masks)
-    yield from _denied_dry_runs(preview, masks)
+    return chain(
+        _mass_deletions(changes),
+        _deleted_namespaces(changes),
+        _foreign_objects(changes),
+        _breaking_schemas(preview, masks),
+        _held_rollouts(preview, changes),
+        find_deleted_operators(changes, preview.due.situation.observed.objects),
+        _privileges(preview, changes, masks),
+        _changed_rules(preview, masks),
+        _denied_dry_runs(preview, masks),
+    )
 
 
 def _mass_deletions(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
-    messages = [
+    for message in dict.fromkeys(
         obstacle.message
         for change in changes
         for obstacle in change.obstacles
         if obstacle.reason is Reason.BRAKE_ENGAGED
-    ]
-    for message in dict.fromkeys(messages):
+    ):
         yield PlanWarning(WarningKind.MASS_DELETION, message)
 
 

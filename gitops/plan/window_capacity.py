@@ -73,9 +73,10 @@ class WindowCapacities:
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
         """The change as windows judge it."""
-        source_plans = [set_plan for set_plan in self._sets.values() if set_plan.rendered.is_source]
         owner_plan = (
-            self._sets.get(change.instance) if change.node and change.instance else next(iter(source_plans), None)
+            self._sets.get(change.instance)
+            if change.node and change.instance
+            else next((set_plan for set_plan in self._sets.values() if set_plan.rendered.is_source), None)
         )
         if owner_plan is None or change.key is None:
             return None
@@ -121,12 +122,11 @@ class WindowCapacities:
         progress = ItemProgress.from_dict(
             LevelgateStatus.from_instance(set_plan.parent).progress, self.preview.due.situation.now
         )
-        writes = [
-            (applied_at(node_plan.live, CONTENT_MANAGER), annotation(node_plan.live, well_known.COMMIT))
+        times = [
+            (written_at, annotation(node_plan.live, well_known.COMMIT))
             for node_plan in set_plan.nodes
-            if node_plan.live
+            if node_plan.live and (written_at := applied_at(node_plan.live, CONTENT_MANAGER))
         ]
-        times = [(written_at, commit) for written_at, commit in writes if written_at]
         if not times or progress.ready_since is None or progress.flaps:
             return None
         last, newest = max(times)

@@ -38,6 +38,10 @@ class KindSchemas:
 
     described: Mapping[GroupKind, DescribedKind] = field(default_factory=dict)
 
+    @property
+    def crds(self) -> dict[GroupKind, Manifest]:
+        return {kind: described_kind.crd for kind, described_kind in self.described.items()}
+
     def type_of(self, kind: GroupKind, version: str) -> Type | None:
         """The type of a kind's objects; None where it is not known."""
         if described := self.described.get(kind):
