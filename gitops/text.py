@@ -44,6 +44,11 @@ def one_line(text: str) -> str:
     return escape_terminal(text).replace("\n", " ")
 
 
+def truncate(text: str, max_characters: int) -> str:
+    """Return the text, with an ellipsis in the place of what does not fit."""
+    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
+
+
 def title(key: ObjectKey) -> str:
     """`WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
     return f"{key.kind} {key.qualified_name}"

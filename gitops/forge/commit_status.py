@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from urllib.parse import quote
 
+from gitops.text import truncate
 from renderer.frozen import dataclass
 
 
@@ -37,22 +38,19 @@ class CommitStatus:
 
     def github_request(self, project: str) -> tuple[str, dict[str, str]]:
         """`project` is `owner/name`."""
-        body = {
-            "state": str(self.verdict),
-            "context": self.name,
-            "description": _shorten(self.text, _MAX_GITHUB_CHARACTERS),
-        }
-        return f"/repos/{project}/statuses/{self.commit}", self._with_link(body)
+        return f"/repos/{project}/statuses/{self.commit}", self._with_link(
+            {
+                "state": str(self.verdict),
+                "context": self.name,
+                "description": truncate(self.text, _MAX_GITHUB_CHARACTERS),
+            }
+        )
 
     def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
         """`project` is the full path of the project, groups included."""
         state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
-        body = {"state": state, "name": self.name, "description": _shorten(self.text, _MAX_GITLAB_CHARACTERS)}
+        body = {"state": state, "name": self.name, "description": truncate(self.text, _MAX_GITLAB_CHARACTERS)}
         return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)
 
     def _with_link(self, body: dict[str, str]) -> dict[str, str]:
         return {**body, **({"target_url": self.url} if self.url else {})}
-
-
-def _shorten(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -11,6 +11,7 @@ from typing import Final
 from applier.plan.model import NodePlan
 from applier.state.observed import is_terminating
 from gitops.records.display_state import DisplayState
+from gitops.text import truncate
 from renderer.frozen import dataclass
 from renderer.render.model import id_in_definition
 
@@ -37,12 +38,12 @@ class Box:
 
     @property
     def label(self) -> str:
-        return _truncate(f"{self.id} ×{self.count}" if self.count > 1 else self.id, _MAX_LABEL_LENGTH)
+        return truncate(f"{self.id} ×{self.count}" if self.count > 1 else self.id, _MAX_LABEL_LENGTH)
 
     @property
     def of(self) -> str:
         """Its kind, as far as it fits."""
-        return _truncate(self.kind, _MAX_KIND_LENGTH)
+        return truncate(self.kind, _MAX_KIND_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +85,29 @@ def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
     }
     boxes = {box.id: box for box in _place_boxes(shown_items, dependencies)}
     levels = sorted({box.level for box in boxes.values()})
-    tallest = max((box.y for box in boxes.values()), default=TOP)
     return Graph(
         tuple(boxes.values()),
         tuple(_edge_path(boxes[dep], boxes[name]) for name, deps in dependencies.items() for dep in sorted(deps)),
         {level: _column_x(index) for index, level in enumerate(levels)},
         _column_x(len(levels)) - GAP_X + EDGE if levels else 0,
-        tallest + HEIGHT + EDGE,
+        max((box.y for box in boxes.values()), default=TOP) + HEIGHT + EDGE,
         len(items) - len(shown_items),
     )
-
-
-def _truncate(text: str, max_length: int) -> str:
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str, Iterable[str]]) -> Iterator[Box]:
     """Column by column; within one, nodes stand near what they depend on, so that few lines cross."""
     rows: dict[str, float] = {}
-    levels = sorted({group[0].node.level for group in items.values()})
-    for column, level in enumerate(levels):
+    for column, level in enumerate(sorted({group[0].node.level for group in items.values()})):
         names = [name for name, group in items.items() if group[0].node.level == level]
         names.sort(key=lambda name: (_mean(rows[dep] for dep in dependencies[name] if dep in rows), name))
         for row, name in enumerate(names):
             rows[name] = row
             group = items[name]
-            states = [state_of(item) for item in group]
             yield Box(
                 name,
                 group[0].node.group_kind.kind,
-                DisplayState.worst(states),
+                DisplayState.worst([state_of(item) for item in group]),
                 level,
                 _column_x(column),
                 TOP + row * (HEIGHT + GAP_Y),

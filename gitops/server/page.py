@@ -24,9 +24,9 @@ from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
 from gitops.server import window_bars
 from gitops.server.dashboard import Dashboard
-from gitops.server.graph import Graph, draw_graph, state_of
+from gitops.server.graph import draw_graph, state_of
 from gitops.server.monitor import Monitor
-from gitops.text import TimeFormat, format_age, title
+from gitops.text import TimeFormat, format_age, title, truncate
 from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -236,10 +236,9 @@ def _instance_context(
     board: Dashboard,
 ) -> dict[str, Any]:
     nodes = plan.nodes if plan else ()
-    node_graph: Graph = draw_graph(nodes)
     return {
         "standing": instance_state,
-        "graph": node_graph,
+        "graph": draw_graph(nodes),
         "nodes": [
             (node, state_of(node), node.node.key if node.node.key in board.instance_states else None)
             for node in nodes[:_MAX_NODES]
@@ -293,9 +292,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(glyphs=GLYPHS, path_of=path_of, stamp=timestamp)
-    environment.filters["short"] = lambda text: (
-        text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 1]}…"
-    )
+    environment.filters["short"] = lambda text: truncate(text, _MAX_TEXT_LENGTH)
     environment.filters["full"] = _UTC_FORMAT.format_full
     environment.filters["minute"] = lambda moment: f"{_UTC_FORMAT.format_minute(moment)} UTC"
     return environment

@@ -6,7 +6,7 @@ Invariant: what happens to an object follows from the seed and its name alone, s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -83,7 +83,7 @@ class AssumedBehaviour:
         usual = self.assumptions.usual_behaviour(key)
         names = {
             name
-            for base_name in (key.name, *self._instance(key))
+            for base_name in filter(None, (key.name, self.owner(key).rpartition("/")[2]))
             for name in (base_name, f"{key.namespace}/{base_name}")
         }
         for outcome, pattern in self.assumptions.rules:
@@ -91,7 +91,3 @@ class AssumedBehaviour:
                 self.matched_patterns.add(pattern)
                 return replace(usual, outcome=outcome)
         return usual
-
-    def _instance(self, key: StoredKey) -> Iterator[str]:
-        if owner := self.owner(key):
-            yield owner.rpartition("/")[2]

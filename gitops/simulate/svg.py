@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from html import escape
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Final
 
 from gitops.durations import format_duration
 from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan
-from gitops.text import parent_title
+from gitops.text import parent_title, truncate
 from gitops.windows import zones
 from renderer.frozen import dataclass
 
@@ -111,18 +111,26 @@ class _TimelinePicture:
 
     def __post_init__(self) -> None:
         timeline = self.timeline
-        self.tracks = [track for track in timeline.tracks if _takes_part(track)]
+        self.tracks = [
+            track
+            for track in timeline.tracks
+            if track.written or any(span.state.word != "settled" for span in track.spans)
+        ]
         self.zone: tzinfo = zones.load_zone(timeline.windows[0].zone) if timeline.windows else UTC
         moments = {timeline.begins, timeline.ends, *(arrival.at for arrival in timeline.arrivals)}
         moments |= {span.begins for track in self.tracks for span in track.spans}
-        openings = [opening for window in timeline.windows for opening in window.openings]
-        edges = {edge for opening in openings for edge in (opening.begins, opening.ends) if edge}
-        self.axis = Axis.from_events(
-            moments | {edge for edge in edges if timeline.begins < edge < timeline.ends}, WIDTH - _LEFT - _RIGHT
-        )
+        moments |= {
+            edge
+            for window in timeline.windows
+            for opening in window.openings
+            for edge in (opening.begins, opening.ends)
+            if edge and timeline.begins < edge < timeline.ends
+        }
+        self.axis = Axis.from_events(moments, WIDTH - _LEFT - _RIGHT)
         self.rows = _TOP + _STRIP * len(timeline.windows) + 30
-        waves = len({(track.rollout, track.wave) for track in self.tracks})
-        self.bottom = self.rows + _ROW * len(self.tracks) + 20 * waves
+        self.bottom = (
+            self.rows + _ROW * len(self.tracks) + 20 * len({(track.rollout, track.wave) for track in self.tracks})
+        )
         self.height = self.bottom + 74
 
     def lines(self) -> Iterator[str]:
@@ -137,12 +145,9 @@ class _TimelinePicture:
         yield f'<rect class="paper" width="{WIDTH}" height="{self.height}"/>'
         yield _text_element(20, 30, f"Simulation of {timeline.source}", "title")
         yield _text_element(20, 50, self._description(), "dim")
-        yield from self._bands()
-        yield from self._scale()
-        yield from self._windows()
-        yield from self._arrivals()
-        yield from self._tracks()
-        yield from self._legend()
+        yield from chain(
+            self._bands(), self._scale(), self._windows(), self._arrivals(), self._tracks(), self._legend()
+        )
         yield "</svg>"
 
     def _description(self) -> str:
@@ -185,7 +190,7 @@ class _TimelinePicture:
     def _windows(self) -> Iterator[str]:
         for number, window in enumerate(self.timeline.windows):
             y = _TOP + 6 + number * _STRIP
-            yield _text_element(20, y + 11, _shorten(f"{window.name} ({window.kind})", 28), "dim")
+            yield _text_element(20, y + 11, truncate(f"{window.name} ({window.kind})", 28), "dim")
             title = f"{window.name}, {window.kind}, {window.zone}. {window.description}"
             for x, width in self._openings(window):
                 kind = window.kind.lower()
@@ -206,8 +211,8 @@ class _TimelinePicture:
                 group = track.rollout, track.wave
                 y += 20
                 name = f"{track.rollout}: wave {track.wave}" if track.wave else track.rollout or "others"
-                yield _text_element(20, y - 5, _shorten(name, 60), "head")
-            yield _text_element(32, y + 15, _shorten(track.instance.qualified_name, 26), "")
+                yield _text_element(20, y - 5, truncate(name, 60), "head")
+            yield _text_element(32, y + 15, truncate(track.instance.qualified_name, 26), "")
             for span in track.spans:
                 yield from self._bar(track, span, y)
             y += _ROW
@@ -245,10 +250,6 @@ class _TimelinePicture:
         )
 
 
-def _takes_part(track: Track) -> bool:
-    return track.written or any(span.state.word != "settled" for span in track.spans)
-
-
 def _text_element(x: float, y: float, text: str, style: str) -> str:
     return f'<text class="{style}" x="{x}" y="{y}">{_escape_text(text)}</text>'
 
@@ -256,7 +257,3 @@ def _text_element(x: float, y: float, text: str, style: str) -> str:
 def _escape_text(text: str) -> str:
     """As XML takes it: control characters are none of it."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))
-
-
-def _shorten(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

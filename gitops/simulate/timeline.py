@@ -5,6 +5,7 @@ A backtest is the same history under two sets of rules.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -54,8 +55,9 @@ class TrackState:
 
     def continues(self, previous: TrackState) -> bool:
         """Return whether the state is the same, apart from its message and its queue position."""
-        is_same = (self.reason, self.node, self.is_deleted) == (previous.reason, previous.node, previous.is_deleted)
-        return is_same and (not self.is_held or self.blockers == previous.blockers)
+        return (self.reason, self.node, self.is_deleted) == (previous.reason, previous.node, previous.is_deleted) and (
+            not self.is_held or self.blockers == previous.blockers
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +141,8 @@ class Timeline:
     @property
     def counts(self) -> Mapping[str, int]:
         """Return the number of instances by the state that they end in."""
-        counts = dict.fromkeys(SIMULATED_STATES, 0)
-        for track in self.tracks:
-            counts[track.spans[-1].state.word] += 1
-        return counts
+        counts = Counter(track.spans[-1].state.word for track in self.tracks)
+        return {state: counts[state] for state in SIMULATED_STATES}
 
 
 @dataclass(frozen=True, slots=True)

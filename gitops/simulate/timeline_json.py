@@ -55,17 +55,15 @@ def _arrival_json(arrival: CommitArrival) -> dict[str, Any]:
 
 def _outcome_json(arrival: CommitArrival) -> dict[str, Any]:
     times = {"started": arrival.started, "settled": arrival.settled}
-    fields = {name: timestamp(moment) for name, moment in times.items() if moment}
-    return {**fields, **({"overtaken": True} if arrival.is_superseded else {})}
+    return {
+        **{name: timestamp(moment) for name, moment in times.items() if moment},
+        **({"overtaken": True} if arrival.is_superseded else {}),
+    }
 
 
 def _track_json(track: Track) -> dict[str, Any]:
-    key = track.instance
     return {
-        "group": key.group,
-        "kind": key.kind,
-        "namespace": key.namespace,
-        "name": key.name,
+        **track.instance._asdict(),
         **({"rollout": track.rollout, "wave": track.wave} if track.rollout else {}),
         "changed": track.written,
         "spans": [_span_json(span) for span in track.spans],

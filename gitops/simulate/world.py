@@ -21,9 +21,11 @@ from applier.read.watches import Watches
 from applier.sandbox.api.request_path import parse_request_path, path_segments
 from applier.sandbox.controllers.workloads import WorkloadScript
 from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.kinds.registry import ServedKind
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store, StoredKey, StoreEvent
 from applier.sandbox.wire import Request, Response
+from applier.state.observed import annotation
 from gitops.reconcile.incremental.interests import is_watched
 from gitops.sandbox import evaluate_cel
 from gitops.simulate.assumptions import AssumedBehaviour, Assumptions
@@ -89,8 +91,11 @@ class SimulatedCluster:
         """Patterns of the assumptions that named no object."""
         if self._behaviour is None:
             return []
-        rules = self._behaviour.assumptions.rules
-        return [f"{word}={pattern}" for word, pattern in rules if pattern not in self._behaviour.matched_patterns]
+        return [
+            f"{word}={pattern}"
+            for word, pattern in self._behaviour.assumptions.rules
+            if pattern not in self._behaviour.matched_patterns
+        ]
 
     @property
     def next_workload_change(self) -> datetime | None:
@@ -121,12 +126,7 @@ class SimulatedCluster:
 
     def get(self, key: ObjectKey) -> Object | None:
         """An object as it is now, without apiVersion and kind."""
-        kinds = (
-            served_kind
-            for served_kind in self.sandbox.state.kinds
-            if (served_kind.group, served_kind.kind) == (key.group, key.kind)
-        )
-        kind = next(kinds, None)
+        kind = self._find_served_kind(key.group_kind)
         stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
         return stored.to_object() if stored else None
 
@@ -134,16 +134,14 @@ class SimulatedCluster:
         """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
         for kind, version in sorted(set(_used_kinds(catalog))):
             described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
-            if described or kind in self.added_kinds or self._is_served(kind):
+            if described or kind in self.added_kinds or self._find_served_kind(kind):
                 continue
             self.added_kinds.add(kind)
             body = orjson.dumps(_open_kind(kind, version))
             self.sandbox.handle(Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _JSON, body))
 
-    def _is_served(self, kind: GroupKind) -> bool:
-        return any(
-            (served_kind.group, served_kind.kind) == (kind.group, kind.kind) for served_kind in self.sandbox.state.kinds
-        )
+    def _find_served_kind(self, kind: GroupKind) -> ServedKind | None:
+        return next((served for served in self.sandbox.state.kinds if (served.group, served.kind) == kind), None)
 
     async def _handle_request(self, request: Request) -> Response:
         path = path_segments(request.target) if request.method != "GET" else []
@@ -174,9 +172,7 @@ class SimulatedCluster:
 
     def _owning_instance(self, key: StoredKey) -> str:
         stored = self.sandbox.state.store.get(key)
-        metadata: Mapping[str, Any] = stored.to_object()["metadata"] if stored else {}
-        instance: str = (metadata.get("annotations") or {}).get(well_known.INSTANCE, "")
-        return instance
+        return annotation(stored.to_object(), well_known.INSTANCE) if stored else ""
 
 
 @dataclass
@@ -191,8 +187,7 @@ class _ManualWatches(Watches):
             self._targets.setdefault(subject.kind, []).append(subject)
 
     def notify(self, change: WatchEvent) -> None:
-        targets = self._targets.get(group_kind(change.object), ())
-        if any(is_watched(subject, change.object) for subject in targets):
+        if any(is_watched(subject, change.object) for subject in self._targets.get(group_kind(change.object), ())):
             self.on_change(change)
 
 
@@ -238,8 +233,9 @@ _NEVER_ACTIVE: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-0
 
 def open_windows(catalog: Catalog) -> Catalog:
     """With every Allow active for ever, no Deny ever, and no policy. Names stay, for the gates that ask for them."""
-    windows = [rule for rule in catalog.rules if rule.group_kind.kind == WINDOW]
-    return replace(catalog, rules=tuple(map(_without_effect, windows)))
+    return replace(
+        catalog, rules=tuple(_without_effect(rule) for rule in catalog.rules if rule.group_kind.kind == WINDOW)
+    )
 
 
 def _without_effect(rule: DeclaredObject) -> DeclaredObject:
