@@ -111,9 +111,8 @@ async def request_fact(external: ExternalFactSource) -> bool:
     import aiohttp
 
     try:
-        timeout = aiohttp.ClientTimeout(total=external.timeout.total_seconds())
         async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=external.timeout.total_seconds())) as session,
             session.get(external.url, allow_redirects=False, proxy=proxy_of(external.url)) as response,
         ):
             if response.status != 200:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Final
-from urllib.parse import SplitResult
+from typing import Final, TypeVar
 
 from applier.loopback import is_loopback
 from gitops.clock import Clock
@@ -16,6 +17,8 @@ from gitops.forge.port import Forge
 from gitops.forge.rest import Rest
 from gitops.source.target import RepositoryAddress, redact, split_url
 from renderer.frozen import dataclass
+
+T = TypeVar("T")
 
 
 class ForgeKind(StrEnum):
@@ -29,6 +32,16 @@ _KINDS_BY_HOST: Final = {
     "gitlab.com": ForgeKind.GITLAB,
     "codeberg.org": ForgeKind.GITEA,
 }
+
+
+_ADAPTERS: Final[Mapping[ForgeKind, tuple[type[GitHub] | type[GitLab], Callable[[str, Path, Clock], Rest]]]] = {
+    ForgeKind.GITHUB: (GitHub, partial(Rest, accept="application/vnd.github+json")),
+    ForgeKind.GITEA: (Gitea, partial(Rest, scheme="token ")),
+    ForgeKind.GITLAB: (GitLab, partial(Rest, header="PRIVATE-TOKEN", scheme="")),
+}
+"""The adapter of each forge, and how its requests differ."""
+
+_API_PATHS: Final = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITEA: "/api/v1", ForgeKind.GITLAB: "/api/v4"}
 
 
 class UnknownForge(GitopsError):
@@ -52,7 +65,7 @@ class ForgeProject:
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
         """Where the repository at `url` is, as far as that tells; the rest has to be said. Raises UnknownForge."""
-        address = _parse_address(url)
+        address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
             raise UnknownForge(f"{address.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
         forge_kind = ForgeKind(kind) if kind else _KINDS_BY_HOST[address.host]
@@ -66,21 +79,14 @@ class ForgeProject:
 
     def connect(self, clock: Clock) -> tuple[Forge, Rest]:
         """The forge, and its connection, to be closed by the caller."""
-        match self.kind:
-            case ForgeKind.GITHUB:
-                client = Rest(self.api, self.token_file, clock, accept="application/vnd.github+json")
-                return GitHub(client, self.project, self.login), client
-            case ForgeKind.GITEA:
-                client = Rest(self.api, self.token_file, clock, scheme="token ")
-                return Gitea(client, self.project, self.login), client
-            case ForgeKind.GITLAB:
-                client = Rest(self.api, self.token_file, clock, header="PRIVATE-TOKEN", scheme="")
-                return GitLab(client, self.project, self.login), client
+        forge_class, create_client = _ADAPTERS[self.kind]
+        client = create_client(self.api, self.token_file, clock)
+        return forge_class(client, self.project, self.login), client
 
 
 def _check_api_url(api: str) -> str:
     """A place that a token may be sent to. Raises UnknownForge."""
-    parts = _split_url(api)
+    parts = _parse_url(split_url, api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""
     if parts.username is not None:
         raise UnknownForge(
@@ -93,30 +99,14 @@ def _check_api_url(api: str) -> str:
     return api.rstrip("/")
 
 
-def _split_url(url: str) -> SplitResult:
+def _parse_url(parse: Callable[[str], T], url: str) -> T:
     try:
-        return split_url(url)
+        return parse(url)
     except ValueError:
-        raise _unreadable_url_error(url) from None
-
-
-def _unreadable_url_error(url: str) -> UnknownForge:
-    return UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH")
-
-
-def _parse_address(url: str) -> RepositoryAddress:
-    try:
-        return RepositoryAddress.from_url(url)
-    except ValueError:
-        raise _unreadable_url_error(url) from None
+        raise UnknownForge(f"{redact(url)!r}: cannot be read as a URL; write https://HOST/PATH") from None
 
 
 def _default_api_url(kind: ForgeKind, address: RepositoryAddress) -> str:
-    web = f"https://{address.host}{f':{address.port}' if address.port else ''}"
-    match kind:
-        case ForgeKind.GITHUB:
-            return "https://api.github.com" if address.host == "github.com" else f"{web}/api/v3"
-        case ForgeKind.GITLAB:
-            return f"{web}/api/v4"
-        case ForgeKind.GITEA:
-            return f"{web}/api/v1"
+    if kind is ForgeKind.GITHUB and address.host == "github.com":
+        return "https://api.github.com"
+    return f"https://{address.host}{f':{address.port}' if address.port else ''}{_API_PATHS[kind]}"

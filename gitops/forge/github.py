@@ -66,13 +66,13 @@ class GitHub:
         return await self.rest.get(self._project_path, lambda repository: str(repository["default_branch"]))
 
     async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        owner = self.project.partition("/")[0]
-        query: dict[str, str | int] = {"state": "all", "head": f"{owner}:{branch}", **self.page_parameters}
         try:
             pulls = await self.rest.get_pages(
                 f"{self._project_path}/pulls",
                 lambda item: _parse_pull(item) if _is_from(item, self.project, branch) else None,
-                **query,
+                state="all",
+                head=f"{self.project.partition('/')[0]}:{branch}",
+                **self.page_parameters,
             )
         except TooManyItems as cut:  # the newest come first
             pulls = list(cut.items)
@@ -103,8 +103,8 @@ def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
 
 
 def _parse_comment(data: Mapping[str, Any]) -> Comment:
-    author = (data.get("user") or {}).get("login", "")
-    return Comment(int(data["id"]), str(author), str(data.get("body") or ""), str(data.get("html_url") or ""))
+    author = str((data.get("user") or {}).get("login", ""))
+    return Comment(int(data["id"]), author, str(data.get("body") or ""), str(data.get("html_url") or ""))
 
 
 def _is_from(data: Mapping[str, Any], project: str, branch: str) -> bool:

@@ -51,10 +51,10 @@ class GitLab:
         return [_with_url(comment, url) for comment in comments]
 
     async def create_comment(self, number: int, body: str) -> Comment:
-        created = await self.rest.send(
-            "POST", f"{self._merge_requests_path}/{number}/notes", {"body": body}, _parse_comment
+        return _with_url(
+            await self.rest.send("POST", f"{self._merge_requests_path}/{number}/notes", {"body": body}, _parse_comment),
+            (await self.get_pull(number)).url,
         )
-        return _with_url(created, (await self.get_pull(number)).url)
 
     async def edit_comment(self, number: int, comment: Comment, body: str) -> None:
         await self.rest.send(

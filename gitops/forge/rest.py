@@ -130,8 +130,9 @@ class Rest:
         if self._limits.is_limited(self.clock.now()):
             raise self._rate_limited_error()
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
-            self._session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS), cookie_jar=aiohttp.DummyCookieJar()
+            )
         headers = {"Accept": self.accept, "User-Agent": "levelgate", self.header: f"{self.scheme}{self._read_token()}"}
         where = f"{self.api}: {method} {urlsplit(url).path}"
         try:
