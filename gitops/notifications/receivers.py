@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from string import Formatter
 from typing import Any, Final
@@ -50,9 +51,9 @@ class Webhook:
     secret_file: Path
 
     def build_request(self, message: Message, text: str, cluster: str, moment: datetime) -> OutgoingRequest:
+        values = {**_template_values(message, cluster), "commit": message.first.commit}
         objects = list(map(str, message.keys))
-        values = {**_template_values(message, cluster), "commit": message.first.commit, "objects": objects}
-        body = orjson.dumps({**values, "text": text, "time": timestamp(moment)})
+        body = orjson.dumps({**values, "objects": objects, "text": text, "time": timestamp(moment)})
         digest = hmac.new(read_secret(self.secret_file).encode(), body, hashlib.sha256).hexdigest()
         return _json_request(self.url, body, {"X-Levelgate-Signature-256": f"sha256={digest}"})
 
@@ -64,8 +65,7 @@ class Slack:
     url_file: Path
 
     def build_request(self, _message: Message, text: str, _cluster: str, _moment: datetime) -> OutgoingRequest:
-        safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return _json_request(read_secret(self.url_file), orjson.dumps({"text": safe}), {})
+        return _json_request(read_secret(self.url_file), orjson.dumps({"text": escape(text, quote=False)}), {})
 
 
 @dataclass(frozen=True, slots=True)

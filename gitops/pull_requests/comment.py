@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Final
 
 from gitops.forge.commit_status import ReviewVerdict
@@ -77,11 +78,11 @@ def close_comment(body: str, state: PullState) -> str:
 
 def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
     """Those that we wrote for this source, the oldest first. Anybody can write our mark; nobody can write in our name."""
-    first = report_markdown.marker(source)
-    candidates = (
-        comment for comment in comments if comment.author.lower() == author.lower() and comment.body.startswith(first)
+    mark = report_markdown.marker(source)
+    return sorted(
+        (comment for comment in comments if comment.author.lower() == author.lower() and comment.body.startswith(mark)),
+        key=attrgetter("id"),
     )
-    return sorted(candidates, key=lambda comment: comment.id)
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
@@ -136,7 +137,7 @@ def _stale_note(commits: ReviewedCommits, target: str) -> str:
 
 def _assemble(text: str, state: str, note: str) -> str:
     """The mark, the state, the title, and what is to be told below it, before the rest."""
-    mark, title, *remaining_lines = (line for line in text.split("\n"))
+    mark, title, *remaining_lines = text.split("\n")
     return "\n".join(
         (mark, f"<!-- levelgate:state {state} -->", title, *(("", note) if note else ()), *remaining_lines)
     )

@@ -118,11 +118,10 @@ def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertPr
 def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tuple[str, str]]:
     redact = SecretRedactor(result.observed.objects.values())
     for set_plan in result.plan.sets:
-        if set_plan.rendered.definition == definition:
-            failures = [(cause.reason, cause.message) for cause in set_causes(set_plan) if cause.reason.is_failure]
-            if failures:
-                reason, message = failures[0]
-                yield str(set_plan.rendered.parent), redact(f"{reason}: {message}")[:_MAX_MESSAGE_CHARACTERS]
+        causes = set_causes(set_plan) if set_plan.rendered.definition == definition else ()
+        if failure := next((cause for cause in causes if cause.reason.is_failure), None):
+            text = redact(f"{failure.reason}: {failure.message}")
+            yield str(set_plan.rendered.parent), text[:_MAX_MESSAGE_CHARACTERS]
 
 
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:

@@ -176,10 +176,8 @@ class RevertProposer:
         path = config.target.path
         file = f"{path}/{revert_proposal.file}" if path else revert_proposal.file
         message = revert_proposal.commit_message(self.cluster.name)
-        commit = mirror.create_revert(
-            RevertRequest(onto, settled, halted, file, path, message, revert_proposal.halt.since)
-        )
-        mirror.push(commit, revert_proposal.branch, _push_credentials(config, project))
+        request = RevertRequest(onto, settled, halted, file, path, message, revert_proposal.halt.since)
+        mirror.push(mirror.create_revert(request), revert_proposal.branch, _push_credentials(config, project))
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
