@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -72,8 +73,8 @@ class HttpServer:
         app = web.Application(middlewares=[_guard_requests(is_local=is_local)], client_max_size=webhooks.MAX_BODY_BYTES)
         app.add_routes(
             [
-                web.get("/healthz", self._serve_liveness),
-                web.get("/readyz", self._serve_readiness),
+                web.get("/healthz", partial(self._serve_probe, check_liveness)),
+                web.get("/readyz", partial(self._serve_probe, check_readiness)),
                 web.get("/metrics", self._serve_metrics),
                 web.get("/", self._serve_overview),
                 web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._serve_instance),
@@ -88,11 +89,9 @@ class HttpServer:
     async def _shutdown(self, _: web.Application) -> None:
         self._stopping.set()
 
-    async def _serve_liveness(self, _: web.Request) -> web.Response:
-        return _probe_response(check_liveness(self.monitor))
-
-    async def _serve_readiness(self, _: web.Request) -> web.Response:
-        return _probe_response(check_readiness(self.monitor))
+    async def _serve_probe(self, check: Callable[[Monitor], ProbeResult], _: web.Request) -> web.Response:
+        probe = check(self.monitor)
+        return web.Response(status=200 if probe.is_ok else 503, text=f"{probe.message}\n")
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
         text = await self.metrics.render(self.monitor.clock.now())
@@ -163,10 +162,6 @@ def _host(request: web.Request) -> str:
         return ""
 
 
-def _probe_response(probe: ProbeResult) -> web.Response:
-    return web.Response(status=200 if probe.is_ok else 503, text=f"{probe.message}\n")
-
-
 def _html_response(text: str, *, status: int = 200) -> web.Response:
     return web.Response(status=status, text=text, content_type="text/html")
 
@@ -197,8 +192,7 @@ async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[
             await site.start()
         except OSError as error:
             raise ListenError(_listen_error_message(address, error)) from None
-        port = next((name[1] for name in runner.addresses), address.port)
-        yield ListenAddress(address.host, port)
+        yield ListenAddress(address.host, next((name[1] for name in runner.addresses), address.port))
     finally:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(runner.cleanup(), 2 * _SHUTDOWN_TIMEOUT_SECONDS)

@@ -7,10 +7,10 @@ prometheus_client. docs/operations.md lists every metric.
 from __future__ import annotations
 
 import collections
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from prometheus_client import (
@@ -46,6 +46,8 @@ _WAVE_COUNTS = {
 }
 """Counts of `WaveProgress` by the state of the instances that they count."""
 
+Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
+
 Row = TypeVar("Row", bound=tuple[str, ...])
 """Values of labels."""
 
@@ -57,10 +59,6 @@ QueueState = Callable[[], tuple[int, float]]
 """How many keys of work wait, and for how many seconds the one that has waited longest."""
 
 
-def _empty_queue() -> tuple[int, float]:
-    return 0, 0.0
-
-
 class Metrics:
     """Those of one process, in a registry of their own."""
 
@@ -69,7 +67,7 @@ class Metrics:
         monitor: Monitor,
         answers: ResponseCounts,
         caches: Callable[[], Mapping[str, int]] = dict,
-        queue: QueueState = _empty_queue,
+        queue: QueueState = lambda: (0, 0.0),
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
         self.registry = CollectorRegistry()
@@ -107,14 +105,8 @@ class Metrics:
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
         """See `gitops.instrumentation.Stage`."""
-        started = time.perf_counter()
-        try:
+        with self._seconds.labels(name).time(), self._failures.labels(name).count_exceptions(BaseException):
             yield
-        except BaseException:
-            self._failures.labels(name).inc()
-            raise
-        finally:
-            self._seconds.labels(name).observe(time.perf_counter() - started)
 
     def record_action(self, result: Result) -> None:
         """One action, done or failed."""
@@ -171,24 +163,29 @@ class _Gauges(Collector):
             (),
             {(): monitor.passes[-1].at.timestamp() if monitor.passes else 0.0},
         )
-        requests = CounterMetricFamily(
+        yield _metric(
+            CounterMetricFamily,
             "levelgate_api_requests",
             "Requests to the API server, by verb and status; code 0: no answer.",
-            labels=("verb", "code"),
+            ("verb", "code"),
+            {(verb, str(code)): count for (verb, code), count in self.answers().items()},
         )
-        for (verb, code), count in sorted(self.answers().items()):
-            requests.add_metric((verb, str(code)), count)
-        yield requests
-        miscounts = CounterMetricFamily(
-            "levelgate_rollout_miscounts", "Rollouts that were counted wrongly; a fault of Levelgate."
+        yield _metric(
+            CounterMetricFamily,
+            "levelgate_rollout_miscounts",
+            "Rollouts that were counted wrongly; a fault of Levelgate.",
+            (),
+            {(): monitor.miscounts},
         )
-        miscounts.add_metric((), monitor.miscounts)
-        yield miscounts
         depth, oldest = self.queue()
         yield _gauge("levelgate_queue_depth", "Keys in the queue that wait for a worker.", (), {(): depth})
         yield _gauge("levelgate_queue_oldest_seconds", "Waiting time of the oldest key in the queue.", (), {(): oldest})
-        entries = {(name,): size for name, size in self.caches().items()}
-        yield _gauge("levelgate_cache_entries", "Entries kept in memory between reconciliations.", ("cache",), entries)
+        yield _gauge(
+            "levelgate_cache_entries",
+            "Entries kept in memory between reconciliations.",
+            ("cache",),
+            {(name,): size for name, size in self.caches().items()},
+        )
 
 
 def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
@@ -211,8 +208,12 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
         ("source",),
         {(name,): name not in unreadable for name in {*records, *unreadable}},
     )
-    states = {(name, record.state): 1 for name, record in records.items() if record.state}
-    yield _gauge("levelgate_source_state", "1 for the state that the source has.", ("source", "state"), states)
+    yield _gauge(
+        "levelgate_source_state",
+        "1 for the state that the source has.",
+        ("source", "state"),
+        {(name, record.state): 1 for name, record in records.items() if record.state},
+    )
 
 
 def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
@@ -253,8 +254,13 @@ def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:
     yield _gauge("levelgate_windows", "Windows in force, active now or not.", ("source", "kind", "state"), active)
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Row, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
+def _metric(
+    family_type: type[Family], name: str, text: str, labels: tuple[str, ...], values: Mapping[Row, float]
+) -> Family:
+    family = family_type(name, text, labels=labels)
     for row, value in sorted(values.items()):
         family.add_metric(row, float(value))
     return family
+
+
+_gauge = partial(_metric, GaugeMetricFamily)

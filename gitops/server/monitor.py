@@ -97,8 +97,9 @@ class Monitor:
 
     def record_pass(self, result: ReconcileResult) -> None:
         """A pass is over."""
-        line = _pass_line(result, self.clock.now(), self._last_pass_seconds)
-        merged = line.merge(self.passes[-1] if self.passes else None)
+        merged = _pass_line(result, self.clock.now(), self._last_pass_seconds).merge(
+            self.passes[-1] if self.passes else None
+        )
         if merged.passes > 1:
             self.passes.pop()
         self.passes.append(merged)
@@ -118,11 +119,9 @@ class Monitor:
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
             if last is not None and (self._dashboard is None or self._dashboard.found is not last):
-                self._dashboard = await asyncio.to_thread(self._build_dashboard, last, self.passes[-1].at)
+                building = Dashboard.from_result(last, cluster=self.cluster, at=self.passes[-1].at)
+                self._dashboard = await asyncio.to_thread(asyncio.run, building)
         return self._dashboard
-
-    def _build_dashboard(self, result: ReconcileResult, at: datetime) -> Dashboard:
-        return asyncio.run(Dashboard.from_result(result, cluster=self.cluster, at=at))
 
 
 def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLine:
@@ -132,8 +131,7 @@ def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLin
         if action_result.error is None and not action_result.is_bookkeeping
     )
     failed = sum(1 for action_result in result.results if action_result.error is not None)
-    commits = revisions_of(result.sources)
-    return PassLine(at, seconds, commits, StateCounts.of_all(result.ledger), dict(done), failed)
+    return PassLine(at, seconds, revisions_of(result.sources), StateCounts.of_all(result.ledger), dict(done), failed)
 
 
 STUCK_PASS_SECONDS: Final = 900.0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from applier.execute.results import Result
 from gitops.clock import Clock
 from gitops.config.fields import ListenAddress
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
-from gitops.reconcile.context import ReconcileResult
 from gitops.server.http import HttpServer, listen
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
@@ -43,22 +41,16 @@ class Observability:
         self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
         self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._cache_sizes, self._queue_state)
         self.stage: Stage = combine(self.monitor.stage, self.metrics.stage)
+        self.record_action, self.record_pass = self.metrics.record_action, self.monitor.record_pass
         self._follower: Follower | None = None
 
-    def record_action(self, result: Result) -> None:
-        self.metrics.record_action(result)
-
-    def record_pass(self, result: ReconcileResult) -> None:
-        self.monitor.record_pass(result)
-
-    @asynccontextmanager
-    async def serve(
+    def serve(
         self,
         address: ListenAddress,
         follower: Follower,
         hint: Callable[..., Awaitable[None]],
         configuration: LiveConfig,
-    ) -> AsyncIterator[ListenAddress]:
+    ) -> AbstractAsyncContextManager[ListenAddress]:
         """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises ListenError."""
         self._follower, self.monitor.refused = follower, lambda: configuration.refusal
         self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
@@ -69,8 +61,7 @@ class Observability:
             lambda: configuration.config.sources,
             lambda: configuration.config.hooks,
         )
-        async with listen(server.create_app(is_local=address.is_loopback), address) as bound_address:
-            yield bound_address
+        return listen(server.create_app(is_local=address.is_loopback), address)
 
     def _queue_state(self) -> tuple[int, float]:
         return (len(self._follower.queue), self._follower.queue.oldest_age_seconds) if self._follower else (0, 0.0)

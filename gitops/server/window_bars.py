@@ -69,7 +69,6 @@ def days(now: datetime) -> list[Day]:
 def _window_row(source: str, window: Window, now: datetime) -> WindowRow:
     active = window.timeline.span(now).active
     opens = not active if window.kind is WindowKind.DENY else start_state(window, now).is_open
-    bars = tuple(_bars(window, now))
     change = describe_next_change(window, TimeFormat(utc=True), now)
     if change == "none":
         change = "for good"
@@ -87,7 +86,7 @@ def _window_row(source: str, window: Window, now: datetime) -> WindowRow:
         describe_selector(window),
         window.ticket,
         window.description,
-        bars,
+        tuple(_bars(window, now)),
     )
 
 
