@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import orjson
@@ -26,7 +27,6 @@ from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.phrasing import format_count
 
-F = TypeVar("F", bound=Callable[..., Any])
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
@@ -39,30 +39,38 @@ def command() -> None:
     """
 
 
-def _definition_arguments(function: F) -> F:
-    """The arguments that every subcommand takes."""
-    function = click.option("--kind", metavar="KIND", default="", help="Only the definition of this kind.")(function)
-    return click.argument("places", metavar="PATH...", nargs=-1, required=True)(function)
+def _definition_command(function: Callable[..., None]) -> click.Command:
+    """Return the subcommand that calls this function with the definitions in PATH.
+
+    Its exit code is 1 where one of them cannot be read.
+    """
+
+    @command.command()
+    @click.argument("places", metavar="PATH...", nargs=-1, required=True)
+    @click.option("--kind", metavar="KIND", default="", help="Only the definition of this kind.")
+    @wraps(function)
+    def run(places: tuple[str, ...], kind: str, **options: Any) -> int:
+        definitions, code = _read_definitions(places, kind)
+        function(definitions, **options)
+        return code
+
+    return run
 
 
-@command.command()
-@_definition_arguments
+@_definition_command
 @_FORMAT
-def crd(places: tuple[str, ...], kind: str, output: str) -> int:
+def crd(definitions: list[Definition], output: str) -> None:
     """The CustomResourceDefinition of each definition.
 
     \b
     levelgate generate crd sample-repo/definitions | kubectl apply --server-side -f -
     """
-    definitions, code = _read_definitions(places, kind)
     _print((definition.crd for definition in definitions), output)
-    return code
 
 
-@command.command()
-@_definition_arguments
+@_definition_command
 @_FORMAT
-def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
+def clusterrole(definitions: list[Definition], output: str) -> None:
     """A ClusterRole for each definition: what Levelgate needs for its kind, and for all that its templates make or read.
 
     deploy/kubernetes.yaml gathers these by their label. Nothing that a template grants to others is among them.
@@ -70,64 +78,52 @@ def clusterrole(places: tuple[str, ...], kind: str, output: str) -> int:
     \b
     levelgate generate clusterrole sample-repo/definitions | kubectl apply --server-side -f -
     """
-    definitions, code = _read_definitions(places, kind)
     _print(map(build_cluster_role, definitions), output)
-    return code
 
 
-@command.command()
-@_definition_arguments
+@_definition_command
 @_FORMAT
 @click.option("--all-fields", is_flag=True, help="Optional fields without a default too.")
-def instance(places: tuple[str, ...], kind: str, output: str, all_fields: bool) -> int:
+def instance(definitions: list[Definition], output: str, all_fields: bool) -> None:
     """An example instance of each definition: required fields, and those with a default.
 
     \b
     levelgate generate instance sample-repo/definitions --kind WebApp > hello.yaml
     """
-    definitions, code = _read_definitions(places, kind)
     _print((build_example(definition, all_fields=all_fields) for definition in definitions), output)
-    return code
 
 
-@command.command()
-@_definition_arguments
+@_definition_command
 @click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
-def diagram(places: tuple[str, ...], kind: str, form: str) -> int:
+def diagram(definitions: list[Definition], form: str) -> None:
     """The graph of each definition as Mermaid or Graphviz text.
 
     \b
     levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
     """
-    definitions, code = _read_definitions(places, kind)
-    draw = render_mermaid if form == "mermaid" else render_dot
-    click.echo("\n".join(map(draw, definitions)), nl=False)
-    return code
+    click.echo("\n".join(map(render_mermaid if form == "mermaid" else render_dot, definitions)), nl=False)
 
 
-@command.command()
-@_definition_arguments
+@_definition_command
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
 )
-def schema(places: tuple[str, ...], kind: str, output_dir: Path | None) -> int:
+def schema(definitions: list[Definition], output_dir: Path | None) -> None:
     """JSON Schemas for editors: of the instances of each definition, of definitions, windows, policies and levelgate.yaml.
 
     \b
     levelgate generate schema sample-repo > .vscode/levelgate.json
     levelgate generate schema sample-repo --output-dir schemas
     """
-    definitions, code = _read_definitions(places, kind)
     schemas = editor_schemas(definitions)
     if output_dir is None:
         click.echo(_json(json_schema.combine_schemas(schemas)))
-        return code
+        return
     for path, content in schema_files(schemas):
         _write(output_dir / path, content)
     click.echo(f"Wrote {format_count(len(schemas), 'schema')} to {output_dir}", err=True)
-    return code
 
 
 def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
