@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from gitops.explain.permitted_cluster import PermittedCluster
     from gitops.records.references import Ref
 
+T = TypeVar("T")
+
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 """A file that is there."""
 
 
-class Duration(click.ParamType[timedelta]):
+class ParsedValue(click.ParamType[T]):
+    """A value that `parse` reads from a text. A ValueError of it is the message of a wrong usage."""
+
+    parse: Callable[[str], T]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return cast(T, value)
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(ParsedValue[timedelta]):
     """`30s`, `5m`, `1h30m`."""
 
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    name, parse = "duration", staticmethod(parse_duration)
 
 
-class AdoptionRule(click.ParamType[Adoption]):
+class AdoptionRule(ParsedValue[Adoption]):
     """`IfEqual`, `IfUnowned:flux,helm`."""
 
-    name = "adoption"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Adoption:
-        if isinstance(value, Adoption):
-            return value
-        try:
-            return Adoption.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+    name, parse = "adoption", Adoption.parse
 
 
 adopt_option = click.option(

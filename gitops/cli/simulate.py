@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from gitops.cli import EXIT_INTERRUPTED, program_version
-from gitops.cli.options import EXISTING_FILE, cluster_name_option, read_cluster_name, typed_time
+from gitops.cli.options import EXISTING_FILE, ParsedValue, cluster_name_option, read_cluster_name, typed_time
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.clock import SystemClock
 from gitops.durations import format_duration
@@ -28,17 +28,10 @@ from renderer.phrasing import format_count, join_names
 DEFAULT_DURATION = timedelta(days=14)
 
 
-class AssumptionsOption(click.ParamType[str]):
+class AssumptionsOption(ParsedValue[Assumptions]):
     """`ready=2m,fail=web-7`."""
 
-    name = "assumptions"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            Assumptions.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+    name, parse = "assumptions", Assumptions.parse
 
 
 @click.command()
@@ -79,7 +72,7 @@ def command(
     head: str,
     start: str | None,
     until: str | None,
-    assume: str,
+    assume: Assumptions,
     policy: Path | None,
     source: str,
     file: Path | None,
@@ -111,15 +104,17 @@ def command(
     end_time = typed_time(times, until, "--until") if until else commits.pushes[-1].at + DEFAULT_DURATION
     if end_time <= commits.pushes[0].at:
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
-    assumptions = Assumptions.parse(assume, seed=seed)
+    assumptions = replace(assume, seed=seed)
     echo_lines(map(str, commits.problems), err=True)
     simulate = partial(_run_simulation, assumptions=assumptions, end_time=end_time, cluster_name=cluster_name)
     timeline, is_interrupted = simulate(commits)
     if policy and not is_interrupted:
         tested_timeline, is_interrupted = simulate(commits.with_rules(read_rules(policy)))
-        _show_comparison(timeline, tested_timeline, times, output, assumptions)
+        results = compare(timeline, tested_timeline)
+        lines = _comparison_lines(results, tested_timeline, times, assumptions)
+        _show(tested_timeline, output, lines, assumptions, comparison=backtest_as_json(results))
     else:
-        _show(timeline, times, output, assumptions)
+        _show(timeline, output, _text(timeline, times, assumptions), assumptions)
     return EXIT_INTERRUPTED if is_interrupted else 1 if commits.problems else 0
 
 
@@ -135,30 +130,16 @@ def _run_simulation(
     return simulation.timeline(), False
 
 
-def _show(timeline: Timeline, times: TimeFormat, output: str, assumptions: Assumptions) -> None:
+def _show(
+    timeline: Timeline, output: str, lines: Iterable[str], assumptions: Assumptions, **more_fields: object
+) -> None:
     if output == "svg":
         click.echo(render_svg(timeline))
     elif output == "json":
-        _print_json(as_json(timeline, assumptions=str(assumptions), seed=assumptions.seed))
+        document = as_json(timeline, assumptions=str(assumptions), seed=assumptions.seed)
+        print_document({**document, **more_fields}, "json", is_sorted=True)
     else:
-        echo_lines(_text(timeline, times, assumptions))
-
-
-def _show_comparison(
-    actual: Timeline, tested: Timeline, times: TimeFormat, output: str, assumptions: Assumptions
-) -> None:
-    results = compare(actual, tested)
-    if output == "svg":
-        click.echo(render_svg(tested))
-    elif output == "json":
-        document = as_json(tested, assumptions=str(assumptions), seed=assumptions.seed)
-        _print_json({**document, "comparison": backtest_as_json(results)})
-    else:
-        echo_lines(_comparison_lines(results, tested, times, assumptions))
-
-
-def _print_json(document: object) -> None:
-    print_document(document, "json", is_sorted=True)
+        echo_lines(lines)
 
 
 def _text(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
