@@ -203,11 +203,11 @@ class _ClusterChecker:
             advice = "the next reconciliation drops kinds without a member; until then kubectl cannot take over the set"
             message = f"the inventory names {', '.join(unserved)}, not served here"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
-        set_members = [
-            member_key for member_key, member in self.members if label(member, well_known.PART_OF) == applyset_id(key)
-        ]
         if uncovered := tuple(
-            member_key for member_key in set_members if not scope >= inventory.scope_of([member_key], key)
+            member_key
+            for member_key, member in self.members
+            if label(member, well_known.PART_OF) == applyset_id(key)
+            and not scope >= inventory.scope_of([member_key], key)
         ):
             message = f"the inventory of {key} does not cover all its members"
             advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; kinds that they omit are not pruned"
@@ -223,12 +223,11 @@ class _ClusterChecker:
             if key not in self.instances and label(obj, well_known.PART_OF) not in self.known_sets
         ]
         hanging = (key for key, obj in instances.items() if self._is_hanging(obj))
-        records = [
-            (key, obj)
+        ownerless = (
+            key
             for key, obj in self.objects
-            if key.group_kind == revisions.KIND and label(obj, well_known.RECORD)
-        ]
-        ownerless = (key for key, obj in records if not self._has_owner(obj))
+            if key.group_kind == revisions.KIND and label(obj, well_known.RECORD) and not self._has_owner(obj)
+        )
         without_set = (
             key
             for key, obj in self.objects
@@ -296,8 +295,9 @@ class _ClusterChecker:
         return kind in discovery.resources or kind.group in discovery.stale_groups
 
     def _is_hanging(self, obj: Object) -> bool:
-        since = obj["metadata"].get("deletionTimestamp")
-        return is_terminating(obj) and self.facts.now - datetime.fromisoformat(since) > TERMINATION_TIMEOUT
+        return is_terminating(obj) and (
+            self.facts.now - datetime.fromisoformat(obj["metadata"]["deletionTimestamp"]) > TERMINATION_TIMEOUT
+        )
 
     def _has_owner(self, record: Object) -> bool:
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")

@@ -59,7 +59,9 @@ class UninstallPlan:
             for key, obj in sorted(leftovers.objects.items())
             if is_ours(obj) or label(obj, well_known.PART_OF) in sets
         ]
-        namespace = next((obj for key, obj in owned if _is_own_namespace(key) and _is_made_by_us(obj)), None)
+        namespace = next(
+            (obj for key, obj in owned if key == ObjectKey(*NAMESPACE, "", OWN_NAMESPACE) and _is_made_by_us(obj)), None
+        )
         records = [key for key, obj in owned if key.namespace == OWN_NAMESPACE and not label(obj, well_known.PART_OF)]
         return cls(
             release=tuple(obj for key, obj in owned if key not in records and obj is not namespace),
@@ -120,8 +122,7 @@ class Uninstaller:
             SourceState(Catalog(source, _EMPTY_COMMIT), record.ref, record.url, record.path)
             for source, record in records.items()
         ]
-        named = cluster_name(await self.cluster.get(INSTALLATION))
-        reconciler = Reconciler(self.cluster, version, clock, named)
+        reconciler = Reconciler(self.cluster, version, clock, cluster_name(await self.cluster.get(INSTALLATION)))
         waited, delay = 0.0, FIRST_LOOK
         while True:
             result = await reconciler.reconcile(states)
@@ -171,10 +172,6 @@ async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
     except ClusterError as error:
         return error
     return None
-
-
-def _is_own_namespace(key: ObjectKey) -> bool:
-    return key == ObjectKey(*NAMESPACE, "", OWN_NAMESPACE)
 
 
 def _is_made_by_us(obj: Object) -> bool:
