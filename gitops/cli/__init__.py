@@ -127,15 +127,9 @@ def invoke(args: list[str] | None = None) -> int:
     """As `main`, but answers the exit code."""
     try:
         code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return EXIT_USAGE
-    except click.UsageError as error:
-        error.show()
-        return EXIT_USAGE
     except click.ClickException as error:
         error.show()
-        return 1
+        return EXIT_USAGE if isinstance(error, click.UsageError) else 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED

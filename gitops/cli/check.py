@@ -11,7 +11,7 @@ import click
 
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.maintenance.cluster_check import CheckFinding, CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import ClusterFacts, examine
@@ -42,8 +42,7 @@ async def _check(output: str, choice: ClusterChoice) -> int:
     if output == "json":
         print_document(_as_json(str(cluster.name), facts, findings), "json")
     else:
-        header = f"Cluster {cluster.name}, {format_local_time(facts.now)}, levelgate {facts.version}"
-        echo("\n".join([header, "", *_text(findings)]))
+        echo("\n".join([format_header(cluster.name, format_local_time(facts.now)), "", *_text(findings)]))
     return 1 if any(finding.level is CheckLevel.PROBLEM for finding in findings) else 0
 
 

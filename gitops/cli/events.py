@@ -6,9 +6,8 @@ import asyncio
 
 import click
 
-from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.journal import JournalLine, lines_about, read_transitions
 from gitops.records.references import SOURCE, Ref, find_key, get_object
@@ -36,8 +35,8 @@ def command(
     levelgate events webapp/shop -n prod
     kubectl get events -A -l app.kubernetes.io/managed-by=levelgate
     """
-    parsed_ref = parse_reference(ref)
-    return asyncio.run(_events(parsed_ref, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
+    shown_namespace = None if all_namespaces else namespace
+    return asyncio.run(_events(parse_reference(ref), shown_namespace, output, TimeFormat(utc), choice))
 
 
 def parse_reference(words: tuple[str, ...]) -> Ref | None:
@@ -64,7 +63,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
     if output != "table":
         print_document(list(map(_as_json, lines)), output)
         return report_unreadable(cluster)
-    echo(f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}\n")
+    echo(f"{format_header(cluster.name, times.format_full(now))}\n")
     if not lines:
         echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
         return report_unreadable(cluster)

@@ -12,9 +12,8 @@ from typing import Any
 import click
 
 from applier.causes import Cause, CauseRef, Reason
-from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
@@ -22,7 +21,6 @@ from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, 
 from gitops.explain.pods import find_pod_problems
 from gitops.records.instance_state import describe_suspension
 from gitops.records.references import Ref
-from gitops.records.source_record import SourceRecord
 from gitops.text import TimeFormat, align_table, title
 from gitops.timestamps import optional_timestamp
 from gitops.windows.verdict import start_state
@@ -66,8 +64,7 @@ def command(
     if event:
         subject = parse_ref(ref) if ref else None
         return asyncio.run(_explain_event(parse_ref([event]), subject, namespace, output, TimeFormat(utc), choice))
-    parsed_ref = parse_ref(ref)
-    return asyncio.run(_explain(parsed_ref, namespace, output, TimeFormat(utc), choice))
+    return asyncio.run(_explain(parse_ref(ref), namespace, output, TimeFormat(utc), choice))
 
 
 async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
@@ -79,7 +76,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
     if output == "json":
         print_document({**_as_json(explanation), "pods": list(pods)}, "json")
     else:
-        header = f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}"
+        header = format_header(cluster.name, times.format_full(now))
         echo("\n".join([header, *filter(None, [suspension]), "", *_text(explanation, pods, times, now, choice)]))
     return report_unreadable(cluster)
 
@@ -96,8 +93,7 @@ async def _explain_event(
     if output == "json":
         print_document(as_json(effects), "json")
     else:
-        header = f"Cluster {cluster.name}, {times.format_full(clock.now())}, levelgate {program_version()}"
-        echo("\n".join([header, "", *as_text(effects)]))
+        echo("\n".join([format_header(cluster.name, times.format_full(clock.now())), "", *as_text(effects)]))
     return 0
 
 
@@ -149,7 +145,8 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
         yield f"{title(explanation.key)} matches Git{position}."
     else:
         yield _describe_position(explanation, times, now)
-        yield " ".join([*_not_before_lines(explanation, times), _describe_failures(explanation)])
+        not_before = f"Not before {times.format_full(explanation.not_before)}. " if explanation.not_before else ""
+        yield f"{not_before}{_describe_failures(explanation)}"
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
@@ -173,11 +170,6 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
     if cause.node or cause.reason in _PROGRESS_REASONS:
         return f"{title(key)} is in flight from r{applied.revision} to {target}{since_text}."
     return f"{title(key)} stays at r{applied.revision}; {target} waits{since_text}."
-
-
-def _not_before_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
-    if explanation.not_before:
-        yield f"Not before {times.format_full(explanation.not_before)}."
 
 
 def _describe_failures(explanation: CauseChain) -> str:
@@ -280,13 +272,12 @@ def _as_json(explanation: CauseChain) -> dict[str, Any]:
             if instance_state
             else {}
         ),
-        **({"unreadable": _unreadable_as_json(explanation.record)} if explanation.record else {}),
+        **(
+            {"unreadable": explanation.record.unreadable and explanation.record.unreadable._asdict()}
+            if explanation.record
+            else {}
+        ),
     }
-
-
-def _unreadable_as_json(record: SourceRecord) -> dict[str, str] | None:
-    """Since when and why the newest commit of a source is not known."""
-    return record.unreadable._asdict() if record.unreadable else None
 
 
 def _link_as_json(link: Link) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from applier.cluster import Cluster
-from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, utc_option
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
 from gitops.records import pass_history
@@ -66,9 +65,10 @@ class _CommitPasses:
     @property
     def action_counts(self) -> str:
         """`12 updated, 8 created, 1 failed`"""
-        recorded_actions = [recorded_action for pass_record in self.passes for recorded_action in pass_record.deeds]
         counter = Counter(
-            "failed" if recorded_action.error else recorded_action.action for recorded_action in recorded_actions
+            "failed" if recorded_action.error else recorded_action.action
+            for pass_record in self.passes
+            for recorded_action in pass_record.deeds
         )
         more = sum(pass_record.more for pass_record in self.passes)
         parts = [f"{number} {action}" for action, number in counter.most_common()]
@@ -83,12 +83,13 @@ class _CommitPasses:
     @property
     def people_actions(self) -> str:
         """`overridden by ada`"""
-        descriptions = dict.fromkeys(
-            f"{person_action.what} by {person_action.by}"
-            for pass_record in self.passes
-            for person_action in pass_record.words
+        return ", ".join(
+            dict.fromkeys(
+                f"{person_action.what} by {person_action.by}"
+                for pass_record in self.passes
+                for person_action in pass_record.words
+            )
         )
-        return ", ".join(descriptions)
 
 
 async def _history(
@@ -112,13 +113,12 @@ async def _history(
     if output != "table":
         print_document([_as_json(commit_passes) for commit_passes in selected], output)
         return 0
-    header = f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}"
     lines = (
         [line for commit_passes in selected for line in _commit_lines(commit_passes, times)]
         if commit
         else _table(selected, times)
     )
-    echo("\n".join([header, "", *lines]).rstrip())
+    echo("\n".join([format_header(cluster.name, times.format_full(now)), "", *lines]).rstrip())
     return 0
 
 

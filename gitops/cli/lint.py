@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,13 +109,11 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     unknown = find_unknown_names(definitions.values(), windows, externals)
     for problem in (*calendar.problems, *rules.problems, *instances.problems, *unknown):
         yield LintFinding(problem, Severity.ERROR)
-    for problem in instances.warnings:
-        yield LintFinding(problem, Severity.WARNING)
     window_targets = list(list_targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
-    for problem in find_unsatisfiable_gates(definitions, calendar.windows, window_targets, now):
+    unsatisfiable = find_unsatisfiable_gates(definitions, calendar.windows, window_targets, now)
+    for problem in (*instances.warnings, *unsatisfiable):
         yield LintFinding(problem, Severity.WARNING)
-    for problem, severity in _availability_problems(catalog, window_targets, now):
-        yield LintFinding(problem, severity)
+    yield from starmap(LintFinding, _availability_problems(catalog, window_targets, now))
     for warning in find_warnings(calendar.windows, now):
         message = f"window {warning.window} {warning.message}"
         yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)

@@ -21,6 +21,7 @@ from gitops.cli.options import (
     adopt_option,
     cluster_options,
     config_option,
+    parse_ref,
     refuse_with_config,
     utc_option,
 )
@@ -29,7 +30,6 @@ from gitops.source import locations, stop_tick_on_exit
 
 if TYPE_CHECKING:
     from gitops.config import Config
-    from gitops.records.references import Ref
 
 
 @click.command()
@@ -113,7 +113,7 @@ def command(
     if against == "git" and not base:
         raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
     against = against or ("git" if base else "cluster")
-    parsed_refs = _parse_refs(refs)
+    parsed_refs = [parse_ref([word]) for word in refs]
     config = _read_configuration(file) if file else None
     with disable_garbage_collection(), ThreadPoolExecutor(max_workers=2) as executor, stop_tick_on_exit() as tick:
         commits = executor.submit(locations.read_comparison, place, base, head or revision, tick)
@@ -163,14 +163,6 @@ def _color_setting(color: str) -> bool | None:
     """As click takes it: None where the terminal decides."""
     default_setting = False if os.environ.get("NO_COLOR") else None
     return {"always": True, "never": False}.get(color, default_setting)
-
-
-def _parse_refs(words: tuple[str, ...]) -> list[Ref]:
-    if not words:
-        return []
-    from gitops.cli.options import parse_ref
-
-    return [parse_ref([word]) for word in words]
 
 
 def _read_configuration(file: Path) -> Config:

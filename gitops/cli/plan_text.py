@@ -10,7 +10,7 @@ import click
 
 from gitops.plan.field_diff import diff_lines, shorten
 from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, group_changes
-from gitops.plan.report import PlannedAction, PlannedChange, Report, RevisionMove
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, Report, RevisionMove
 from gitops.text import TimeFormat, one_line, title
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
@@ -105,15 +105,10 @@ def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, ful
     level = "" if change.level is None or (change.instance is not None and not change.node) else str(change.level)
     name = folded_change.node or ("instance" if change.instance is not None and change.instance == change.key else "")
     object_text = change.kind if several or change.key is None else f"{change.key.kind}/{_object_name(change)}"
-    if count > 1:
-        object_text = (
-            change.kind
-            if several
-            else f"{change.kind} {_format_by_namespace(folded_change.keys, own_namespace=_namespace(change))}"
-        )
-    gates = ", ".join(
-        dict.fromkeys(filter(None, (_format_gate(change, gate_index) for gate_index in range(len(change.obstacles)))))
-    )
+    if count > 1 and not several:
+        own_namespace = change.instance.namespace if change.instance else ""
+        object_text = f"{change.kind} {_format_by_namespace(folded_change.keys, own_namespace=own_namespace)}"
+    gates = ", ".join(dict.fromkeys(map(_format_gate, change.obstacles)))
     reason_text = {
         PlannedAction.RELEASE: "released, not deleted",
         PlannedAction.KEEP: f"stays: {shorten(change.message)}",
@@ -140,12 +135,7 @@ def _object_name(change: PlannedChange) -> str:
     return f"{key.name}  in {key.namespace}" if elsewhere else key.name
 
 
-def _namespace(change: PlannedChange) -> str:
-    return change.instance.namespace if change.instance else ""
-
-
-def _format_gate(change: PlannedChange, number: int) -> str:
-    gate = change.obstacles[number]
+def _format_gate(gate: Obstacle) -> str:
     return f"{gate.name} ({gate.reason})" if gate.name else str(gate.reason)
 
 

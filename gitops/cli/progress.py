@@ -124,8 +124,13 @@ class ProgressPrinter:
                 subject_text = parent_title(keys[0]) if len(keys) == 1 else f"{len(keys)} {keys[0].kind}"
                 word = "HELD" if isinstance(news_item, InstancesHeld) else str(cause.reason)
                 state_text = f"{node} {word}" if node else word
-                set_fields = {"sets": [str(key) for key in keys], "node": node, "reason": str(cause.reason)}
-                event_fields = {**self._origin_fields(keys[0]), **set_fields, "message": cause.message}
+                event_fields = {
+                    **self._origin_fields(keys[0]),
+                    "sets": [str(key) for key in keys],
+                    "node": node,
+                    "reason": str(cause.reason),
+                    "message": cause.message,
+                }
                 self._print_line(f"{subject_text:<24} {state_text}: {cause.message}", event_fields)
 
     def print_header(self, text: str) -> None:

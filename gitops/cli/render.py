@@ -56,7 +56,10 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     elif output == "json":
         print_document(_as_json(bundle, snapshot.revision), "json", is_sorted=True)
     elif output == "yaml":
-        click.echo(documents.dump(_writable_manifests(bundle)), nl=False)
+        manifests = (
+            node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable
+        )
+        click.echo(documents.dump(manifests), nl=False)
     else:
         echo_lines(_table(bundle, f"{place}: {snapshot.describe(revision)}"))
     echo_lines(map(str, bundle.problems), err=True)
@@ -104,11 +107,6 @@ def _levels(rendered: RenderedApplySet) -> list[list[dict[str, Any]]]:
         ]
         for level in rendered.levels
     ]
-
-
-def _writable_manifests(bundle: Rendering) -> list[Manifest]:
-    """Everything that can be written as it stands, in an order in which it can be applied."""
-    return [node.manifest for rendered in bundle.sets for level in rendered.levels for node in level if node.writable]
 
 
 def _table(bundle: Rendering, header: str) -> list[str]:

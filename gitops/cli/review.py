@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +13,7 @@ import click
 from gitops import source_config
 from gitops.cli import program_version
 from gitops.cli.options import EXISTING_FILE, Duration, cluster_name_option, read_cluster_name
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, on_stop_signal
 from gitops.clock import SystemClock, wait_for_any
 from gitops.config.fields import ListenAddress, parse_address
 from gitops.source import Credentials, Mirror, default_cache, stop_tick_on_exit
@@ -139,9 +138,7 @@ def _git_token_file(url: str, token_file: Path) -> Path | None:
 
 
 async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool:
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, reviewer.stop.set)
+    on_stop_signal(reviewer.stop.set)
     await wait_for_any(reviewer.run(interval), reviewer.stop.wait())
     return True
 

@@ -195,6 +195,8 @@ def report(
     progress.print_header(str(tally))
     if errors or reconcile_result.problems or tally.by_state.get(DisplayState.FAILED) or reconcile_result.status_errors:
         return 1
-    waiting = [summary for summary in reconcile_result.ledger.restless() if summary.exists]
-    is_unfinished = any(summary.is_on_its_way or (fail_on_held and summary.holds) for summary in waiting)
+    is_unfinished = any(
+        summary.exists and (summary.is_on_its_way or (fail_on_held and summary.holds))
+        for summary in reconcile_result.ledger.restless()
+    )
     return EXIT_WAITING if is_unfinished else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
@@ -19,7 +18,7 @@ from gitops import source_config, tracing
 from gitops.cli import EXIT_INTERRUPTED, program_version
 from gitops.cli.options import ClusterChoice
 from gitops.cli.progress import ProgressPrinter
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, on_stop_signal
 from gitops.clock import SystemClock
 from gitops.config import Config
 from gitops.config.fields import DEFAULT_ADDRESS, ListenAddress, parse_address
@@ -124,8 +123,7 @@ class Process:
             )
             run_work = partial(self._run_once, follower, externals, wait or timedelta())
             if is_daemon:
-                daemon = self._create_daemon(follower, externals, configuration)
-                run_work = partial(_run_daemon, daemon)
+                run_work = partial(_run_daemon, self._create_daemon(follower, externals, configuration))
                 await stack.enter_async_context(configuration.follow_file())
                 if observability and listen_address:
                     hints = SyncHintForwarder(own_cluster, clock, lambda: leadership.leads, follower.poll)
@@ -157,9 +155,9 @@ class Process:
         waits_for_lead: bool,
     ) -> int:
         """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
-        print_waiting = partial(self.progress.print_notice, "cluster")
         acquiring = leadership.acquire(
-            lambda other: print_waiting(f"waits for the lease: {other} leads"), patient=waits_for_lead
+            lambda other: self.progress.print_notice("cluster", f"waits for the lease: {other} leads"),
+            patient=waits_for_lead,
         )
         if not await _complete_unless_stopped(follower.stop, acquiring):
             return EXIT_INTERRUPTED
@@ -224,9 +222,8 @@ def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
     """All of these, one after the other."""
 
     def act(value: T) -> None:
-        for callback in callbacks:
-            if callback is not None:
-                callback(value)
+        for callback in filter(None, callbacks):
+            callback(value)
 
     return act
 
@@ -251,9 +248,7 @@ async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> i
             work.cancel()
         stop.set()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled)
+    on_stop_signal(signalled)
     try:
         code = await work
     except asyncio.CancelledError:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
+
+from gitops.cli.terminal import on_stop_signal
 
 
 @click.command()
@@ -49,9 +50,12 @@ async def _serve(port: int, data: Path | None) -> None:
         if directory:
             stack.callback(directory.close)
         place = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="levelgate-sandbox-")))
-        store = directory.store if directory else None
-        sandbox = await stack.enter_async_context(serve_sandbox(port=port, directory=place, store=store))
-        stop_task = asyncio.ensure_future(_stop_event().wait())
+        sandbox = await stack.enter_async_context(
+            serve_sandbox(port=port, directory=place, store=directory.store if directory else None)
+        )
+        stop = asyncio.Event()
+        on_stop_signal(stop.set)
+        stop_task = asyncio.ensure_future(stop.wait())
         _print_greeting(sandbox.url, sandbox.kubeconfig, is_persistent=data is not None)
         # A fault of the controllers must not go unnoticed.
         await asyncio.wait((sandbox.controllers, stop_task), return_when=asyncio.FIRST_COMPLETED)
@@ -66,12 +70,3 @@ def _print_greeting(url: str, kubeconfig: Path, *, is_persistent: bool) -> None:
     click.echo(
         "Its objects are kept there. Ctrl-C stops it." if is_persistent else "Ctrl-C stops it and deletes its objects."
     )
-
-
-def _stop_event() -> asyncio.Event:
-    """Set at SIGINT or SIGTERM."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signal_number, stop.set)
-    return stop

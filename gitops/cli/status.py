@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from applier.causes import Cause
-from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.overview import Overview, RolloutOverview
 from gitops.explain.permitted_cluster import PermittedCluster
@@ -29,7 +28,6 @@ from gitops.records.instance_state import InstanceState, describe_suspension
 from gitops.records.references import Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import rollout_key
 from gitops.records.source_record import SourceRecord
-from gitops.rollouts.state import WaveProgress
 from gitops.text import TimeFormat, align_table, format_age
 from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
@@ -96,7 +94,6 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
     if output == "name":
         echo("\n".join(_names(overview)))
         return report_unreadable(cluster)
-    header = f"Cluster {cluster.name}, {times.format_full(now)}, levelgate {program_version()}"
     single_instance = overview.instances[0] if ref and not ref.own_type else None
     settled_message = _describe_settled(
         overview, "" if ref or overview.instances else namespace or "", is_complete=not cluster.denied
@@ -109,7 +106,7 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
     echo(
         "\n".join(
             [
-                header,
+                format_header(cluster.name, times.format_full(now)),
                 *filter(None, [suspension]),
                 "",
                 *lines,
@@ -151,11 +148,6 @@ def _table_lines(overview: Overview, times: TimeFormat, now: datetime, *, everyt
         yield from align_table([header, *(_rollout_row(rollout, now) for rollout in shown_rollouts)])
 
 
-def _wave_as_json(wave: WaveProgress) -> dict[str, Any]:
-    """Without what is ahead of its instances, which each of these tells."""
-    return {name: value for name, value in asdict(wave).items() if name != "ahead"}
-
-
 def _source_row(name: str, record: SourceRecord, now: datetime) -> tuple[str, ...]:
     since = parse_timestamp(record.since)
     numbers = (str(record.counts.get(key, 0)) for key in ("instances", "held", "failed"))
@@ -165,7 +157,6 @@ def _source_row(name: str, record: SourceRecord, now: datetime) -> tuple[str, ..
 def _rollout_row(rollout: RolloutOverview, now: datetime) -> tuple[str, ...]:
     settled, total = sum(wave.settled for wave in rollout.waves), sum(wave.total for wave in rollout.waves)
     moving, waiting = sum(wave.moving for wave in rollout.waves), sum(wave.waiting for wave in rollout.waves)
-    since = format_age(rollout.since, now) if rollout.since else ""
     return (
         rollout.name,
         rollout.targets,
@@ -174,7 +165,7 @@ def _rollout_row(rollout: RolloutOverview, now: datetime) -> tuple[str, ...]:
         str(moving),
         str(waiting),
         rollout.state,
-        since,
+        format_age(rollout.since, now) if rollout.since else "",
     )
 
 
@@ -305,7 +296,9 @@ def _as_json(cluster: PermittedCluster, overview: Overview) -> dict[str, Any]:
                 "targets": {wave: target.revision for wave, target in rollout.record.targets.items()},
                 "since": timestamp(rollout.since) if rollout.since else None,
                 "revisions": rollout.revisions,
-                "waves": [_wave_as_json(wave) for wave in rollout.waves],
+                "waves": [
+                    {name: value for name, value in asdict(wave).items() if name != "ahead"} for wave in rollout.waves
+                ],
             }
             for rollout in overview.rollouts
         ],

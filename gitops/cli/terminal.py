@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 import orjson
 
+from gitops.cli import program_version
 from gitops.text import escape_terminal, escape_terminal_json, one_line
 
 
@@ -20,6 +23,17 @@ def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
     """Lines, each of which stays one whatever stands in it."""
     for line in lines:
         click.echo(one_line(line), err=err)
+
+
+def format_header(cluster: str, time_text: str) -> str:
+    """Return the line that stands above what is shown of a cluster."""
+    return f"Cluster {cluster}, {time_text}, levelgate {program_version()}"
+
+
+def on_stop_signal(callback: Callable[[], object]) -> None:
+    """Call this at each SIGINT and SIGTERM from now on, in the running event loop."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 def unreachable_reporter() -> Callable[[Exception], None]:
@@ -39,8 +53,7 @@ def print_document(document_value: Any, output: str, *, is_sorted: bool = False)
     if output == "yaml":
         from renderer.documents.writer import dump
 
-        document_value = orjson.loads(orjson.dumps(document_value))
-        echo(dump([document_value]).removesuffix("\n"))
+        echo(dump([orjson.loads(orjson.dumps(document_value))]).removesuffix("\n"))
     else:
         document = orjson.dumps(document_value, option=orjson.OPT_INDENT_2 | (orjson.OPT_SORT_KEYS if is_sorted else 0))
         click.echo(escape_terminal_json(document.decode()))

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.phrasing import reference
 from gitops.explain.tree import TreeNode, read_tree, walk
@@ -48,8 +47,7 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
     elif output == "name":
         echo("\n".join(reference(branch.key) for _, branch in walk(root)))
     else:
-        header = f"Cluster {cluster.name}, {format_local_time(now)}, levelgate {program_version()}"
-        echo("\n".join([header, "", *_text(root)]))
+        echo("\n".join([format_header(cluster.name, format_local_time(now)), "", *_text(root)]))
     return report_unreadable(cluster)
 
 
@@ -65,12 +63,8 @@ def _text(root: TreeNode) -> Iterable[str]:
 
 
 def _as_json(branch: TreeNode) -> dict[str, Any]:
-    key = branch.key
     return {
-        "group": key.group,
-        "kind": key.kind,
-        "namespace": key.namespace,
-        "name": key.name,
+        **branch.key._asdict(),
         "level": branch.level,
         "node": branch.node,
         "health": branch.health,

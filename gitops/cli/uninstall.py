@@ -14,7 +14,7 @@ from applier.cluster import Object
 from applier.errors import ClusterError
 from gitops.cli import EXIT_WAITING, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
-from gitops.cli.terminal import echo
+from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
 from gitops.leadership import Leadership, own_identity, run_while_held
 from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
@@ -57,7 +57,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
         uninstaller = Uninstaller(cluster)
         uninstall_plan = await uninstaller.survey()
         records, other_writers = dict(await read_records(cluster)), await uninstaller.other_writers(uninstall_plan)
-        echo(f"Cluster {cluster.name}, {format_local_time(clock.now())}, levelgate {program_version()}\n")
+        echo(f"{format_header(cluster.name, format_local_time(clock.now()))}\n")
         echo("\n".join(_plan_lines(uninstall_plan, other_writers, records if wait is not None else None)))
         if uninstall_plan.is_empty:
             return 0
@@ -67,8 +67,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
         await leadership.acquire(lambda _: None, patient=False)
         if wait is not None:
             removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)
-            reconcile_result = await run_while_held(leadership.hold(), removal)
-            if remaining := list(_remaining_members(reconcile_result)):
+            if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
                 echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
                 return EXIT_WAITING
         # The Lease is among the records: who deletes these can hold it no longer.
@@ -87,12 +86,9 @@ def _plan_lines(
     if records:
         yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs remain"
     rows = [
-        ["release", kind, str(count), _example_of_kind(uninstall_plan.release, kind)]
-        for kind, count in _count_by_kind(uninstall_plan.release)
-    ]
-    rows += [
-        ["delete", kind, str(count), _example_of_kind(uninstall_plan.records, kind)]
-        for kind, count in _count_by_kind(uninstall_plan.records)
+        [action, kind, str(count), _example_of_kind(objects, kind)]
+        for action, objects in (("release", uninstall_plan.release), ("delete", uninstall_plan.records))
+        for kind, count in _count_by_kind(objects)
     ]
     if uninstall_plan.namespace:
         name = uninstall_plan.namespace["metadata"]["name"]
