@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 
 from applier.applyset import member
 from applier.applyset.adoption import AdoptPolicy, adoption_differences, migrate_managed_fields
@@ -53,7 +52,7 @@ class MemberWriter:
 
     cluster: Cluster
     commits: Mapping[str, str]
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str]
 
     async def write(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
         """The object as stored, or as it would be. Raises ClusterError."""

@@ -96,8 +96,8 @@ class CandidateChange(NamedTuple):
     set: RenderedApplySet
     key: ObjectKey
     operation: Operation
-    node_id: str = ""
-    level: int | None = None
+    node_id: str
+    level: int | None
     drain_progress: DrainProgress | None = None
     live: Object | None = None
 

@@ -136,9 +136,9 @@ def prune_candidates(
     desired_keys: Collection[ObjectKey],
     protections: Sequence[PruneProtection],
     dependents: Mapping[str, tuple[Member, ...]],
-    unreadable: UnreadableFiles | None = None,
-    hold_message: str = "",
-    release: bool = False,
+    unreadable: UnreadableFiles | None,
+    hold_message: str,
+    release: bool,
     keeping_source: str = "",
 ) -> tuple[PruneCandidate, ...]:
     """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,

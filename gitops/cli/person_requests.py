@@ -94,7 +94,7 @@ class RequestCommand:
         self,
         make_request: Callable[[RequestSubject], PersonRequest],
         *accepted: str,
-        after_write: AfterWrite | None = None,
+        after_write: AfterWrite | None,
     ) -> int:
         """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
         return asyncio.run(

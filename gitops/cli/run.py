@@ -180,7 +180,7 @@ def report(
     reconcile_result: ReconcileResult,
     errors: list[SourceError],
     *,
-    fail_on_held: bool = False,
+    fail_on_held: bool,
 ) -> int:
     """The last lines of `run --once`, and its exit code."""
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():

@@ -14,7 +14,7 @@ from gitops.cli import program_version
 from gitops.text import escape_terminal, escape_terminal_json, one_line
 
 
-def echo(text: str = "", *, err: bool = False) -> None:
+def echo(text: str, *, err: bool = False) -> None:
     """A line, or several, to stdout or stderr."""
     click.echo(escape_terminal(text), err=err)
 

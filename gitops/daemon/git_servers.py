@@ -82,7 +82,7 @@ class GitServerBackoff:
         self._failures.pop(mirror.server, None)
 
 
-def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None = None) -> float:
+def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None) -> float:
     """Return the seconds for which a server is not asked after so many failures in a row.
 
     None after the first two, then 1, 2, 4 and so on up to five minutes. A server that is `throttled` has a minute at

@@ -9,7 +9,6 @@ Whoever takes keys sleeps until `next_due_at`, or until `changed` is called. Tim
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import field
 from heapq import heappop, heappush
@@ -64,9 +63,9 @@ class WorkQueue(Generic[K]):
     before. For metrics: `len()` is its depth, `oldest` the seconds that the longest waiting key has waited.
     """
 
-    group_of: Callable[[K], Hashable] = lambda _: None
-    on_change: Callable[[], None] = lambda: None
-    now: Callable[[], float] = time.monotonic
+    group_of: Callable[[K], Hashable]
+    on_change: Callable[[], None]
+    now: Callable[[], float]
     random_fraction: Callable[[], float] = random.random
     closed: bool = False
     _queued: dict[K, _Entry[K]] = field(default_factory=dict)

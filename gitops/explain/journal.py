@@ -40,13 +40,13 @@ class JournalLine:
     is_warning: bool = False
 
 
-async def read_transitions(cluster: Cluster, namespace: str | None = None) -> list[JournalLine]:
+async def read_transitions(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
     """By Events, the oldest first. Raises ClusterError."""
     events = await cluster.list(EVENT, namespace, selector=SELECTOR)
     return sorted(line for event in events if (line := _event_line(event)))
 
 
-async def read_journal(cluster: Cluster, namespace: str | None = None) -> list[JournalLine]:
+async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
     """All that was done, and every transition that is not just that it was done, the oldest first. Raises ClusterError."""
     event_lines, records = await asyncio.gather(read_transitions(cluster, namespace), read_records(cluster))
     pass_lines = [

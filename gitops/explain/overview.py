@@ -62,7 +62,7 @@ class Overview:
     sources: Mapping[str, SourceRecord]
     rollouts: tuple[RolloutOverview, ...]
     instances: tuple[InstanceState, ...]
-    unconfigured: frozenset[str] = frozenset()
+    unconfigured: frozenset[str]
 
     @classmethod
     async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:

@@ -72,7 +72,7 @@ class WindowCalendar:
         cls,
         rules: SourceRules,
         targets: Iterable[WindowTarget],
-        gates: Callable[[WindowTarget], Iterable[Gate]] = lambda _: (),
+        gates: Callable[[WindowTarget], Iterable[Gate]],
     ) -> WindowCalendar:
         windows = tuple(rules.windows.values())
         return cls(rules.source, windows, tuple(_group_targets(windows, rules.window_set(None), targets, gates)))

@@ -58,7 +58,7 @@ class ForgeProject:
     api: str
     project: str
     token_file: Path
-    login: str = ""
+    login: str
 
     @classmethod
     def from_url(

@@ -20,7 +20,7 @@ class GitHub:
 
     rest: Rest
     project: str
-    configured_login: str = ""
+    configured_login: str
     max_comment_bytes: ClassVar[int] = 65_536
     page_parameters: ClassVar[Mapping[str, int]] = {"per_page": 100}
 

@@ -25,7 +25,7 @@ class GitLab:
 
     rest: Rest
     project: str
-    configured_login: str = ""
+    configured_login: str
     max_comment_bytes: ClassVar[int] = 1_000_000
 
     def head_ref(self, number: int) -> str:

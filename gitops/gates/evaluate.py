@@ -68,8 +68,8 @@ class GateFacts:
 
     now: datetime
     target: TargetVariables
-    windows: Mapping[str, bool] = field(default_factory=dict)
-    externals: Mapping[str, ExternalFact] | None = None
+    windows: Mapping[str, bool]
+    externals: Mapping[str, ExternalFact] | None
 
 
 @dataclass(frozen=True, slots=True)

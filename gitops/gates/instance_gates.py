@@ -32,7 +32,7 @@ class InstanceGates:
     keys: Mapping[str, ObjectKey]
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    bypassed_windows: Callable[[ObjectKey], frozenset[str]] = lambda _: frozenset()
+    bypassed_windows: Callable[[ObjectKey], frozenset[str]]
     _evaluator: GateEvaluator = field(init=False)
 
     def __post_init__(self) -> None:

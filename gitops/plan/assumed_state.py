@@ -26,7 +26,7 @@ _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
 
 
 def assume_applied(
-    catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object] = ()
+    catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
     """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()

@@ -43,7 +43,7 @@ class ForeignSources:
 
     hidden_kinds: Mapping[GroupKind, str]
     claims: Mapping[ObjectKey, str]
-    incomplete_sources: tuple[str, ...] = ()
+    incomplete_sources: tuple[str, ...]
 
     @classmethod
     def from_preview(cls, preview: Preview) -> ForeignSources:

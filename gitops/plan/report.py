@@ -62,7 +62,7 @@ class Obstacle:
 
     reason: Reason
     message: str
-    name: str = ""
+    name: str
     until: datetime | None = None
     is_of_items: bool = False
     is_unplanned: bool = False

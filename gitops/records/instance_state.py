@@ -40,22 +40,22 @@ class InstanceState:
 
     key: ObjectKey
     reason: Reason
-    message: str = ""
-    since: datetime | None = None
-    target: RevisionAtCommit = RevisionAtCommit()
-    applied: RevisionAtCommit = RevisionAtCommit()
-    settled: RevisionAtCommit = RevisionAtCommit()
-    source: str = ""
-    rollout: str = ""
-    wave: str = ""
-    deadline: datetime | None = None
-    nodes: Mapping[str, int] | None = None
-    labels: Mapping[str, str] | None = None
-    kro_state: str = ""
-    conditions: Mapping[str, str] | None = None
-    causes: tuple[Cause, ...] = ()
-    is_terminating: bool = False
-    file: str = ""
+    message: str
+    since: datetime | None
+    target: RevisionAtCommit
+    applied: RevisionAtCommit
+    settled: RevisionAtCommit
+    source: str
+    rollout: str
+    wave: str
+    deadline: datetime | None
+    nodes: Mapping[str, int] | None
+    labels: Mapping[str, str] | None
+    kro_state: str
+    conditions: Mapping[str, str] | None
+    causes: tuple[Cause, ...]
+    is_terminating: bool
+    file: str
 
     @classmethod
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
@@ -110,7 +110,7 @@ class InstanceState:
 
 
 async def list_instances(
-    cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS
+    cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
     """All instances of this kind that are ours, in order; `rollouts` as in `InstanceState.of`. Raises ClusterError."""
     objects = await list_if_served(cluster, kind, selector=well_known.PARENT_ID)
@@ -124,7 +124,7 @@ async def describe_suspension(cluster: Cluster, now: datetime) -> str:
 
 
 async def list_all_instances(
-    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS
+    cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
     """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
     kinds = sorted({key.group_kind for record in records for key in record.scopes})

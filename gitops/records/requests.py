@@ -85,7 +85,7 @@ class PersonRequest:
         annotations = {**self.annotations, **(author if self.author_annotation else {})}
         return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": annotations}}
 
-    def format_kubectl_command(self, discovery: Discovery, options: Sequence[str] = ()) -> str:
+    def format_kubectl_command(self, discovery: Discovery, options: Sequence[str]) -> str:
         """The command that writes the same; `options` choose the cluster."""
         key, resource = self.subject.key, discovery.resources[self.subject.key.group_kind]
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural

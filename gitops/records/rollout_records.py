@@ -67,7 +67,7 @@ class Rollouts:
         """With those of these objects that are records of rollouts, as they were stored."""
         return Rollouts({**self.records, **Rollouts.from_objects(objects).records})
 
-    def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool = True) -> list[str]:
+    def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool) -> list[str]:
         """Names of the records that these states change or answer; of what is only told (`TOLD`) where it `is_told` now."""
         pending_requests, ignored_keys = self.requests, frozenset() if includes_report else REPORT_FIELDS
         return [

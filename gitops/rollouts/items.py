@@ -24,11 +24,11 @@ def make_item(
     now: datetime,
     bake: timedelta,
     labels: Mapping[str, str],
-    priority: int = 0,
-    held: Cause | None = None,
-    blocked: Cause | None = None,
-    granted: bool = False,
-    is_creation_paced: bool = True,
+    priority: int,
+    held: Cause | None,
+    blocked: Cause | None,
+    granted: bool,
+    is_creation_paced: bool,
 ) -> RolloutItem:
     """How one instance stands to its target. `granted` may come from this very pass; what is on the instance counts as well. Where creation is not
     `paced`, one that never ran anything is nobody's concern but its own. One whose object somebody deleted is as what it is made of: the object comes

@@ -41,7 +41,7 @@ def build_outlook(
     state: RolloutState,
     *,
     now: datetime,
-    closed: Mapping[str, Cause] | None = None,
+    closed: Mapping[str, Cause] | None,
 ) -> RolloutOutlook:
     """Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
     collection.advance_to(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from applier.plan.model import Barrier
@@ -51,9 +51,9 @@ _PATTERN: Final = re.compile(r"[-a-z0-9.*]+")
 class ParsedPolicies:
     """The policies of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
 
-    policies: tuple[Policy, ...] = ()
-    broken: Mapping[str, SourceLocation] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    policies: tuple[Policy, ...]
+    broken: Mapping[str, SourceLocation]
+    problems: tuple[Problem, ...]
 
 
 def read_policies(catalog: Catalog) -> ParsedPolicies:

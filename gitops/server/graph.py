@@ -33,8 +33,8 @@ class Box:
     level: int
     x: int
     y: int
-    count: int = 1
-    external: bool = False
+    count: int
+    external: bool
 
     @property
     def label(self) -> str:
@@ -55,7 +55,7 @@ class Graph:
     columns: Mapping[int, int]
     width: int
     height: int
-    hidden: int = 0
+    hidden: int
 
 
 def state_of(node: NodePlan) -> DisplayState:

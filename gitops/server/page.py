@@ -55,11 +55,11 @@ GLYPHS: Final = {
 class PageQuery:
     """What a person wants to see: instances whose name holds `text`, in this state, of this source; which pages of the lists."""
 
-    text: str = ""
-    state: str = ""
-    source: str = ""
-    instances: int = 1
-    causes: int = 1
+    text: str
+    state: str
+    source: str
+    instances: int
+    causes: int
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> PageQuery:

@@ -101,7 +101,7 @@ class Recorder:
         states = {key: track.spans[-1].state for key, track in self._tracks.items()}
         return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
-    def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str] = ()) -> Timeline:
+    def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str]) -> Timeline:
         """Everything that happened until now."""
         simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
         edges = [

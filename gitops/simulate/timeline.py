@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -88,7 +87,7 @@ class TimelineEvent:
     kind: str
     subject: str
     text: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,7 @@ class CacheDirectory:
     seconds, and what `tick` raises while they wait for it.
     """
 
-    def __init__(
-        self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None]) -> None:
         self.path = cache.absolute() / hashlib.sha256(location.encode()).hexdigest()[:32]
         self.repository = self.path / "repository.git"
         self.config = self.path / "gitconfig"

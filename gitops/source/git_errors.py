@@ -31,7 +31,7 @@ class _ErrorRule(NamedTuple):
     pattern: re.Pattern[str]
     error: type[SourceError]
     message: str
-    advice: str = ""
+    advice: str
 
 
 def _rule(pattern: str, error: type[SourceError], message: str, advice: str = "") -> _ErrorRule:

@@ -229,7 +229,7 @@ class LocalCopy:
         return RevisionNotFound(self._name, message, advice=advice)
 
 
-def _local_ref(remote_name: str, *, temporary: bool = False) -> str:
+def _local_ref(remote_name: str, *, temporary: bool) -> str:
     """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
     namespace = _TEMPORARY_REFS if temporary else "refs/levelgate/current/"
     return f"{namespace}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"

@@ -15,7 +15,6 @@ from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
 from gitops.source.git import Git, GitError, GitTimeoutError, OutputTooLargeError
 from gitops.source.snapshot import (
-    DEFAULT_LIMITS,
     File,
     ReadLimits,
     SourceProblem,
@@ -66,7 +65,7 @@ class Repository:
     read only what changed.
     """
 
-    def __init__(self, git: Git, name: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
+    def __init__(self, git: Git, name: str, *, limits: ReadLimits) -> None:
         self._git = git
         self._name = name
         self._limits = limits

@@ -48,7 +48,7 @@ class Listing:
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
 
-def parse(listing: bytes, *, path: str = "") -> Iterator[TreeEntry]:
+def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
     """Read the output of `ls-tree -r -z --full-tree`, which tells no sizes; entries outside of `path` are left out, `path` itself has an empty
     name.
     """

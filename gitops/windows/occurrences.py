@@ -90,7 +90,7 @@ class Repeating:
     times: tuple[time, ...]
     end: Elapsed | WallClock
     zone: ZoneInfo
-    exdates: frozenset[datetime | date] = frozenset()
+    exdates: frozenset[datetime | date]
     _cache: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:

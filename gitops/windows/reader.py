@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -71,9 +70,9 @@ SPEC: Final = object_form(
 class ParsedWindows:
     """The windows of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
 
-    windows: tuple[Window, ...] = ()
-    broken: Mapping[str, SourceLocation] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    windows: tuple[Window, ...]
+    broken: Mapping[str, SourceLocation]
+    problems: tuple[Problem, ...]
 
 
 def read_windows(catalog: Catalog) -> ParsedWindows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
@@ -105,16 +104,16 @@ class Window:
     kind: WindowKind
     zone: ZoneInfo
     timeline: WindowTimeline
-    selector: WindowSelector = WindowSelector()
-    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
-    cutoff: timedelta = timedelta()
-    drain: Drain = Drain.UNIT
-    overrun_limit: timedelta = timedelta(hours=1)
-    forbids_break_glass: bool = False
-    by_name: bool = False
-    description: str = ""
-    ticket: str = ""
-    origin: SourceLocation = field(default_factory=SourceLocation)
+    selector: WindowSelector
+    operations: frozenset[Operation]
+    cutoff: timedelta
+    drain: Drain
+    overrun_limit: timedelta
+    forbids_break_glass: bool
+    by_name: bool
+    description: str
+    ticket: str
+    origin: SourceLocation
 
     def governs(self, target: WindowTarget, operation: Operation) -> bool:
         return not self.by_name and operation in self.operations and self.selector.matches(target)

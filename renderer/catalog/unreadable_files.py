@@ -11,8 +11,8 @@ from renderer.frozen import dataclass
 class UnreadableFiles:
     """Files of a commit, and those of them that could not be read: what they held may still be there."""
 
-    files: Collection[str] = ()
-    unreadable: Collection[str] = ()
+    files: Collection[str]
+    unreadable: Collection[str]
 
     def protects(self, file: str) -> bool:
         """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""

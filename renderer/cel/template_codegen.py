@@ -38,7 +38,7 @@ class Composer:
     def add_constant(self, value: Any) -> str:
         return self._source.add_constant(value)
 
-    def add_hole(self, parts: Sequence[str | Program], *, binary: bool = False) -> str:
+    def add_hole(self, parts: Sequence[str | Program], *, binary: bool) -> str:
         """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text. `binary`: see
         `conversion.encoded`.
         """

@@ -79,7 +79,7 @@ class Definition:
     manifest: Manifest
     digest: str
     document: Document = field(repr=False)
-    propagate_when: tuple[Gate, ...] | None = None
+    propagate_when: tuple[Gate, ...] | None
     views: Mapping[str, View] = field(default_factory=dict)
 
     @property

@@ -50,8 +50,8 @@ class GateScope:
     single resource. `ancestors` are the resources that it depends on, each with whether it is a list. `values` are all others.
     """
 
-    items: frozenset[str] = frozenset()
-    collection: str = ""
+    items: frozenset[str]
+    collection: str
     ancestors: Mapping[str, bool] = field(default_factory=dict)
     values: frozenset[str] = frozenset()
 

@@ -46,8 +46,8 @@ class ResourceNode:
     ready_when: tuple[Program, ...]
     external: bool
     line: int
-    for_each: tuple[Dimension, ...] = ()
-    selects: bool = False
+    for_each: tuple[Dimension, ...]
+    selects: bool
     propagate_when: tuple[Gate, ...] | None = None
 
     @property
@@ -77,7 +77,7 @@ def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas
     return types
 
 
-def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool = True) -> list[ResourceNode]:
+def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool) -> list[ResourceNode]:
     """Nodes in order of level, inside a level as declared. Empty if there are mistakes. `namespaced` is the scope of instances."""
     return _NodeCompiler(collector, namespaced).compile_nodes(resources)
 

@@ -126,13 +126,13 @@ class ListOptions:
     whether a watch begins with what is there, None if that is left to the version.
     """
 
-    version: int | None = None
-    exact: bool = False
-    limit: int = 0
-    continue_token: str = ""
-    timeout_seconds: int = 0
-    send_initial_events: bool | None = None
-    allow_bookmarks: bool = False
+    version: int | None
+    exact: bool
+    limit: int
+    continue_token: str
+    timeout_seconds: int
+    send_initial_events: bool | None
+    allow_bookmarks: bool
 
 
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:

@@ -72,8 +72,8 @@ class WriteResult:
     """The outcome of a write: the object as answered, whether it is new, and warnings for the client."""
 
     obj: Object
-    created: bool = False
-    warnings: tuple[str, ...] = ()
+    created: bool
+    warnings: tuple[str, ...]
     stored: StoredObject | None = None
 
 

@@ -109,7 +109,7 @@ def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
     return value if mistake else pruned
 
 
-def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool = False) -> Any:
+def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
     """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
     not be null and have no default to take, but with `keep_typed_nulls` only those of no type.
     """

@@ -80,9 +80,9 @@ class Column:
     name: str
     type: str
     path: str
-    format: str = ""
-    description: str = ""
-    priority: int = 0
+    format: str
+    description: str
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class ServedKind:
     def key(self, namespace: str, name: str) -> StoredKey:
         return StoredKey(self.resource, namespace, name)
 
-    def subject(self, name: str = "") -> RefusalSubject:
+    def subject(self, name: str) -> RefusalSubject:
         return RefusalSubject(self.group, self.plural, self.kind, name)
 
     @property

@@ -58,7 +58,7 @@ class ManagerKey(NamedTuple):
 class ManagedFieldsEntry:
     fields: Fields
     version: str
-    time: str = ""
+    time: str
     """RFC 3339; "" if the object never changed by what this owner did."""
     original: Mapping[str, Any] | None = field(default=None, compare=False)
     """How it stands in the live object, from which it was read; it need not be written anew."""

@@ -65,7 +65,7 @@ class MergeMapType:
         atomic: bool = False,
         fields: Mapping[str, Schema] = MappingProxyType({}),
         read_schema: Callable[[Schema], MergeType] | None = None,
-        read_additional: Callable[[], MergeType] | None = None,
+        read_additional: Callable[[], MergeType] | None,
     ) -> None:
         self.atomic = atomic
         self.fields = fields

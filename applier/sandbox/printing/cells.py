@@ -78,7 +78,7 @@ def count_cell(*fields: str) -> Cell:
     return lambda obj, _: sum(len(obj.get(field) or ()) for field in fields)
 
 
-def ratio_cell(path: str, total: str, *, otherwise: int = 0) -> Cell:
+def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
     """`2/3`."""
     part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
     return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"
@@ -104,7 +104,7 @@ def selector_cell(path: str) -> Cell:
     return cell
 
 
-def containers_cell(field: str, path: str = "spec.template.spec") -> Cell:
+def containers_cell(field: str, path: str) -> Cell:
     value_cell = field_cell(f"{path}.containers", [])
     return lambda obj, now: ",".join(str(container.get(field, "")) for container in value_cell(obj, now))
 
@@ -240,7 +240,7 @@ def slice_endpoints(obj: Object, _: float) -> str:
     )
 
 
-def text_cell(path: str, default: Any = "") -> Cell:
+def text_cell(path: str, default: Any) -> Cell:
     """The value at a path as Go prints it."""
     value_cell = field_cell(path, default)
     return lambda obj, now: str(value_cell(obj, now))

@@ -396,7 +396,8 @@ async def test_forever_ends_when_it_is_told_to_stop(state: ReconcileResult) -> N
 
 @pytest.mark.parametrize("alone", sorted(ALONE))
 async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: WorkKind) -> None:
-    queue, begun, may_end = WorkQueue[QueueKey](), list[WorkKind](), asyncio.Event()
+    queue = WorkQueue[QueueKey](lambda key: key.cluster, lambda: None, asyncio.get_running_loop().time)
+    begun, may_end = list[WorkKind](), asyncio.Event()
 
     async def work(keys: Sequence[QueueKey]) -> None:
         begun.append(keys[0].work)

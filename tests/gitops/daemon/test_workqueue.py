@@ -39,7 +39,7 @@ class Key(NamedTuple):
 
 
 def queue(time: Callable[[], float] | None = None, chance: float = 1.0) -> WorkQueue[Key]:
-    return WorkQueue(lambda key: key.cluster, now=time or Time(), random_fraction=lambda: chance)
+    return WorkQueue(lambda key: key.cluster, lambda: None, time or Time(), random_fraction=lambda: chance)
 
 
 A, B, C, D = (Key("c1", name) for name in "abcd")
