@@ -37,6 +37,7 @@ from gitops.cli import GC_THRESHOLD
 from gitops.clock import SystemClock
 from gitops.daemon.follower import Follower
 from gitops.reconcile.reconciler import Reconciler
+from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
@@ -167,7 +168,8 @@ class Bench:
         clock = SystemClock()
         reconciler = Reconciler(cluster, "0.1.0", clock, LOCAL)
         config = source_config.parse_source(f"{repository.path.name}={repository.path}")
-        yield Follower(source_config.create_mirrors([config], self.directory / "cache"), reconciler, clock), reconciler
+        mirror = Mirror(config.target, self.directory / "cache")
+        yield Follower({config.name: mirror}, reconciler, clock), reconciler
         await cluster.close()
 
     def command(self, repository: Repository) -> tuple[str, ...]:

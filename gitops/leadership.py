@@ -46,17 +46,13 @@ class NotLeading(GitopsError):
 LEASE_DURATION_SECONDS: Final = 15.0
 """Seconds after which a Lease that has not changed is nobody's."""
 
+RENEW_INTERVAL_SECONDS: Final = 2.0
+
+RENEW_DEADLINE_SECONDS: Final = 10.0
+"""Seconds without a renewal after which the holder of a Lease gives up."""
+
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
 """Seconds that it may take to give a Lease back."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTiming:
-    """Seconds: how long a Lease lasts unchanged, how often it is renewed, and after how long without that its holder gives up."""
-
-    duration_seconds: float = LEASE_DURATION_SECONDS
-    renew_interval_seconds: float = 2.0
-    renew_deadline_seconds: float = 10.0
 
 
 @dataclass
@@ -69,7 +65,6 @@ class Leadership:
     identity: str
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
-    timing: LeaseTiming = LeaseTiming()
     stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
     _lease: Object | None = None
@@ -94,7 +89,7 @@ class Leadership:
                 if holder != reported_holder:
                     on_wait(holder)
                     reported_holder = holder
-            await self.clock.sleep(self.timing.renew_interval_seconds)
+            await self.clock.sleep(RENEW_INTERVAL_SECONDS)
 
     async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
         """Who has to be waited for; empty: nobody."""
@@ -106,7 +101,7 @@ class Leadership:
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long. Raises NotLeading, never returns."""
         while True:
-            await self.clock.sleep(self.timing.renew_interval_seconds)
+            await self.clock.sleep(RENEW_INTERVAL_SECONDS)
             self.check()
             with suppress(ClusterError):  # `check` ends it
                 await self._renew()
@@ -141,7 +136,7 @@ class Leadership:
         """Raises NotLeading unless this process certainly leads now."""
         if not self.leads:
             raise NotLeading(
-                f"the lease was not renewed for {self.timing.renew_deadline_seconds:g} seconds; nothing more is written"
+                f"the lease was not renewed for {RENEW_DEADLINE_SECONDS:g} seconds; nothing more is written"
             )
 
     @property
@@ -194,7 +189,7 @@ class Leadership:
         sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(self.timing.duration_seconds),
+            "leaseDurationSeconds": round(LEASE_DURATION_SECONDS),
             "renewTime": now,
         }
         if epoch:
@@ -202,7 +197,7 @@ class Leadership:
         written = await self.cluster.merge(LEASE_KEY, _lease_patch(lease, spec), manager=_MANAGER)
         if written is None:
             raise StaleWrite(f"{LEASE_KEY} was deleted")
-        self._lease, self._deadline = written, sent_at + self.timing.renew_deadline_seconds
+        self._lease, self._deadline = written, sent_at + RENEW_DEADLINE_SECONDS
 
 
 @dataclass

@@ -28,9 +28,9 @@ TICK_SECONDS: Final = 0.1
 """Seconds between two steps of the controllers."""
 
 
-def create_sandbox(store: Store | None = None, *, script: WorkloadScript = SCRIPT) -> Sandbox:
+def create_sandbox(store: Store | None = None) -> Sandbox:
     """A sandbox with the objects of `store`, if one is given."""
-    return Sandbox(evaluate=evaluate_cel, store=store, script=script)
+    return Sandbox(evaluate=evaluate_cel, store=store, script=SCRIPT)
 
 
 async def run_controllers(sandbox: Sandbox) -> None:
@@ -44,7 +44,6 @@ async def run_controllers(sandbox: Sandbox) -> None:
 class RunningSandbox:
     """A sandbox that is being served. `controllers` ends only with a fault."""
 
-    sandbox: Sandbox
     url: str
     kubeconfig: Path
     controllers: asyncio.Future[None]
@@ -67,7 +66,7 @@ async def serve_sandbox(
             _write_kubeconfig(file, url)
         controllers = asyncio.ensure_future(run_controllers(sandbox))
         try:
-            yield RunningSandbox(sandbox, url, (directory or state_directory()).resolve() / "kubeconfig", controllers)
+            yield RunningSandbox(url, (directory or state_directory()).resolve() / "kubeconfig", controllers)
         finally:
             controllers.cancel()
             if _server_url(state_directory() / "kubeconfig") == url:

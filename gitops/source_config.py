@@ -107,9 +107,7 @@ def derive_name(location: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
 
 
-def create_mirrors(
-    sources: Sequence[SourceConfig], cache: Path | None = None, *, is_stopping: Callable[[], bool] = lambda: False
-) -> dict[str, Mirror]:
+def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
     """One mirror for each source, by name; once the process is `stopping` they wait for no server any more, and raise Stopped.
 
     Raises SourceError when two sources have one name.
@@ -123,9 +121,7 @@ def create_mirrors(
                 f"two sources are called {source.name!r}",
                 advice="give one of them a name: NAME=URL",
             )
-        mirrors_by_name[source.name] = Mirror(
-            source.target, cache or default_cache(), credentials=source.credentials, tick=tick
-        )
+        mirrors_by_name[source.name] = Mirror(source.target, default_cache(), credentials=source.credentials, tick=tick)
     return mirrors_by_name
 
 

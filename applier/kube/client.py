@@ -18,7 +18,6 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import count
-from math import inf
 from typing import Any, TypeVar
 
 import orjson
@@ -46,7 +45,7 @@ _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed"
 class ApiRequest:
     """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
 
-    `budget`: seconds of waiting in all, as in `RETRY_BUDGET_SECONDS`. `begins_watch`: a watch begins with this list, and nobody else waits for it.
+    `begins_watch`: a watch begins with this list, and nobody else waits for it.
     """
 
     verb: str
@@ -58,7 +57,6 @@ class ApiRequest:
     content_type: str = "application/json"
     body: bytes | None = field(default=None, repr=False)
     etag: str = ""
-    retry_budget_seconds: float = RETRY_BUDGET_SECONDS
     begins_watch: bool = False
 
     @property
@@ -97,7 +95,7 @@ class Client:
         concurrency: int,
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
-        unreachable_seconds: float = inf,
+        unreachable_seconds: float,
     ) -> None:
         self.transport = transport
         self.requests: Counter[str] = Counter()
@@ -163,9 +161,7 @@ class Client:
                 wait_seconds = self._retry_wait(attempt, outcome.wait_seconds)
                 spent_seconds += outcome.cost_seconds + wait_seconds
                 budget = (
-                    call.retry_budget_seconds
-                    if outcome.is_server_reached
-                    else min(call.retry_budget_seconds, self._patience)
+                    RETRY_BUDGET_SECONDS if outcome.is_server_reached else min(RETRY_BUDGET_SECONDS, self._patience)
                 )
                 is_last = not outcome.is_retryable or max(spent_seconds, self._server_load.refused_seconds) > budget
                 if not outcome.is_retryable and outcome.error.status:

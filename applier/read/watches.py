@@ -8,7 +8,7 @@ breaks: that it has begun anew is a hint as well.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from dataclasses import field
 from typing import Self
 
@@ -32,7 +32,6 @@ class Watches:
     on_change: Callable[[WatchEvent], None]
     on_begin: Callable[[WatchTarget], None]
     on_failure: Callable[[WatchTarget, ClusterError], None]
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
@@ -69,5 +68,5 @@ class Watches:
                     reported_error = str(error)
             if now() - started_at >= MAX_RETRY_SECONDS:
                 retry_seconds = FIRST_RETRY_SECONDS
-            await self.sleep(retry_seconds)
+            await asyncio.sleep(retry_seconds)
             retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)

@@ -115,10 +115,10 @@ def disable_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def main(args: list[str] | None = None) -> None:
+def main() -> None:
     """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
     gc.set_threshold(GC_THRESHOLD)
-    code = invoke(args)
+    code = invoke()
     gc.freeze()  # at its end the interpreter looks through everything once more
     sys.exit(code)
 

@@ -98,7 +98,7 @@ class Process:
                 stage,
             )
             follower = Follower(
-                source_config.create_mirrors(self.config.sources, is_stopping=stop.is_set),
+                source_config.create_mirrors(self.config.sources, stop.is_set),
                 reconciler,
                 clock,
                 stop,

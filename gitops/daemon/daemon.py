@@ -106,7 +106,7 @@ class Daemon:
             if (previous_source := previous_sources.get(source.name))
             and (previous_source.target, previous_source.credentials) == (source.target, source.credentials)
         }
-        mirrors = source_config.create_mirrors(config.sources, is_stopping=self.follower.stop.is_set)
+        mirrors = source_config.create_mirrors(config.sources, self.follower.stop.is_set)
         self.follower.configure({**mirrors, **kept_mirrors}, {source.name: source for source in config.sources})
 
     def _configure_polling(self) -> None:

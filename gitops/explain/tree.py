@@ -34,8 +34,7 @@ class TreeNode:
     node: str
     health: str
     message: str
-    obj: Object
-    children: tuple[TreeNode, ...] = ()
+    children: tuple[TreeNode, ...]
     cause: str = ""
 
 
@@ -79,7 +78,7 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
         ),
         key=lambda branch: (branch.level if branch.level is not None else -1, branch.node, branch.key),
     )
-    return TreeNode(member.key, member.level, member.node_id, health.status.value, health.message, obj, tuple(children))
+    return TreeNode(member.key, member.level, member.node_id, health.status.value, health.message, tuple(children))
 
 
 def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:

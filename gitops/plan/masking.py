@@ -45,9 +45,9 @@ def has_snapshot_masks(obj: object) -> bool:
 class SecretMasks:
     """The numbers of one plan, in the order in which values are met."""
 
-    def __init__(self, key: bytes = b"", *, label: str = "secret") -> None:
+    def __init__(self, label: str = "secret") -> None:
         self._label = label
-        self._key = key or secrets.token_bytes(32)
+        self._key = secrets.token_bytes(32)
         self._numbers: dict[bytes, int] = {}
         self._secret_values: dict[str, bytes] = {}
         self._pattern: re.Pattern[str] | None = None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gitops.errors import SourceError
 from gitops.source.mirror import Mirror, default_cache
 from gitops.source.snapshot import SourceSnapshot
-from gitops.source.target import SourceTarget, identity, is_url, parse_ref
+from gitops.source.target import SourceTarget, identity, is_url
 from gitops.source.worktree import LocalRepository, read_working_tree
 
 
@@ -31,7 +31,6 @@ def read_location(
     location: str,
     *,
     revision: str = "",
-    ref: str = "",
     known_snapshot: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> SourceSnapshot:
@@ -39,7 +38,7 @@ def read_location(
     are not in the snapshot `beside` it. `tick` is called now and then while the server of a URL is waited for.
     """
     if is_url(location):
-        mirror = Mirror(SourceTarget(location, parse_ref(ref)), default_cache(), tick=tick)
+        mirror = Mirror(SourceTarget(location), default_cache(), tick=tick)
         return mirror.read_snapshot(mirror.resolve(revision) if revision else mirror.fetch())
     path = Path(location)
     if not path.exists():
@@ -52,7 +51,7 @@ def read_location(
     )
 
 
-def read_comparison(location: str, base: str, head: str, tick: Callable[[], None] = lambda: None) -> ComparedCommits:
+def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
     """What a plan reads: the commit `head` (empty: the directory as it lies), and the `base` where one is named.
 
     Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without the commit where the two parted.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from gitops.errors import DamagedCache, RefusedUrl, RevisionNotFound
+from gitops.errors import DamagedCache, RevisionNotFound
 from gitops.source import revert
 from gitops.source.cache_directory import CacheDirectory
 from gitops.source.credentials import Credentials
@@ -49,8 +49,7 @@ class Mirror:
     Methods block, may be called from several threads, and raise subclasses of `SourceError`. Those that need the
     server raise `Unreachable`, `Unauthorized`, `RevisionNotFound`, `RefusedUrl` (a redirect), `RefusedContent`; all
     raise `CacheUnavailable` if the cache cannot be used, and `DamagedCache` if it is broken and could not be fetched
-    anew. Raises `RefusedUrl` when made for a local repository without `allow_file`. `tick` is called about twice a second while Git
-    is at work; what it raises ends that.
+    anew. `tick` is called about twice a second while Git is at work; what it raises ends that.
     """
 
     def __init__(
@@ -59,12 +58,9 @@ class Mirror:
         cache: Path,
         *,
         credentials: Credentials | None = None,
-        allow_file: bool = True,
         limits: ReadLimits = DEFAULT_LIMITS,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        if target.scheme == "file" and not allow_file:
-            raise RefusedUrl(str(target), "local repositories are not allowed here", advice="use https or ssh")
         self.target = target
         self._name = str(target)
         self._limits = limits
@@ -119,12 +115,6 @@ class Mirror:
                 f"no tag has a version in the range {self.target.ref.range}", "check `ref`, or push one"
             )
         raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
-
-    def resolve_head(self) -> str:
-        """The id of the commit that the ref names on the server now. Asks the server, unless the target is a commit;
-        fetches nothing.
-        """
-        return self.find_tip().commit
 
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
         """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here

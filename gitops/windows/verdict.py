@@ -8,7 +8,6 @@ out. Invariant: between an instant and the `until` of its verdict the answer sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -69,11 +68,6 @@ class WindowVerdict:
     drain: Drain | None = None
     drain_until: datetime | None = None
     closed_at: datetime | None = None
-
-    @property
-    def since(self) -> datetime | None:
-        """Since when the windows that close now have closed."""
-        return min((closed_window.since for closed_window in self.closed_windows if closed_window.since), default=None)
 
 
 class TrustedTime(NamedTuple):
@@ -164,9 +158,9 @@ class _SourceWindows:
     """The windows of one source that govern one target and operation."""
 
     rules: WindowSet
-    allows: tuple[Window, ...] = ()
-    denies: tuple[Window, ...] = ()
-    allows_break_glass: bool = field(default=True)
+    allows: tuple[Window, ...]
+    denies: tuple[Window, ...]
+    allows_break_glass: bool
 
     @classmethod
     def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:

@@ -79,8 +79,6 @@ _RUNTIME: Final[dict[str, Any]] = {
     "__builtins__": {},
 }
 _LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
-_NUMBERS: Final = frozenset((int, UInt, float))
-_MAX_EXACT_INTEGER: Final = 2**53
 """Below, a double holds every integer."""
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 Scope = Mapping[str, str]

@@ -24,9 +24,9 @@ class SchemaChange:
     breaking: bool
 
 
-def compatibility(old: Schema, new: Schema, path: str = "spec") -> list[SchemaChange]:
-    """All changes from `old` to `new`, in the order of the fields."""
-    return list(_changes(old, new, path))
+def compatibility(old: Schema, new: Schema) -> list[SchemaChange]:
+    """Return all changes of `spec` from `old` to `new`, in the order of the fields."""
+    return list(_changes(old, new, "spec"))
 
 
 def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:

@@ -12,10 +12,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """The text between `${` and `}`; `at` is the offset of `${` in the string."""
+    """The text between `${` and `}`."""
 
     text: str
-    offset: int
 
 
 Part = str | Expression
@@ -35,7 +34,7 @@ def scan(text: str) -> tuple[Part, ...]:
     while (start := text.find("${", position)) >= 0 and (end := _find_closing(text, start)) is not None:
         if start > position:
             parts.append(text[position:start])
-        parts.append(Expression(text[start + 2 : end], start))
+        parts.append(Expression(text[start + 2 : end]))
         position = end + 1
     if position < len(text):
         parts.append(text[position:])

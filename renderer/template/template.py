@@ -108,14 +108,6 @@ class Template:
     def names(self) -> frozenset[str]:
         return frozenset().union(*(program.names for _, program in self.expressions))
 
-    @property
-    def reads(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(sorted({path for _, program in self.expressions for path in program.reads}))
-
-    @property
-    def calls(self) -> frozenset[str]:
-        return frozenset().union(*(program.calls for _, program in self.expressions))
-
     def with_encoding(self, is_binary: Callable[[Path], bool]) -> Template:
         """The same, but that bytes at these places are written as base64 text, as JSON has them. Elsewhere they are an error."""
         binary_holes = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
@@ -127,11 +119,6 @@ class Template:
     def blank(self, value: Any) -> Any:
         """A value of the template's shape with null for every string that holds expressions in the template."""
         return _fill(value, (), dict.fromkeys(self._holes))
-
-    def evaluate(self, variables: Mapping[str, Any]) -> Any:
-        """The finished value; shares nothing with the template or the variables. Raises TemplateError."""
-        value, _ = self.evaluate_partially(variables, lambda _: False)
-        return value
 
     def _try_build(self, variables: Mapping[str, Any], instance_meter: Meter) -> Any:
         """The finished value, fast; OMIT where some expression fails, which then has to be found."""

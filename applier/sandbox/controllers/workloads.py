@@ -7,7 +7,6 @@ clock allows, so that a rollout can be watched and waited for, and can be made t
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -33,19 +32,6 @@ class Behaviour:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A behaviour for the objects of a resource (`deployments.apps`) that patterns of their place match."""
-
-    behaviour: Behaviour
-    resource: str = "*"
-    namespace: str = "*"
-    name: str = "*"
-
-    def matches(self, key: StoredKey) -> bool:
-        return all(map(fnmatchcase, key, (self.resource, self.namespace, self.name)))
-
-
 class BehaviourSource(Protocol):
     """Says what happens to workloads."""
 
@@ -55,13 +41,12 @@ class BehaviourSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadScript:
-    """What happens to workloads: the first rule that meets an object, else `otherwise`."""
+    """One behaviour of all workloads."""
 
-    rules: tuple[Rule, ...] = ()
     default: Behaviour = Behaviour()
 
-    def behaviour(self, key: StoredKey) -> Behaviour:
-        return next((rule.behaviour for rule in self.rules if rule.matches(key)), self.default)
+    def behaviour(self, _: StoredKey) -> Behaviour:
+        return self.default
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ _SIGNATURE: Final = re.compile(
 class Overload:
     """One signature. `types` are the accepted types per operand (a method's target first); None accepts all."""
 
-    signature: str
     types: tuple[frozenset[type] | None, ...]
     result: str
     implementation: Implementation
@@ -130,7 +129,7 @@ def _declare(signature: str, implementation: Implementation, namespaced: bool) -
     types = tuple(map(_accepted_types, parameters))
     if frozenset() in types:
         raise ValueError(f"unknown type in signature: {signature}")
-    function.overloads.append(Overload(signature, types, parsed["result"], _with_meter(implementation)))
+    function.overloads.append(Overload(types, parsed["result"], _with_meter(implementation)))
 
 
 def _accepted_types(name: str) -> frozenset[type] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import Final
 
 from renderer.cel.errors import EvaluationError
@@ -24,7 +23,6 @@ class Semver:
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]
     """Identifiers before the release in their order: numbers before words."""
-    build: str = field(compare=False)
 
     @property
     def sort_key(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
@@ -48,7 +46,7 @@ def _parse(text: str, normalize: bool) -> Semver | None:
         (not identifier.isdigit(), int(identifier) if identifier.isdigit() else 0, identifier)
         for identifier in identifiers
     )
-    return Semver((major, minor, patch), prerelease, parsed[5] or "")
+    return Semver((major, minor, patch), prerelease)
 
 
 def _normalize(text: str) -> str:

@@ -95,7 +95,7 @@ class Platform:
         passes, told = Passes(), asyncio.Queue[str]()
         config = read_config(self.file)
         follower = Follower(
-            source_config.create_mirrors(config.sources),
+            source_config.create_mirrors(config.sources, lambda: False),
             cast(Reconciler, passes),
             SystemClock(),
             configs={one.name: one for one in config.sources},

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from applier.cluster import Discovery, Object, WatchEvent
+from applier.read import watches
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
@@ -152,19 +153,13 @@ def test_a_pass_does_not_wake_itself(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet) -> None:
+def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """T8: what happened in between is not told, so everything is read."""
+    monkeypatch.setattr(watches, "FIRST_RETRY_SECONDS", 0)
 
     async def story() -> None:
-        waits: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            waits.append(seconds)
-            await asyncio.sleep(0)
-
         behind(fleet, InjectedFault(EndedWatch(), verb="watch", times=3))
         async with watched(fleet) as found:
-            found.attention._watches.sleep = sleep
             fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
             assert await found.hinted()
 

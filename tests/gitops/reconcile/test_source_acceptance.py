@@ -19,7 +19,7 @@ from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.records.source_record import SourceRecord
-from gitops.source import VersionRef
+from gitops.source import Mirror, VersionRef, make_stop_tick
 from gitops.source.version_range import VersionRange
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
@@ -59,7 +59,7 @@ class World:
         source = replace(source, require_plan=self.require_plan, adoption=self.adoption)
         stop = asyncio.Event()
         self.follower = Follower(
-            source_config.create_mirrors([source], self.directory / "cache", is_stopping=stop.is_set),
+            {"platform": Mirror(source.target, self.directory / "cache", tick=make_stop_tick(stop.is_set))},
             Reconciler(self.cluster, "0", SystemClock(), LOCAL),
             SystemClock(),
             stop,

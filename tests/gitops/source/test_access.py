@@ -70,15 +70,15 @@ def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitSer
     commit = work.commit(a="1")
     server.token = TOKEN
     mirror = Mirror(SourceTarget(server.url()), cache, credentials=credentials)
-    assert mirror.resolve_head() == commit
+    assert mirror.find_tip().commit == commit
     server.token = "next"
     with pytest.raises(Unauthorized):
-        mirror.resolve_head()
+        mirror.find_tip()
     assert credentials.token_file is not None
     before = mirror.credential_states
     credentials.token_file.write_text("next")
     assert mirror.credential_states != before
-    assert mirror.resolve_head() == commit
+    assert mirror.find_tip().commit == commit
 
 
 def test_a_server_that_repeats_the_token(
@@ -104,12 +104,10 @@ def test_without_a_token_nobody_is_asked(work: Work, cache: Path, server: GitSer
 def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: GitServer, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
-        Mirror(
-            SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")
-        ).resolve_head()
+        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).find_tip()
     (tmp_path / "empty").touch()
     with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into it"):
-        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).resolve_head()
+        Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).find_tip()
     assert server.requests == []
 
 
@@ -158,7 +156,7 @@ def test_redirects_are_not_followed(work: Work, cache: Path, server: GitServer, 
     work.commit(a="1")
     server.redirect_to = f"http://127.0.0.1:{server.port}/elsewhere"
     with pytest.raises(RefusedUrl, match="write the final URL"):
-        Mirror(SourceTarget(server.url()), cache, credentials=credentials).resolve_head()
+        Mirror(SourceTarget(server.url()), cache, credentials=credentials).find_tip()
     assert len(server.requests) == 1
     assert server.offered == set()
 
@@ -179,7 +177,7 @@ def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server:
         mirror.fetch()
     assert server.fetches == 2
     assert mirror.read_snapshot(first).files["a.yaml"].data == b"1"
-    assert not list(cache.rglob("tmp_*")) or mirror.resolve_head() == second
+    assert not list(cache.rglob("tmp_*")) or mirror.find_tip().commit == second
     server.cut_at = 1.0
     assert mirror.fetch() == second
     assert len(mirror.read_snapshot(second).files) == 31
@@ -221,7 +219,7 @@ def test_a_server_that_accepts_and_never_answers(cache: Path) -> None:
         listening.settimeout(60)
         target = SourceTarget(f"http://127.0.0.1:{listening.getsockname()[1]}/x")
         with pytest.raises(Unreachable, match="no end after 1 s"):
-            Mirror(target, cache, limits=ReadLimits(network_timeout_seconds=1)).resolve_head()
+            Mirror(target, cache, limits=ReadLimits(network_timeout_seconds=1)).find_tip()
         asked, _ = listening.accept()
         with asked:
             asked.settimeout(60)

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from gitops import source_config
 from gitops.errors import CacheUnavailable, DamagedCache, Stopped
-from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget
+from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget, make_stop_tick
 from gitops.source.cache_directory import hold_lock
 from gitops.source.git import Git
 from tests.gitops.source.real_git import Work
@@ -226,9 +225,7 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
         with pytest.raises(CacheUnavailable, match="another process holds the cache"):
             impatient.fetch()
         with pytest.raises(Stopped):
-            source_config.create_mirrors([source_config.parse_source(str(work.path))], cache, is_stopping=lambda: True)[
-                "work"
-            ].fetch()
+            Mirror(mirror.target, cache, tick=make_stop_tick(lambda: True)).fetch()
     assert impatient.fetch() == commit
 
 

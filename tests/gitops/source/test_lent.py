@@ -41,7 +41,7 @@ def taken(cache: Path) -> int:
 
 def test_a_head_that_is_pushed_over_again_and_again_fills_nothing(work: Work, mirror: Mirror, cache: Path) -> None:
     """Freed once the copy takes half of its room, and not only where there is none left."""
-    main, tips = mirror.resolve_head(), list[Tip]()
+    main, tips = mirror.find_tip().commit, list[Tip]()
     for _ in range(8):
         tips.append(pushed(work, 1))
         assert mirror.fetch(tips[-1], temporary=True) == tips[-1].commit
@@ -69,7 +69,7 @@ def test_where_there_is_no_room_what_was_lent_makes_it(work: Work, mirror: Mirro
     """Whatever is open: the next head, and the target itself, can be fetched all the same. One that alone is too large is refused, and takes nothing
     from the target.
     """
-    main = mirror.resolve_head()
+    main = mirror.find_tip().commit
     first, second = (pushed(work, number, size=4 * SIZE, files=120) for number in (1, 2))
     mirror.fetch(first, temporary=True)
     assert mirror.fetch(second, temporary=True) == second.commit
@@ -82,7 +82,7 @@ def test_where_there_is_no_room_what_was_lent_makes_it(work: Work, mirror: Mirro
 
 def test_what_a_source_followed_is_kept(work: Work, mirror: Mirror) -> None:
     """Rewritten history can be compared still, whoever looks at heads beside it in the same copy."""
-    old = mirror.resolve_head()
+    old = mirror.find_tip().commit
     new = work.git("commit-tree", work.git("write-tree"), "-m", "rewritten")
     work.git("update-ref", "refs/heads/main", new)
     assert mirror.fetch() == new

@@ -62,7 +62,7 @@ def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServe
     assert [mirror.fetch(), mirror.fetch()] == [first, first]
     assert server.fetches == 1
     second = work.commit(a="2")
-    assert mirror.resolve_head() == second
+    assert mirror.find_tip().commit == second
     assert server.fetches == 1
     assert mirror.fetch() == second
     assert server.fetches == 2
@@ -154,7 +154,7 @@ def test_a_range_that_no_tag_is_in(work: Work, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "v0.9.0")
     with pytest.raises(RevisionNotFound, match=r"no tag has a version in the range \^1"):
-        Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).resolve_head()
+        Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).find_tip()
 
 
 def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool
     work.git("tag", *(["-a", "-m", "release"] if annotated else []), "v1")
     work.commit(a="2")
     mirror = Mirror(SourceTarget(str(work.path), TagRef("v1")), cache)
-    assert mirror.resolve_head() == commit
+    assert mirror.find_tip().commit == commit
     assert mirror.fetch() == commit
     assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
     assert mirror.find_tip() == Tip("refs/tags/v1", commit)

@@ -17,7 +17,7 @@ from gitops.clock import SystemClock
 from gitops.config import ConfigErrors, read_config
 from gitops.daemon.follower import Follower
 from gitops.reconcile.reconciler import Reconciler
-from gitops.source import Verification
+from gitops.source import Mirror, Verification
 from gitops.source.signatures import find_unsigned_commit
 from gitops.windows.window import LOCAL
 from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
@@ -35,7 +35,7 @@ class Signed(World):
     def restart(self, *, path: str = "") -> None:
         source = source_config.parse_source(f"platform={self.work.path}", path=path)
         source = replace(source, verification=self.verification)
-        mirrors = source_config.create_mirrors([source], self.directory / "cache")
+        mirrors = {"platform": Mirror(source.target, self.directory / "cache")}
         reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
         self.follower = Follower(mirrors, reconciler, SystemClock(), notice=self._notice, configs={"platform": source})
 

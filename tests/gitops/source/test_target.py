@@ -14,7 +14,6 @@ from gitops.source import (
     BranchRef,
     CommitRef,
     DefaultBranchRef,
-    Mirror,
     Ref,
     SourceTarget,
     TagRef,
@@ -105,13 +104,6 @@ def test_a_password_that_nobody_escaped_is_not_repeated_either(password: str) ->
     with pytest.raises(RefusedUrl) as caught:
         SourceTarget(f"https://ana:{password}@git.example.com/x.git")
     assert not [part for part in re.split("[/@#?]", password) if len(part) > 1 and part in str(caught.value)]
-
-
-def test_local_repositories_can_be_forbidden(tmp_path: Path) -> None:
-    for url in ("file:///srv/x", "/srv/x", "relative"):
-        with pytest.raises(RefusedUrl, match="local repositories are not allowed"):
-            Mirror(SourceTarget(url), tmp_path, allow_file=False)
-    Mirror(SourceTarget("https://git.example.com/x"), tmp_path, allow_file=False)
 
 
 def test_local_paths_reach_git_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

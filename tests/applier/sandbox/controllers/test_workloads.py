@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from applier.sandbox.controllers.workloads import Behaviour, Outcome, Rule, WorkloadScript
+from applier.sandbox.controllers.workloads import Behaviour, BehaviourSource, Outcome, WorkloadScript
 from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import StoredKey
 from applier.sandbox.wire import Request
 from applier.status import KStatus, health
 
@@ -21,7 +22,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 class World:
     """A sandbox whose time stands still until the test moves it."""
 
-    def __init__(self, script: WorkloadScript) -> None:
+    def __init__(self, script: BehaviourSource) -> None:
         self.time = 1_800_000_000.0
         self.sandbox = Sandbox(clock=lambda: self.time, script=script)
 
@@ -118,8 +119,11 @@ def test_the_status_belongs_to_the_controllers() -> None:
     ],
 )
 def test_a_deployment_that_does_not_go_well(outcome: Outcome, reasons: list[str]) -> None:
-    script = WorkloadScript((Rule(Behaviour(outcome, 5), resource="deployments.apps", name="w*"),))
-    world = World(script)
+    class WebAlone:
+        def behaviour(self, key: StoredKey) -> Behaviour:
+            return Behaviour(outcome, 5) if key.name == "web" else Behaviour()
+
+    world = World(WebAlone())
     world.request("POST", DEPLOYMENTS, deployment())
     world.request("POST", DEPLOYMENTS, deployment("other"))
     found = [world.after(seconds, f"{DEPLOYMENTS}/web")["status"]["conditions"][1]["reason"] for seconds in (0, 5, 5)]
