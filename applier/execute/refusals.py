@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from applier.backoff import exponential_backoff, is_waiting
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, ServerAltered
@@ -29,6 +29,13 @@ FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minute
 POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
 LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
 """Kinds of objects that decide which writes are accepted."""
+
+
+class _Basis(NamedTuple):
+    """What a write rests on: what it is to bring about, and the object that it met."""
+
+    intent: Any
+    live: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class Refusals:
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
     random_fraction: Callable[[], float] = random.random
     _refusals: dict[RefusedWriteKey, _Refusal] = field(default_factory=dict)
+    _unanswered: Mapping[RefusedWriteKey, _Basis] = field(default_factory=dict)
     _policy_versions: Mapping[ObjectKey, tuple[str, int | str]] | None = None
 
     def active(self, now: datetime) -> Mapping[RefusedWriteKey, RefusedWrite]:
@@ -69,24 +77,34 @@ class Refusals:
                 times_by_parent.setdefault(parent, {})[key] = refusal.retry_at
         return times_by_parent
 
-    def record(self, plan: Plan, observed: Observed, results: Sequence[Result], now: datetime) -> None:
-        """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let others pass."""
+    def record(
+        self,
+        plan: Plan,
+        observed: Observed,
+        results: Sequence[Result],
+        now: datetime,
+        open_keys: Collection[ObjectKey] = (),
+    ) -> None:
+        """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let
+        others pass. The answers for `open_keys` come later, in another round or after the pass.
+        """
         self._refusals = {
             write_key: refusal
             for write_key, refusal in self._refusals.items()
             if now < refusal.retry_at + MAX_RETRY_WAIT
         }
-        for result in results:
-            self.record_result(result)
-        refused_results = [(result, error) for result in results if (error := result.error) and _is_refusal(error)]
-        intents = dict(_intents(plan, {result.set for result, _ in refused_results}))
-        for result, error in refused_results:
-            write_key = result.set, result.key
-            if write_key in intents:  # else it is the answer to an earlier plan
-                live = observed.objects.get(result.key)
-                self._record_refusal(
-                    write_key, RefusedWrite(error, intents[write_key], refusal_relevant_state(live)), now
-                )
+        refused = {(result.set, result.key) for result in results if result.error and _is_refusal(result.error)}
+        begun = {
+            write_key: _Basis(intent, refusal_relevant_state(observed.objects.get(write_key[1])))
+            for write_key, intent in _intents(plan, None if open_keys else {parent for parent, _ in refused})
+            if write_key in refused or write_key[1] in open_keys
+        }
+        self._unanswered = begun | dict(self._unanswered)
+        for result in sorted(results, key=lambda each: each.error is not None):  # what lets others pass comes first
+            self.record_result(result, now)
+        self._unanswered = {
+            write_key: basis for write_key, basis in self._unanswered.items() if write_key[1] in open_keys
+        }
 
     def _record_refusal(self, write_key: RefusedWriteKey, refused_write: RefusedWrite, now: datetime) -> None:
         previous = self._refusals.get(write_key)
@@ -116,9 +134,12 @@ class Refusals:
         """Everything may be tried at once."""
         self._refusals.clear()
 
-    def record_result(self, result: Result) -> None:
-        """Of an action that was carried out."""
+    def record_result(self, result: Result, now: datetime) -> None:
+        """Of an action that was carried out or refused, now or, where nobody waited for it, earlier."""
+        basis = self._unanswered.get((result.set, result.key))
         if result.error is not None:
+            if basis is not None and _is_refusal(result.error):
+                self._record_refusal((result.set, result.key), RefusedWrite(result.error, *basis), now)
             return
         self._refusals.pop((result.set, result.key), None)
         if result.is_bookkeeping:
@@ -139,11 +160,13 @@ def _is_refusal(error: ClusterError) -> bool:
     )
 
 
-def _intents(plan: Plan, parents: Collection[ObjectKey]) -> Iterator[tuple[RefusedWriteKey, Any]]:
-    """What a plan wants to bring about of each object of these sets: a manifest, for what it deletes None."""
+def _intents(plan: Plan, parents: Collection[ObjectKey] | None) -> Iterator[tuple[RefusedWriteKey, Any]]:
+    """What a plan wants to bring about of each object of these sets, or (None) of all: a manifest, for what it deletes
+    None.
+    """
     for set_plan in plan.sets:
         parent = set_plan.rendered.parent
-        if parent in parents:
+        if parents is None or parent in parents:
             yield from (((parent, candidate.member.key), None) for candidate in set_plan.prune_candidates)
             yield from (
                 ((parent, node_plan.node.key), node_plan.node.manifest)

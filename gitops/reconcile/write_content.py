@@ -79,7 +79,8 @@ class ContentWriter:
             outcome = await (executor.await_pending(observed) if due.is_idle else executor.execute(due, observed))
         if outcome is not None:
             self._note(outcome.results)
-            self.refusals.record(due, observed, outcome.results, self.clock.now())
+            open_keys = self.underway.unanswered_writes
+            self.refusals.record(due, observed, outcome.results, self.clock.now(), open_keys)
         return outcome
 
     def forget_if_changed(self, sources: Sequence[SourceState], observed: Observed) -> None:
@@ -107,6 +108,6 @@ class ContentWriter:
         """What was answered after the pass that began it: what rests on it may go on."""
         result = answer[1]
         self._note((result,))
-        self.refusals.record_result(result)
+        self.refusals.record_result(result, self.clock.now())
         self.deeds.append(result)
         return True

@@ -200,6 +200,35 @@ def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
     assert story.tried(after=MAX_RETRY_WAIT) == 1
 
 
+@pytest.mark.parametrize("waits", [True, False], ids=["run once", "daemon"])
+def test_a_refusal_that_comes_late_is_remembered_as_any_other(waits: bool) -> None:
+    """A slow server, or a slow webhook: the write is told of when others have gone on, or when its pass is over."""
+    with Fleet(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
+        fleet.start()
+        story = Refusing(fleet)
+        refusing = story.door
+
+        async def door(request: Request) -> Response:
+            if request.method == "PATCH" and "/configmaps/bad" in request.target:
+                await asyncio.sleep(5)
+            return await refusing(request)
+
+        fleet.cluster = cluster_of(door)
+        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, waits_for_responses=waits)
+        fleet.reconciler.disable_retries()
+        fleet.plain["bad"] = config_map("bad", "other")
+        fleet.push()
+        for _ in range(4):
+            fleet.step()
+            fleet.call(asyncio.sleep(10))
+        assert story.tries == 1
+        fleet.plain["bad"] = config_map("bad", "another")
+        fleet.push()
+        fleet.step()
+        fleet.call(asyncio.sleep(10))
+        assert story.tries == 2
+
+
 def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
     """By a timer, and as soon as it is accepted nothing is remembered."""
     fleet = story.fleet
