@@ -28,6 +28,13 @@ FEW, MANY = 3, 13
 Lines = Counter[tuple[str, int]]
 
 
+def is_of_server(frame: FrameType | None) -> bool:
+    """Whether the sandbox runs it, or what it calls."""
+    while frame and not frame.f_code.co_filename.startswith(SANDBOX):
+        frame = frame.f_back
+    return frame is not None
+
+
 def run_by(act: Callable[[], object]) -> Lines:
     """How often each line was run."""
     found: Lines = Counter()
@@ -37,8 +44,8 @@ def run_by(act: Callable[[], object]) -> Lines:
         return local
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        name = frame.f_code.co_filename
-        return local(frame, event, argument) if name.startswith(OURS) and not name.startswith(SANDBOX) else None
+        is_ours = frame.f_code.co_filename.startswith(OURS) and not is_of_server(frame)
+        return local(frame, event, argument) if is_ours else None
 
     run_under(trace, act)
     return found
