@@ -62,7 +62,9 @@ def refused(platform: Platform) -> dict[str, str]:
         "spec.ports: Required value": manifest("v1", "Service", "no-ports", here, spec={"type": "ClusterIP"}),
         'namespaces "nowhere-at-all" not found': config_map("nowhere-at-all", "lost", a="b"),
         "not on my watch": config_map(here, "denied", a="b"),
-        "nothing to manage": manifest("authentication.k8s.io/v1", "TokenReview", "asked", "", spec={"token": "x"}),
+        "so nothing can be managed": manifest(
+            "authentication.k8s.io/v1", "TokenReview", "asked", "", spec={"token": "x"}
+        ),
         "does not serve this kind": manifest("no.example.org/v1", "Nothing", "x", here),
     }
 
