@@ -41,7 +41,7 @@ DAY = timedelta(days=1)
 
 
 def main() -> None:
-    windows = read_windows(load({"windows.yaml": REPOSITORY})).windows
+    windows = tuple(read_windows(load({"windows.yaml": REPOSITORY})).rules.values())
     target = WindowTarget(GroupKind("apps", "Deployment"), "prod", LOCAL)
     rules, reading = [WindowSet(windows)], TrustedTime(NOW)
     weekdays = Naive(

@@ -101,20 +101,19 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     from gitops.windows.reader import read_windows
     from gitops.windows.window import LOCAL, list_targets
 
-    calendar, rules = read_windows(catalog), read_policies(catalog)
-    instances = lint_policies(rules.policies, bundle)
+    windows, policies = read_windows(catalog), read_policies(catalog)
+    instances = lint_policies(policies.rules.values(), bundle)
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
-    windows = {*calendar.broken, *(window.name for window in calendar.windows)}
     externals = [external_fact.name for external_fact in config.externals] if config else None
-    unknown = find_unknown_names(definitions.values(), windows, externals)
-    for problem in (*calendar.problems, *rules.problems, *instances.problems, *unknown):
+    unknown = find_unknown_names(definitions.values(), windows.broken.keys() | windows.rules.keys(), externals)
+    for problem in (*windows.problems, *policies.problems, *instances.problems, *unknown):
         yield LintFinding(problem, Severity.ERROR)
     window_targets = list(list_targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
-    unsatisfiable = find_unsatisfiable_gates(definitions, calendar.windows, window_targets, now)
+    unsatisfiable = find_unsatisfiable_gates(definitions, windows.rules, window_targets, now)
     for problem in (*instances.warnings, *unsatisfiable):
         yield LintFinding(problem, Severity.WARNING)
     yield from starmap(LintFinding, _availability_problems(catalog, window_targets, now))
-    for warning in find_warnings(calendar.windows, now):
+    for warning in find_warnings(tuple(windows.rules.values()), now):
         message = f"window {warning.window} {warning.message}"
         yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
 
@@ -126,7 +125,7 @@ def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[L
 
     reverting_policies = [
         policy_entry
-        for policy_entry in read_policies(catalog).policies
+        for policy_entry in read_policies(catalog).rules.values()
         if policy_entry.on_halt is OnHalt.PROPOSE_REVERT
     ]
     urls, path = locations.list_identities(place) if reverting_policies else (frozenset(), "")

@@ -29,27 +29,26 @@ def find_unknown_names(
 
 
 def find_unsatisfiable_gates(
-    definitions: Mapping[str, Definition], windows: Iterable[Window], targets: Iterable[WindowTarget], now: datetime
+    definitions: Mapping[str, Definition], windows: Mapping[str, Window], targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[Problem]:
     """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
-    by_name = {window.name: window for window in windows}
     gates = gates_by_target(definitions)
     reported = set()
     for target in targets:
         allows = tuple(
             candidate.name
-            for candidate in by_name.values()
+            for candidate in windows.values()
             if candidate.kind is WindowKind.ALLOW and candidate.governs(target, Operation.UPDATE)
         )
         target_gates = gates(target)
-        needed = sorted({name for gate in target_gates for name in gate.needed_windows} & by_name.keys())
+        needed = sorted({name for gate in target_gates for name in gate.needed_windows} & windows.keys())
         if not needed or (target.rgd, target.node, allows) in reported:
             continue
         reported.add((target.rgd, target.node, allows))
-        asked_windows = [by_name[name] for name in needed]
+        asked_windows = [windows[name] for name in needed]
         if any(
             find_common_opening([*asked_windows, *extra_windows], now)
-            for extra_windows in [[by_name[name]] for name in allows] or [[]]
+            for extra_windows in [[windows[name]] for name in allows] or [[]]
         ):
             continue
         note = f", and those that govern it: {', '.join(allows)}" if allows else ""

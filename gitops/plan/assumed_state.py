@@ -45,7 +45,7 @@ def assume_applied(
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
     """Records of rollouts that are over: every instance is at the one revision that there is."""
-    policies = read_policies(catalog).policies
+    policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
     for key, rendered in rendering.instances.items():

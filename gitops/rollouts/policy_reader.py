@@ -31,12 +31,12 @@ from gitops.rollouts.policy import (
 from gitops.rollouts.policy_schema import SPEC
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.windows.problem_collector import FieldProblems
+from gitops.windows.rule_reader import ParsedRules, parse_rules
 from gitops.windows.window import Openness
 from renderer import schema
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
-from renderer.errors import Problem, SourceLocation
-from renderer.frozen import dataclass
+from renderer.errors import Problem
 from renderer.kinds import OWN_API_VERSION, POLICY
 from renderer.label_selector import LabelSelector
 
@@ -47,33 +47,9 @@ _WAVE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PATTERN: Final = re.compile(r"[-a-z0-9.*]+")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPolicies:
-    """The policies of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
-
-    policies: tuple[Policy, ...]
-    broken: Mapping[str, SourceLocation]
-    problems: tuple[Problem, ...]
-
-
-def read_policies(catalog: Catalog) -> ParsedPolicies:
-    """Read all policies of a catalog; of two with one name the first counts, in the order of files."""
-    policies: dict[str, Policy] = {}
-    broken: dict[str, SourceLocation] = {}
-    problems: list[Problem] = []
-    for rule in catalog.rules:
-        if rule.group_kind.kind != POLICY:
-            continue
-        match read_policy(rule):
-            case Policy() as policy:
-                if (other := policies.setdefault(policy.name, policy)) is not policy:
-                    message = f"policy {policy.name!r} is also defined at {other.origin}; rename one of the two"
-                    line = rule.line_of("metadata.name")
-                    problems.append(Problem(rule.origin.file, line, "metadata.name", message))
-            case mistakes:
-                broken[rule.manifest["metadata"]["name"]] = rule.origin
-                problems += mistakes
-    return ParsedPolicies(tuple(policies.values()), broken, tuple(sorted(problems)))
+def read_policies(catalog: Catalog) -> ParsedRules[Policy]:
+    """Read all policies of a catalog."""
+    return parse_rules(catalog, POLICY, "policy", read_policy)
 
 
 def read_policy(declared: DeclaredObject) -> Policy | list[Problem]:

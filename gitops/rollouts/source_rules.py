@@ -18,6 +18,7 @@ from typing import Any, Final
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.policy_reader import read_policies
 from gitops.windows.reader import read_windows
+from gitops.windows.rule_reader import ParsedRules
 from gitops.windows.verdict import WindowSet
 from gitops.windows.window import Window
 from renderer.catalog.catalog import Catalog
@@ -69,10 +70,9 @@ class SourceRules:
 
 def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
-    parsed = read_windows(catalog), read_policies(catalog)
-    problems = tuple(sorted((*parsed[0].problems, *parsed[1].problems)))
-    broken_by_kind = zip((WINDOW, POLICY), (parsed[0].broken, parsed[1].broken), strict=True)
-    broken = {(kind, name): origin for kind, origins in broken_by_kind for name, origin in origins.items()}
+    parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
+    problems = tuple(sorted(problem for rules in parsed.values() for problem in rules.problems))
+    broken = {(kind, name): origin for kind, rules in parsed.items() for name, origin in rules.broken.items()}
     previous = {_rule_key(rule): rule for rule in _parse_stored(stored)}
     kept_rules = {
         name: rule
@@ -102,8 +102,8 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     )
     return SourceRules(
         catalog.source,
-        {window.name: window for window in windows.windows},
-        policies.policies,
+        windows.rules,
+        tuple(policies.rules.values()),
         closed_reason if unreadable_rules else "",
         problems,
         {**_to_stored(effective), **({"closed": closed_reason} if unreadable_rules else {})},
@@ -115,8 +115,7 @@ def restore_rules(source: str, stored: StoredRules) -> SourceRules:
     rules = tuple(_parse_stored(stored))
     catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
     windows, policies = read_windows(catalog), read_policies(catalog)
-    windows_by_name = {window.name: window for window in windows.windows}
-    return SourceRules(source, windows_by_name, policies.policies, stored.get("closed", ""), accepted=stored)
+    return SourceRules(source, windows.rules, tuple(policies.rules.values()), stored.get("closed", ""), accepted=stored)
 
 
 def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:

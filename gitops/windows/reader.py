@@ -15,13 +15,13 @@ from typing import Any, Final, TypeVar
 from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
 from gitops.windows.problem_collector import FieldProblems, parse_field
+from gitops.windows.rule_reader import ParsedRules, parse_rules
 from gitops.windows.schedule import ScheduleReader
 from gitops.windows.window import WINDOW_OPERATIONS, Drain, Window, WindowKind, WindowSelector
 from renderer import schema
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
-from renderer.errors import Problem, SourceLocation
-from renderer.frozen import dataclass
+from renderer.errors import Problem
 from renderer.kinds import OWN_API_VERSION, WINDOW
 from renderer.label_selector import LABEL_SELECTOR_SCHEMA, LabelSelector
 from renderer.schema.validation import enum_form, object_form
@@ -66,33 +66,9 @@ SPEC: Final = object_form(
 """The form of a window's `spec`, as OpenAPI v3."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedWindows:
-    """The windows of a commit. `broken` are those that cannot be read, by name: what was accepted of them before stays in force."""
-
-    windows: tuple[Window, ...]
-    broken: Mapping[str, SourceLocation]
-    problems: tuple[Problem, ...]
-
-
-def read_windows(catalog: Catalog) -> ParsedWindows:
-    """Read all windows of a catalog; of two with one name the first counts, in the order of files."""
-    windows: dict[str, Window] = {}
-    broken: dict[str, SourceLocation] = {}
-    problems: list[Problem] = []
-    for rule in catalog.rules:
-        if rule.group_kind.kind != WINDOW:
-            continue
-        reader = _WindowReader(rule, catalog.calendars)
-        window = reader.read_window()
-        if window and (other := windows.setdefault(window.name, window)) is not window:
-            reader.field_problems.add_problem(
-                "metadata.name", f"window {window.name!r} is also defined at {other.origin}; rename one of the two"
-            )
-        elif window is None:
-            broken[rule.manifest["metadata"]["name"]] = rule.origin
-        problems += reader.field_problems.problems
-    return ParsedWindows(tuple(windows.values()), broken, tuple(sorted(problems)))
+def read_windows(catalog: Catalog) -> ParsedRules[Window]:
+    """Read all windows of a catalog."""
+    return parse_rules(catalog, WINDOW, "window", lambda rule: _WindowReader(rule, catalog.calendars).read_window())
 
 
 class _WindowReader:
@@ -104,7 +80,7 @@ class _WindowReader:
         self.field_problems = FieldProblems(declared)
         self.spec: dict[str, Any] = {}
 
-    def read_window(self) -> Window | None:
+    def read_window(self) -> Window | list[Problem]:
         self._check_form()
         time_zone = self._read_field("timeZone", time_syntax.parse_zone, self.spec.get("timeZone"))
         cutoff = self._read_field("cutoff", time_syntax.parse_duration, self.spec.get("cutoff")) or timedelta()
@@ -115,7 +91,7 @@ class _WindowReader:
         times = ScheduleReader(self.spec, self.field_problems, self.calendars, time_zone or zones.load_zone("UTC"))
         timeline = times.read_timeline(cutoff)
         if self.field_problems.problems or time_zone is None or timeline is None:
-            return None
+            return self.field_problems.problems
         spec = self.spec
         selector = {name: tuple(names) for name, names in spec.get("selector", {}).items() if name != "instances"}
         return Window(

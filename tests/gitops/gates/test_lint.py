@@ -51,7 +51,8 @@ def test_a_name_that_is_not_there_is_told_where_the_gate_stands() -> None:
 def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a") -> list[str]:
     found = definition(resource("a", propagateWhen=[f"${{{gate}}}" for gate in gates]))
     target = WindowTarget(CONFIG_MAP, "prod", LOCAL, rgd=rgd, node=node)
-    return [problem.message for problem in find_unsatisfiable_gates({"apps": found}, windows, [target, target], NOW)]
+    by_name = {window.name: window for window in windows}
+    return [problem.message for problem in find_unsatisfiable_gates({"apps": found}, by_name, [target, target], NOW)]
 
 
 @pytest.mark.parametrize(

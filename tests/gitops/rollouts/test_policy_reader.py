@@ -236,7 +236,7 @@ def test_the_policies_of_a_commit() -> None:
         "d.yaml": HEAD.replace("PropagationPolicy", "PropagationWindow"),
     }
     found = read_policies(load({name: text.encode() for name, text in files.items()}))
-    assert [(one.name, one.bake) for one in found.policies] == [("webapps", timedelta(minutes=5))]
+    assert [(one.name, one.bake) for one in found.rules.values()] == [("webapps", timedelta(minutes=5))]
     assert found.broken == {"jobs": SourceLocation("c.yaml", 1)}
     assert [str(problem).split(";")[0] for problem in found.problems] == [
         "b.yaml:4: metadata.name: policy 'webapps' is also defined at a.yaml:1",

@@ -193,7 +193,7 @@ def test_w26_a_break_glass_opens_a_deny_until_its_end() -> None:
 
 def test_w27_cron_with_both_day_fields_is_refused() -> None:
     found = read({"w.json": manifest(kind="Allow", timeZone="UTC", schedule={"cron": "0 9 1 * 1"}, duration="1h")})
-    assert found.windows == ()
+    assert found.rules == {}
     assert [problem.path for problem in found.problems] == ["spec.schedule.cron"]
     assert "restricts day-of-month and day-of-week" in found.problems[0].message
 

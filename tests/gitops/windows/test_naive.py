@@ -150,7 +150,7 @@ def made(written: dict[str, Any]) -> Window | None:
     spec = {name: value for name, value in written.items() if name != "zone"}
     found = read({"w.json": manifest(timeZone=written["zone"], **spec)})
     assert all("can never" in problem.message or "can ever" in problem.message for problem in found.problems), found
-    return None if found.problems else found.windows[0]
+    return None if found.problems else found.rules["w"]
 
 
 @examples(200)

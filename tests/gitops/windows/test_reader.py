@@ -98,7 +98,7 @@ def test_a_mistake_is_told_with_its_place_and_what_would_be_valid(
 ) -> None:
     spec = {name: value for name, value in {**VALID, **changed}.items() if value is not None}
     found = read({"w.json": manifest(**spec)})
-    assert (found.windows, list(found.broken)) == ((), ["w"])
+    assert (found.rules, list(found.broken)) == ({}, ["w"])
     assert [(problem.file, problem.path) for problem in found.problems] == [("w.json", f"spec.{path}".rstrip("."))]
     assert message in found.problems[0].message
 
@@ -165,14 +165,14 @@ def test_another_version_and_fields_beside_spec_are_refused() -> None:
 
 def test_of_two_windows_with_one_name_the_first_counts() -> None:
     found = read({"a.json": manifest(**VALID), "b.json": manifest(**{**VALID, "kind": "Deny"})})
-    assert [one.kind for one in found.windows] == ["Allow"]
+    assert [one.kind for one in found.rules.values()] == ["Allow"]
     assert [(problem.file, problem.path) for problem in found.problems] == [("b.json", "metadata.name")]
     assert "is also defined at a.json:1" in found.problems[0].message
 
 
 def test_a_broken_window_leaves_the_others() -> None:
     found = read({"a.json": manifest("a", **VALID), "b.json": manifest("b", **{**VALID, "until": "x"})})
-    assert ([one.name for one in found.windows], {name: str(at) for name, at in found.broken.items()}) == (
+    assert (list(found.rules), {name: str(at) for name, at in found.broken.items()}) == (
         ["a"],
         {"b": "b.json:1"},
     )
@@ -259,7 +259,7 @@ def calendar(data: bytes, name: str = "freezes.ics") -> Any:
 
 def test_a_calendar_gives_its_events_in_their_own_zones() -> None:
     """Floating and all-day events are in the zone of the window; cancelled ones are none."""
-    (found,) = calendar(CALENDAR).windows
+    (found,) = calendar(CALENDAR).rules.values()
     assert list(found.timeline.intervals(between("2026-12-01", "2026-12-01")[0])) == [
         between("2026-12-18 11:00", "2026-12-18 13:00"),
         between("2026-12-25 05:00", "2026-12-27 05:00"),
@@ -278,7 +278,7 @@ def test_a_calendar_gives_its_events_in_their_own_zones() -> None:
 )
 def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
     """RFC 5545, 3.1: a line ends with CRLF, and may be folded between any two octets."""
-    assert calendar(CALENDAR.replace(*changed)).windows == calendar(CALENDAR).windows != ()
+    assert calendar(CALENDAR.replace(*changed)).rules == calendar(CALENDAR).rules != {}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
 )  # fmt: skip
 def test_a_calendar_that_cannot_be_read_is_refused_with_its_line(changed: tuple[bytes, bytes], message: str) -> None:
     found = calendar(CALENDAR.replace(*changed))
-    assert found.windows == ()
+    assert found.rules == {}
     assert [problem.path for problem in found.problems] == ["spec.schedule.calendar"]
     assert message in found.problems[0].message
 

@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 
 from applier.plan.model import Operation
-from gitops.windows.reader import ParsedWindows, read_windows
+from gitops.windows.reader import read_windows
+from gitops.windows.rule_reader import ParsedRules
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.catalog.catalog import load
@@ -25,7 +26,7 @@ def manifest(name: str = "w", **spec: Any) -> bytes:
     )
 
 
-def read(files: Mapping[str, bytes]) -> ParsedWindows:
+def read(files: Mapping[str, bytes]) -> ParsedRules[Window]:
     return read_windows(load(files))
 
 
@@ -33,7 +34,7 @@ def window(name: str = "w", *, kind: str = "Allow", zone: str = "Europe/Berlin",
     schedule = {"cron": cron} if cron else spec.pop("schedule")
     found = read({f"{name}.json": manifest(name, kind=kind, timeZone=zone, schedule=schedule, **spec)})
     assert not found.problems, found.problems
-    return found.windows[0]
+    return found.rules[name]
 
 
 def utc(text: str) -> datetime:

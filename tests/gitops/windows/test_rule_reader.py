@@ -1,0 +1,32 @@
+"""All rules of one kind in a commit, whatever the kind."""
+
+from __future__ import annotations
+
+from gitops.windows.rule_reader import parse_rules
+from renderer.catalog.catalog import load
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
+from tests.gitops.windows.windows import manifest
+
+
+def parse(declared: DeclaredObject) -> str | list[Problem]:
+    """A rule is its cron line; one without is broken."""
+    cron = str((declared.manifest.get("spec") or {}).get("cron", ""))
+    return cron or [Problem(declared.origin.file, 1, "spec.cron", "is missing")]
+
+
+def test_the_first_of_a_name_counts_and_a_broken_one_is_named() -> None:
+    policy = manifest("other", cron="never").replace(b"PropagationWindow", b"PropagationPolicy")
+    files = {
+        "a.json": manifest("day", cron="early"),
+        "b.json": manifest("day", cron="late"),
+        "c.json": manifest("night"),
+        "d.json": policy,
+    }
+    found = parse_rules(load(files), "PropagationWindow", "window", parse)
+    assert found.rules == {"day": "early"}
+    assert found.broken == {"night": SourceLocation("c.json", 1)}
+    assert [str(problem) for problem in found.problems] == [
+        "b.json:1: metadata.name: window 'day' is also defined at a.json:1; rename one of the two",
+        "c.json:1: spec.cron: is missing",
+    ]
