@@ -197,7 +197,9 @@ def _cause_lines(
         for instance_state in overview.instances
         for cause in (instance_state.display_causes if wide else instance_state.display_causes[:1])
     ]
-    other_causes = [(_object_place(name, cause), cause) for name, cause in overview.causes]
+    other_causes = [
+        (_place(cause.object_key) if cause.object_key else f"source/{name}", cause) for name, cause in overview.causes
+    ]
     if not (rows or other_causes):
         yield from ("", settled_message) if settled_message else ()
         return
@@ -257,10 +259,6 @@ def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: 
 def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:
     until = times.format_minute(cause.until) if cause.until else ""
     return (place, cause.reason, by, until, *((cause.node, cause.message) if wide else ()))
-
-
-def _object_place(source: str, cause: Cause) -> str:
-    return _place(cause.object_key) if cause.object_key else f"source/{source}"
 
 
 def _place(key: ObjectKey) -> str:

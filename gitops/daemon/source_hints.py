@@ -12,7 +12,7 @@ from collections.abc import Callable
 from applier.cluster import STATUS_MANAGER, Cluster
 from gitops.clock import Clock
 from gitops.records.instance_state import describe_suspension
-from gitops.records.requests import sync_value
+from gitops.timestamps import micro_timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import source_parent
@@ -34,7 +34,7 @@ class SyncHintForwarder:
             return
         if await describe_suspension(self.cluster, self.clock.now()):
             return
-        said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: sync_value(self.clock.now())}}}
+        said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: micro_timestamp(self.clock.now())}}}
         await asyncio.gather(
             *(self.cluster.merge(source_parent(name), said, manager=STATUS_MANAGER) for name in sources)
         )

@@ -232,16 +232,11 @@ def reconcile(subject: RequestSubject) -> PersonRequest:
     """Return the request to reconcile the subject now."""
     return PersonRequest(
         subject,
-        {well_known.SYNC_REQUESTED_AT: sync_value(subject.now)},
+        {well_known.SYNC_REQUESTED_AT: micro_timestamp(subject.now)},
         f"{subject} is reconciled now. This opens no gate.",
         "",
         author_annotation="",
     )
-
-
-def sync_value(now: datetime) -> str:
-    """Tells a request to look now from those before."""
-    return micro_timestamp(now)
 
 
 def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word: str, verb: str) -> PersonRequest:

@@ -51,7 +51,7 @@ class RevisionArchive:
     async def with_contents(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
         """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
         sorted_names = sorted(names)
-        objects = await asyncio.gather(*(cluster.get(_record_key(name)) for name in sorted_names))
+        objects = await asyncio.gather(*(cluster.get(ObjectKey(*KIND, OWN_NAMESPACE, name)) for name in sorted_names))
         others = {name: obj for name, obj in self.records.items() if name not in sorted_names}
         return replace(self, records=others | {obj["metadata"]["name"]: obj for obj in objects if obj is not None})
 
@@ -186,10 +186,6 @@ def _is_applied(set_plan: ApplySetPlan) -> bool:
     return not is_terminating(set_plan.parent) and all(
         node.is_applied for node in set_plan.nodes if not node.node.external
     )
-
-
-def _record_key(name: str) -> ObjectKey:
-    return ObjectKey(*KIND, OWN_NAMESPACE, name)
 
 
 def _sequence(obj: Object) -> int:

@@ -50,7 +50,7 @@ def find_webhook_mistake(
             blocked_resource = next(
                 (
                     required
-                    for required in _required_resources(namespace, own_namespace)
+                    for required in (_RECORD_RESOURCES if namespace == own_namespace else _LEASE_RESOURCES)
                     if _is_called_for(webhook, required, namespace)
                 ),
                 None,
@@ -65,10 +65,6 @@ def find_webhook_mistake(
                     f"name fewer resources in rules, or write namespaceSelector: {{{advice}}}",
                 )
     return None
-
-
-def _required_resources(namespace: str, own_namespace: str) -> tuple[_RequiredResource, ...]:
-    return _RECORD_RESOURCES if namespace == own_namespace else _LEASE_RESOURCES
 
 
 def _is_called_for(webhook: Mapping[str, Any], required: _RequiredResource, namespace: str) -> bool:

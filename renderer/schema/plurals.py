@@ -13,10 +13,6 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return dict(pair.split("/") for pair in text.split())
 
 
-def _parse_words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Words whose plural also holds for compounds that end in them (mastermouse, mastermice).
 _COMPOUNDING: Final = _parse_pairs(
     """
@@ -46,13 +42,13 @@ _EXACT_WORDS: Final = _parse_pairs(
 )
 
 # Second plurals: taken for plurals when the whole kind is one of them.
-_SECOND_PLURALS: Final = _parse_words(
+_SECOND_PLURALS: Final = frozenset(
     """
     adieus alumnuses apexes appendixes aquariums auditoriums beefs buffalos bureaux cactuses codexes corpuses
     curricula dwarves fishes focuses formulae ganglions helixes hooves indexes latexes lexicons locuses
     mitochondrions nucleuses octopi radiuses radixes salmons shrimps stadia swines symposiums trouts tunas vertexes
     vortexes
-    """
+    """.split()
 )
 # Plurals from which no singular is formed, so that they are not known as plurals.
 _ONE_WAY: Final = frozenset({"medium", "ellipsis", "basis", "blues"})
