@@ -100,7 +100,7 @@ def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: Fleet) -> None:
     assert fleet.at("three") == []
     fleet.order(resume="I know better")
     fleet.step()
-    assert "take levelgate.dev/halt out" in fleet.rollout().decisions[-1].why
+    assert "remove levelgate.dev/halt" in fleet.rollout().decisions[-1].why
     assert fleet.at("three") == []
     halted(fleet, "git", None)
     fleet.move("three")

@@ -68,6 +68,6 @@ def test_a_replica_that_stands_by_says_that_the_configuration_is_refused(tmp_pat
             with Running(following, {**os.environ, **own}) as waits:
                 assert any("waits for the lease" in line for line in waits.stdout)
                 file.write_text(file.read_text().replace("url: shop", "url: shop, pth: x"))
-                assert any("not taken" in line and "did you mean 'path'?" in line for line in waits.stdout)
+                assert any("refused" in line and "did you mean 'path'?" in line for line in waits.stdout)
     finally:
         api.close()
