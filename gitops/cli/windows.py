@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import click
 
 from applier.cluster import Cluster
 from gitops import source_config
-from gitops.cli.options import ClusterChoice, cluster_options, revision_option, typed_time
+from gitops.cli.options import (
+    ClusterChoice,
+    cluster_name_option,
+    cluster_options,
+    read_cluster_name,
+    revision_option,
+    typed_time,
+)
 from gitops.cli.terminal import echo, print_document
 from gitops.clock import SystemClock
 from gitops.explain.window_table import WindowCalendar, as_json, format_tables
@@ -25,7 +33,7 @@ from gitops.source import locations
 from gitops.text import TimeFormat
 from gitops.windows import zones
 from gitops.windows.lint import find_clock_changes, find_warnings
-from gitops.windows.window import LOCAL, list_targets
+from gitops.windows.window import list_targets
 from renderer.render.render import render
 
 
@@ -40,6 +48,7 @@ from renderer.render.render import render
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
+@cluster_name_option
 @cluster_options
 def command(
     place: str | None,
@@ -50,6 +59,7 @@ def command(
     all_namespaces: bool,
     output: str,
     utc: bool,
+    file: Path | None,
     choice: ClusterChoice,
 ) -> int:
     """Show windows, and when what they govern may change: those in force in the cluster, or with PATH those of a repository.
@@ -59,17 +69,21 @@ def command(
     \b
     levelgate windows --context prod-eu
     levelgate windows sample-repo
-    levelgate windows . --at 2026-12-24T10:00 --next 5
+    levelgate windows . --at 2026-12-24T10:00 --next 5 --config levelgate.yaml
     levelgate windows . --utc -o json
     """
     times = TimeFormat(utc)
     now = typed_time(times, at, "--at") if at else SystemClock().now()
     if place is None and revision:
         raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
+    if place is None and file:
+        raise click.UsageError("a cluster records its own name: --config is for the windows of a repository")
     if place is not None and choice != ClusterChoice():
         raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
     calendars, header_prefix, problems = (
-        _read_repository(place, revision) if place else asyncio.run(_read_cluster(namespace, choice))
+        _read_repository(place, revision, read_cluster_name(file))
+        if place
+        else asyncio.run(_read_cluster(namespace, choice))
     )
     if namespace and not all_namespaces:
         calendars = [calendar.in_namespace(namespace) for calendar in calendars]
@@ -91,13 +105,13 @@ def command(
     return 1 if problems else 0
 
 
-def _read_repository(place: str, revision: str) -> tuple[list[WindowCalendar], str, list[str]]:
+def _read_repository(place: str, revision: str, named: str) -> tuple[list[WindowCalendar], str, list[str]]:
     snapshot = locations.read_location(place, revision=revision)
     catalog = source_config.load_catalog(snapshot)
     rules = resolve_rules(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
     gates = gates_by_target({definition.name: definition for definition in catalog.definitions.values()})
-    calendar = WindowCalendar.from_rules(rules, list_targets(render([catalog]), catalog.definitions, LOCAL), gates)
+    calendar = WindowCalendar.from_rules(rules, list_targets(render([catalog]), catalog.definitions, named), gates)
     return [calendar], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from applier.sandbox.endpoints.http import serve, write_kubeconfig
 from applier.sandbox.server import Sandbox
-from gitops.cli import invoke
+from gitops.cli import EXIT_USAGE, invoke
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.real_git import Work
 
@@ -145,3 +145,19 @@ def test_a_review_judges_windows_for_the_cluster_of_the_configuration(
 
     assert asyncio.run(call()) == 0
     assert ("1 create" in forge.bodies(1)[0], "freeze" in forge.bodies(1)[0]) == (True, is_held)
+
+
+@each_selection
+def test_the_windows_of_a_repository_govern_the_cluster_of_the_configuration(
+    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+) -> None:
+    work.commit(window=freeze(selected), one=OBJECT)
+    config = ["--config", configuration(work, named)] if named else []
+    assert invoke(["windows", str(work.path), "-o", "json", *config]) == 0
+    (window,) = json.loads(capsys.readouterr().out)
+    assert bool(window["targets"]) == is_held
+
+
+def test_a_configuration_names_no_cluster_that_is_asked(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["windows", "--config", configuration(work, "prod-eu")]) == EXIT_USAGE
+    assert "a cluster records its own name" in capsys.readouterr().err
