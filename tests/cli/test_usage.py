@@ -215,7 +215,7 @@ def test_an_interruption_exits_130(capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_output_that_cannot_be_written_is_told_in_words() -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-c", "from gitops.cli import main; main(['version'])"]
+        command = [sys.executable, "-c", "from gitops.cli import main; main()", "version"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: No space left on device\n")
 
