@@ -10,9 +10,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from applier.plan.model import Operation
-from gitops.windows.reader import read_windows
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import LOCAL, WindowTarget
+from gitops.windows.window_reader import read_windows
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 from tests.gitops.windows.naive import Naive, Walk

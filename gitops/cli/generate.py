@@ -15,7 +15,7 @@ from gitops.cli.terminal import echo_lines
 from gitops.config.schema import CONFIG_SCHEMA
 from gitops.rollouts import policy_schema
 from gitops.source import locations
-from gitops.windows import reader
+from gitops.windows import window_reader
 from renderer import documents
 from renderer.catalog.catalog import load
 from renderer.definition.compile import Definition
@@ -130,7 +130,7 @@ def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
     """Of definitions, windows, policies and levelgate.yaml, and of the instances of these definitions."""
     return [
         json_schema.definition_schema(),
-        json_schema.spec_schema(OWN_API_VERSION, WINDOW, reader.SPEC),
+        json_schema.spec_schema(OWN_API_VERSION, WINDOW, window_reader.SPEC),
         json_schema.spec_schema(OWN_API_VERSION, POLICY, policy_schema.SPEC),
         json_schema.object_schema(CONFIG_SCHEMA),
         *map(json_schema.instance_schema, definitions),

@@ -98,8 +98,8 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     from gitops.rollouts.lint import lint_policies
     from gitops.rollouts.policy_reader import read_policies
     from gitops.windows.lint import find_warnings
-    from gitops.windows.reader import read_windows
     from gitops.windows.window import LOCAL, list_targets
+    from gitops.windows.window_reader import read_windows
 
     windows, policies = read_windows(catalog), read_policies(catalog)
     instances = lint_policies(policies.rules.values(), bundle)

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.policy_reader import read_policies
-from gitops.windows.reader import read_windows
 from gitops.windows.rule_reader import ParsedRules
 from gitops.windows.verdict import WindowSet
 from gitops.windows.window import Window
+from gitops.windows.window_reader import read_windows
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject, FileContent
 from renderer.errors import Problem, SourceLocation

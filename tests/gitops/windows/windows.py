@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from applier.plan.model import Operation
-from gitops.windows.reader import read_windows
 from gitops.windows.rule_reader import ParsedRules
 from gitops.windows.verdict import TrustedTime, WindowSet, WindowVerdict, judge
 from gitops.windows.window import LOCAL, Window, WindowTarget
+from gitops.windows.window_reader import read_windows
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
 

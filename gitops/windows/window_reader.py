@@ -16,7 +16,7 @@ from applier.plan.model import Operation
 from gitops.windows import time_syntax, zones
 from gitops.windows.problem_collector import FieldProblems, parse_field
 from gitops.windows.rule_reader import ParsedRules, parse_rules
-from gitops.windows.schedule import ScheduleReader
+from gitops.windows.schedule_reader import ScheduleReader
 from gitops.windows.window import WINDOW_OPERATIONS, Drain, Window, WindowKind, WindowSelector
 from renderer import schema
 from renderer.catalog.catalog import Catalog
