@@ -52,9 +52,9 @@ class _Refusal:
 
 @dataclass
 class Refusals:
-    """What one process was refused in one cluster, by the set for which it wrote and the object. `first_retry_wait`
-    is how long the next try waits, if
-    nothing changes; nothing: each pass tries everything.
+    """Writes that the server of one cluster refused to one process, by the set for which it wrote and the object.
+
+    `first_retry_wait` is the time until the next try if nothing changes; with zero each pass tries everything.
     """
 
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
@@ -83,7 +83,7 @@ class Refusals:
         observed: Observed,
         results: Sequence[Result],
         now: datetime,
-        open_keys: Collection[ObjectKey] = (),
+        open_keys: Collection[ObjectKey],
     ) -> None:
         """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let
         others pass. The answers for `open_keys` come later, in another round or after the pass.
