@@ -220,9 +220,7 @@ def format_counts(tally: StateCounts) -> str:
     """`[##########..........] 5/10 settled, 1 progressing, 4 held`"""
     total, settled = tally.total, tally.by_state.get(DisplayState.SETTLED, 0)
     bar = "#" * round(_BAR_WIDTH * settled / total) if total else ""
-    unsettled = (
-        state for state in sorted(DisplayState, key=lambda state: -state.rank) if state is not DisplayState.SETTLED
-    )
+    unsettled = (state for state in reversed(DisplayState) if state is not DisplayState.SETTLED)
     other_counts = "".join(
         f", {number} {state.lower()}" for state in unsettled if (number := tally.by_state.get(state))
     )

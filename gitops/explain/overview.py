@@ -12,7 +12,7 @@ from applier.causes import Cause
 from applier.cluster import Cluster
 from applier.state.observed import label
 from gitops.records.cause_rows import parse_row
-from gitops.records.display_state import DisplayState
+from gitops.records.display_state import DisplayState, count_states
 from gitops.records.installation import INSTALLATION, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState, list_all_instances
 from gitops.records.rollout_records import Rollouts
@@ -137,19 +137,12 @@ def _rollout_overview(name: str, record: RolloutState, instances: list[InstanceS
         name,
         record,
         DisplayState.worst(
-            [DisplayState.from_reasons(instance.reason for instance in own_instances), *map(_wave_state, record.waves)]
+            [
+                DisplayState.from_reasons(instance.reason for instance in own_instances),
+                # by its record as well: instances may not exist yet, or their source may have ended
+                *(state for state, number in count_states(record.waves).items() if number),
+            ]
         ),
         since,
         revisions,
     )
-
-
-def _wave_state(wave: WaveProgress) -> DisplayState:
-    """Return the state of a wave by its record: its instances may not exist yet, or their source may have ended."""
-    states_by_count = (
-        (wave.failed, DisplayState.FAILED),
-        (wave.held, DisplayState.HELD),
-        (wave.waiting, DisplayState.WAITING),
-        (wave.moving, DisplayState.PROGRESSING),
-    )
-    return next((state for count, state in states_by_count if count), DisplayState.SETTLED)

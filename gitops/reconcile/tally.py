@@ -61,6 +61,6 @@ class StateCounts:
         until = f" (until {timestamp(self.until)})" if self.until else ""
         return ", ".join(
             f"{state.lower()} {self.by_state.get(state, 0)}{until if state is DisplayState.HELD else ''}"
-            for state in sorted(DisplayState, key=lambda state: -state.rank)
+            for state in reversed(DisplayState)
             if state in _ALWAYS_SHOWN or self.by_state.get(state)
         )

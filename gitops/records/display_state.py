@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from applier.causes import Reason
+from gitops.rollouts.state import WaveProgress
 
 
 class DisplayState(StrEnum):
@@ -94,3 +95,14 @@ _REASONS: Final[Mapping[DisplayState, tuple[Reason, ...]]] = {
 _STATE_OF_REASON: Final[Mapping[Reason, DisplayState]] = {
     reason: state for state, reasons in _REASONS.items() for reason in reasons
 }
+
+
+def count_states(waves: Sequence[WaveProgress]) -> dict[DisplayState, int]:
+    """Return the number of instances of these waves in each state that a wave counts."""
+    return {
+        DisplayState.SETTLED: sum(wave.settled for wave in waves),
+        DisplayState.PROGRESSING: sum(wave.moving for wave in waves),
+        DisplayState.WAITING: sum(wave.waiting for wave in waves),
+        DisplayState.HELD: sum(wave.held for wave in waves),
+        DisplayState.FAILED: sum(wave.failed for wave in waves),
+    }

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
-from gitops.records.display_state import DisplayState
+from gitops.records.display_state import count_states
 from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
 from gitops.timestamps import parse_timestamp
@@ -36,15 +36,6 @@ from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-_WAVE_COUNTS = {
-    DisplayState.SETTLED: "settled",
-    DisplayState.PROGRESSING: "moving",
-    DisplayState.WAITING: "waiting",
-    DisplayState.HELD: "held",
-    DisplayState.FAILED: "failed",
-}
-"""Counts of `WaveProgress` by the state of the instances that they count."""
 
 Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
 
@@ -238,9 +229,9 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
         openings,
     )
     moves = {
-        (rollout.name, state): sum(getattr(wave, count) for wave in rollout.waves)
+        (rollout.name, state): number
         for rollout in board.overview.rollouts
-        for state, count in _WAVE_COUNTS.items()
+        for state, number in count_states(rollout.waves).items()
     }
     yield _gauge("levelgate_rollout_instances", "Instances of a rollout by state.", ("rollout", "state"), moves)
 
