@@ -28,6 +28,12 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def suggestion_or_names(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'size'?`, or `; there are a, b` where no known word is close; empty without a known word."""
+    names = sorted(known)
+    return suggestion(word, names) or (f"; there are {', '.join(names)}" if names else "")
+
+
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 

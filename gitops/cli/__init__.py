@@ -85,9 +85,9 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
-            from renderer.definition.variables import suggestion
+            from renderer.phrasing import suggestion_or_names
 
-            raise click.UsageError(f"no command {args[0]!r}{suggestion(args[0], _COMMANDS)}", ctx) from None
+            raise click.UsageError(f"no command {args[0]!r}{suggestion_or_names(args[0], _COMMANDS)}", ctx) from None
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -22,10 +22,10 @@ from gitops.records.requests import PersonRequest, RequestError, RequestSubject
 from gitops.records.source_record import read_source_names
 from gitops.text import format_local_time, title, to_utc
 from renderer import well_known
-from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
+from renderer.phrasing import suggestion_or_names
 
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
@@ -213,7 +213,7 @@ async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
             f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
             f"daemon began to ask; `levelgate status` says when that has changed"
         )
-    hint = suggestion(ref.name, followed_sources.union(await read_source_names(cluster)))
+    hint = suggestion_or_names(ref.name, followed_sources.union(await read_source_names(cluster)))
     return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; levelgate run --source {ref.name}=URL does'}"
 
 

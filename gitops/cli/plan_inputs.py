@@ -29,9 +29,9 @@ from gitops.source.locations import ComparedCommits
 from gitops.source.target import identity
 from gitops.text import format_age
 from renderer.catalog.catalog import Catalog
-from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
+from renderer.phrasing import suggestion_or_names
 
 if TYPE_CHECKING:
     from gitops.config import Config
@@ -185,7 +185,9 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
     sources = {source_entry.name: source_entry for source_entry in config.sources}
     if name not in sources:
         raise SourceError(
-            name, f"is not a source of the configuration{suggestion(name, sources)}", advice="name it: --source"
+            name,
+            f"is not a source of the configuration{suggestion_or_names(name, sources)}",
+            advice="name it: --source",
         )
     return state.configured(sources[name], config.governors)
 

@@ -24,8 +24,8 @@ from gitops.records.instance_state import InstanceState
 from gitops.records.references import ROLLOUT, SOURCE, Ref, RefError, find_key
 from gitops.records.source_record import SourceRecord, read_records
 from gitops.text import format_local_time, title
-from renderer.definition.variables import suggestion
 from renderer.identity import OWN_NAMESPACE, GroupKind, source_parent
+from renderer.phrasing import suggestion_or_names
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -109,7 +109,7 @@ async def _targets_and_reader(
         all_records = dict([*known_records, *await find_sources_without_commit(cluster, installed, known_records)])
         source_set = {*dict(known_records), *(configured_sources(installed) or ())}
         if ref and ref.name not in source_set | all_records.keys():
-            return [WaitResult(False, f"no daemon follows {ref} yet{suggestion(ref.name, source_set)}")]
+            return [WaitResult(False, f"no daemon follows {ref} yet{suggestion_or_names(ref.name, source_set)}")]
         names = [ref.name] if ref else sorted(source_set)
         return [wait_target.check_source(name, all_records.get(name)) for name in names] or [
             WaitResult(False, "no source is known yet")

@@ -32,10 +32,9 @@ from gitops.windows.problem_collector import FieldProblems
 from gitops.windows.window import LOCAL
 from renderer import documents, schema
 from renderer.catalog.file_content import DeclaredObject
-from renderer.definition.variables import suggestion
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.phrasing import format_count
+from renderer.phrasing import format_count, suggestion_or_names
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
@@ -182,7 +181,7 @@ class _ConfigReader(SourceReader):
         for index, item in enumerate(self._list_items("sources")):
             for position, dependency in enumerate(item.get("dependsOn") or ()):
                 if dependency not in sources:
-                    message = f"no source {dependency!r}{suggestion(dependency, sources)}"
+                    message = f"no source {dependency!r}{suggestion_or_names(dependency, sources)}"
                     self.problems.add_problem(f"sources[{index}].dependsOn[{position}]", message)
         graph = {
             name: [dependency for dependency in item.get("dependsOn") or () if dependency in sources]

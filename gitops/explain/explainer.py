@@ -32,11 +32,10 @@ from gitops.rollouts.state import RolloutState
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer import well_known
-from renderer.definition.variables import suggestion
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD
-from renderer.phrasing import join_names
+from renderer.phrasing import join_names, suggestion_or_names
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> CauseChain:
@@ -113,7 +112,7 @@ class _Explainer:
         nodes = {Member.from_object(member).node_id for member in await list_members(self.cluster, instance)}
         if node not in nodes and not any(node_id.startswith(f"{node}/") for node_id in nodes):
             raise RefError(
-                f"{ObjectKey.from_manifest(instance)} has no object of a node {node!r}{suggestion(node, nodes)}"
+                f"{ObjectKey.from_manifest(instance)} has no object of a node {node!r}{suggestion_or_names(node, nodes)}"
             )
 
     def _find_source_causes(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:

@@ -10,8 +10,8 @@ from gitops.windows.lint import find_common_opening
 from gitops.windows.window import Window, WindowKind, WindowTarget
 from renderer.definition.compile import Definition
 from renderer.definition.gates import Gate
-from renderer.definition.variables import suggestion
 from renderer.errors import Problem
+from renderer.phrasing import suggestion_or_names
 
 
 def find_unknown_names(
@@ -20,11 +20,11 @@ def find_unknown_names(
     """Windows and external facts that gates ask for and that nobody declares. `externals` is None where it is not known which there are."""
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
-            yield _problem(gate, f"window {name!r} does not exist{suggestion(name, windows)}")
+            yield _problem(gate, f"window {name!r} does not exist{suggestion_or_names(name, windows)}")
         if externals is None:
             continue
         for name in sorted(gate.externals - set(externals)):
-            hint = suggestion(name, externals) or "; declare it under `externals` in levelgate.yaml"
+            hint = suggestion_or_names(name, externals) or "; declare it under `externals` in levelgate.yaml"
             yield _problem(gate, f"external fact {name!r} is not declared{hint}")
 
 

@@ -9,6 +9,7 @@ from renderer.cel import Program
 from renderer.definition import variables
 from renderer.documents import Document
 from renderer.errors import ExpressionError, Problem
+from renderer.phrasing import suggestion_or_names
 from renderer.template.expressions import parse_expression
 from renderer.template.template import Template, TemplateError, compile_template
 
@@ -25,7 +26,7 @@ class ProblemCollector:
 
     def check_unknown_fields(self, path: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
         for field in sorted(value.keys() - set(known)):
-            self.fail(f"{path}.{field}", f"no such field{variables.suggestion(field, known)}")
+            self.fail(f"{path}.{field}", f"no such field{suggestion_or_names(field, known)}")
 
     def read_template(self, path: str, body: Any) -> Template | None:
         """The compiled template; None where it has mistakes, which are noted."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from renderer import phrasing
 from renderer.cel import Program
+from renderer.phrasing import suggestion_or_names
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9]*")
 _RESERVED = frozenset(
@@ -34,13 +34,7 @@ def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> It
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, or the list of them; as the end of a sentence."""
-    known = sorted(known)
-    return phrasing.suggestion(word, known) or (f"; there are {', '.join(known)}" if known else "")
-
-
 def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:
     if name == own_id:
         return f"{name!r} is this resource itself; self references are only allowed in readyWhen"
-    return f"no resource or variable {name!r} in scope{suggestion(name, scope)}"
+    return f"no resource or variable {name!r} in scope{suggestion_or_names(name, scope)}"
