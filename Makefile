@@ -32,7 +32,8 @@ test: venv controlplane ## all tests; builds the control plane once (about five 
 
 fuzz: venv ## random inputs for long: FUZZ=20 times the examples of the tests, then SECONDS=600 guided by coverage
 	LEVELGATE_FUZZ=$(or $(FUZZ),20) $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not cluster" \
-		tests/properties tests/gitops/propagation tests/renderer/cel/test_oracles.py tests/renderer/cel/test_type_check.py
+		tests/properties tests/gitops/rollouts tests/gitops/decisions tests/gitops/windows/test_naive.py \
+		tests/renderer/cel/test_oracles.py tests/renderer/cel/test_type_check.py
 	$(BIN)/python -m pip install --quiet "atheris>=3"
 	$(BIN)/python -m tests.fuzz $(or $(SECONDS),600)
 
