@@ -1,4 +1,6 @@
-"""Requests to one API server until they are answered: retries, translation of refusals.
+"""Requests to one API server until they are answered: slots, retries, counts, translation of refusals.
+
+How bytes get there is the matter of `http_transport`.
 
 Retried is what was certainly not carried out (429, 503, no connection), and reads also after server faults and broken
 connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (aiohttp

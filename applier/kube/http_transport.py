@@ -1,8 +1,10 @@
-"""HTTP to one API server: bytes out, bytes in, through the session of `kubernetes.aio`'s REST layer.
+"""Connections to one API server: sessions, TLS, time limits, credentials that are rotated. Bytes go out, bytes come in.
+
+Each request is sent once; `client` decides whether it is sent again. The session is that of `kubernetes.aio`'s REST layer.
 
 The layer's own `request` serialises bodies again and asks the environment for a proxy on each request; its session,
 with that switched off, is several times faster. What failed is said by two exceptions: `NotSentError` (the server has
-certainly not seen the request) and `BrokenError` (it may have): see `replace_repository`.
+certainly not seen the request) and `BrokenError` (it may have).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Final
 
 from applier.cluster import CONTENT_MANAGER, Cluster, ClusterName, Discovery, Object, Resource
 from applier.errors import ClusterError, KindNotServed, Unavailable
-from applier.execute.member_writer import redefined_kinds
+from applier.execute.dry_run import redefined_kinds
 from applier.plan.model import NodeAction, NodePlan, Plan
 from applier.recorded_cluster import RecordedCluster
 from renderer.catalog.catalog import Catalog

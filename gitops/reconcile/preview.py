@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from applier.cluster import Cluster, Object
-from applier.execute.member_writer import DryRunResult, MemberWriter
+from applier.execute.dry_run import DryRunResult, dry_run_plan
+from applier.execute.member_writer import MemberWriter
 from applier.plan.model import Plan
 from applier.plan.planner import plan
 from applier.read.pending_reads import PendingReads
@@ -51,7 +52,7 @@ async def preview(
     writer = MemberWriter(cluster, {}, users_of(sources))
     freely = replace(begun, propagation=Decision())
     bundle, due, known = await decider.decide(catalogs, freely, to_the_end=True)
-    rehearsal = await writer.dry_run_plan(foreign_sources.restrict_to_read_sources(due, known), known.observed)
+    rehearsal = await dry_run_plan(writer, foreign_sources.restrict_to_read_sources(due, known), known.observed)
     if rehearsal.observed.failures != known.observed.failures:
         known = replace(known, observed=rehearsal.observed)
         bundle, due, known = await decider.decide(catalogs, known, to_the_end=True)
@@ -99,7 +100,7 @@ async def _staying(writer: MemberWriter, bundle: Rendering, known: Context, due:
         plan(bundle, known.observed, known.records, to_final_state=True), known
     )
     own = Plan(tuple(replace(one, nodes=tuple(it for it in one.nodes if not is_alike(it.node))) for one in found.sets))
-    rehearsal = await writer.dry_run_plan(own, known.observed)
+    rehearsal = await dry_run_plan(writer, own, known.observed)
     if rehearsal.observed.failures != failures:
         known = replace(known, observed=rehearsal.observed)
         found = plan(bundle, known.observed, known.records, to_final_state=True)

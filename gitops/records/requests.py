@@ -17,6 +17,7 @@ from applier.state.observed import annotation
 from gitops.durations import format_duration
 from gitops.errors import GitopsError
 from gitops.records.references import Ref
+from gitops.records.rollout_records import decode_rollout
 from gitops.records.source_record import MIN_COMMIT_CHARACTERS, SourceRecord, is_approval
 from gitops.records.source_requests import COMMIT_PATTERN
 from gitops.rollouts import requests
@@ -255,7 +256,7 @@ def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word:
 
 
 def _rollout_state(subject: RequestSubject) -> RolloutState:
-    return RolloutState.from_data(subject.live.get("data") or {}, now=subject.now)
+    return decode_rollout(subject.live.get("data") or {}, now=subject.now)
 
 
 def _format_until(moment: datetime | None) -> str:

@@ -1,18 +1,16 @@
 """What a rollout must not forget: which revision each wave moves to, halts, approvals, what completed last, and the last decisions.
 
-Everything else is read from the instances each time. One ConfigMap holds it; its data is text and equal states give equal text. A record that
-cannot be read is halted, because a halt may be what it said.
+Everything else is read from the instances each time. How it is stored: `gitops/records/rollout_records.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-import orjson
 
 from gitops.errors import GitopsError
 from gitops.rollouts.queue_position import WaveForecast
@@ -208,28 +206,3 @@ class RolloutState:
         }
         new_entries = [entry for entry in shortened if replace(entry, at=_MIN_TIME) not in known_entries]
         return replace(self, decisions=(*self.decisions, *new_entries)[-MAX_DECISIONS:])
-
-    def data(self) -> dict[str, str]:
-        """As a ConfigMap's data."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        values["halts"] = [asdict(halt, dict_factory=_drop_none) for halt in self.halts]
-        return {
-            name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
-            for name, value in values.items()
-            if value
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, str], *, now: datetime) -> RolloutState:
-        """Inverse of `data`; keys that it does not know are passed over. What cannot be read comes back halted, whatever the target."""
-        try:
-            stored = {name: orjson.loads(text) for name, text in data.items() if name in cls.__slots__}
-            return msgspec.convert(stored, cls)
-        except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
-            return cls(
-                halts=(Halt(ANY_TARGET, now, CONTROLLER, f"the record of this rollout cannot be read: {error}"),)
-            )
-
-
-def _drop_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in pairs if value is not None}

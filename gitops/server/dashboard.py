@@ -22,7 +22,7 @@ from gitops.reconcile.statuses import source_record, statuses
 from gitops.records import window_calendar
 from gitops.records.instance_state import InstanceState
 from gitops.records.references import Ref
-from gitops.records.rollout_records import ROLLOUT, rollout_key
+from gitops.records.rollout_records import ROLLOUT, encode_rollout, rollout_key
 from gitops.records.source_record import SourceRecord
 from gitops.records.window_calendar import calendar_data, parse_rules
 from gitops.rollouts.source_rules import SourceRules
@@ -53,7 +53,7 @@ def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Objec
             )
             yield key, {**record, "data": new_record.data()}
     for name, state in result.propagation.states.items():
-        yield _config_map(rollout_key(name), ROLLOUT, state.data())
+        yield _config_map(rollout_key(name), ROLLOUT, encode_rollout(state))
     yield _config_map(
         window_calendar.CONFIGMAP_KEY,
         window_calendar.CONFIGMAP_KEY.name,

@@ -21,6 +21,7 @@ from applier.sandbox.wire import Request, Response
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
+from gitops.records.rollout_records import decode_rollout
 from gitops.rollouts.state import RolloutState
 from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
@@ -350,7 +351,7 @@ class Fleet:
 
     def rollout(self) -> RolloutState:
         """As it is stored."""
-        return RolloutState.from_data(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
+        return decode_rollout(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
 
 
 def _image(deployment: Object) -> str:

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.causes import Cause, Reason
+from gitops.records.rollout_records import decode_rollout, encode_rollout
 from gitops.rollouts.advance import decide_grants, reserve
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, ApprovalPoint, OnNewRevision, Policy
 from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
-from gitops.rollouts.state import RolloutState, TargetRevision
+from gitops.rollouts.state import TargetRevision
 from tests.gitops.gates.test_evaluate import WAVES
 from tests.gitops.rollouts.rollouts import MINUTE, Rollout, items
 from tests.gitops.rollouts.test_shapes import linear
@@ -134,7 +135,7 @@ def test_a_restart_between_any_two_writes_grants_nothing_twice(
     for number in range(len(crashes) + len(TEN) + 1):
         stored, records, settles = crashes[number] if number < len(crashes) else (len(TEN), True, True)
         collection = rollout.collection()
-        state = RolloutState.from_data(rollout.state.data(), now=rollout.now)
+        state = decode_rollout(encode_rollout(rollout.state), now=rollout.now)
         decision = decide_grants(rollout.policy, collection, state, now=rollout.now)
         reserve(collection, decision, now=rollout.now)
         written = list(decision.grants)[:stored]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gitops.records.rollout_records import decode_rollout, encode_rollout
 from gitops.rollouts.state import Approval, DecisionRecord, Halt, RolloutState, TargetRevision
 
 NOW = datetime(2026, 11, 20, 13, 0, 7, tzinfo=UTC)
@@ -23,20 +24,21 @@ FULL = RolloutState(
 
 def test_a_record_comes_back_as_it_was() -> None:
     """S1-28: a restart loses nothing."""
-    assert asdict(RolloutState.from_data(FULL.data(), now=NOW)) == asdict(FULL)
-    assert all(isinstance(text, str) for text in FULL.data().values())
+    assert asdict(decode_rollout(encode_rollout(FULL), now=NOW)) == asdict(FULL)
+    assert all(isinstance(text, str) for text in encode_rollout(FULL).values())
     assert (
-        FULL.data()["halts"] == '[{"by":"levelgate","since":"2026-11-20T13:00:07Z","target":13,"why":"1 of 2 failed"}]'
+        encode_rollout(FULL)["halts"]
+        == '[{"by":"levelgate","since":"2026-11-20T13:00:07Z","target":13,"why":"1 of 2 failed"}]'
     )
 
 
 def test_no_record_is_a_new_rollout() -> None:
-    assert RolloutState.from_data({}, now=NOW) == RolloutState()
-    assert RolloutState().data() == {}
+    assert decode_rollout({}, now=NOW) == RolloutState()
+    assert encode_rollout(RolloutState()) == {}
 
 
 def test_keys_of_others_are_passed_over() -> None:
-    assert RolloutState.from_data({"note": "mine"}, now=NOW) == RolloutState()
+    assert decode_rollout({"note": "mine"}, now=NOW) == RolloutState()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_keys_of_others_are_passed_over() -> None:
 )
 def test_a_record_that_cannot_be_read_is_halted(damage: str) -> None:
     """A halt may be what it said, so nothing moves until a person looks."""
-    state = RolloutState.from_data({**FULL.data(), "halts": damage}, now=NOW)
+    state = decode_rollout({**encode_rollout(FULL), "halts": damage}, now=NOW)
     halt = state.halt_of(TargetRevision(99))
     assert halt
     assert halt.why.startswith("the record of this rollout cannot be read")
@@ -57,4 +59,4 @@ def test_only_the_last_fifty_decisions_are_kept_and_each_is_short() -> None:
     for number in range(60):
         state = state.with_decision(DecisionRecord(NOW, "granted", f"{number} " + "x" * 2000))
     assert [entry.subject.split()[0] for entry in state.decisions] == [str(number) for number in range(10, 60)]
-    assert sum(map(len, state.data().values())) < 64 * 1024
+    assert sum(map(len, encode_rollout(state).values())) < 64 * 1024
