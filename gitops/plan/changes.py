@@ -1,8 +1,4 @@
-"""Changes for reviewers, from the preview of a reconciliation: field diffs, masked, with the obstacles of each change.
-
-`ForeignSources` holds what the records of sources outside of the plan say about its objects. Invariant: nothing is
-guessed. The claim of another source is known once a reconciliation has recorded it, and as far as its record has room.
-"""
+"""Changes for reviewers, from the preview of a reconciliation: field diffs, masked, with the obstacles of each change."""
 
 from __future__ import annotations
 
@@ -14,57 +10,23 @@ from typing import Any
 from applier.applyset import adoption
 from applier.applyset.member import Member
 from applier.causes import Cause
-from applier.cluster import Object
 from applier.errors import ClusterError, Immutable
 from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.state.observed import annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
 from gitops.plan.dependency_waits import add_dependency_waits
-from gitops.plan.field_diff import creation_diff, diff_objects, field_value
+from gitops.plan.field_diff import creation_diff, diff_objects, field_value, intended_diff
+from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.masking import SecretMasks, has_snapshot_masks
-from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
-from gitops.reconcile.context import EventualPlan, Preview
-from gitops.records.source_record import MAX_LISTED_OBJECTS
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange
+from gitops.reconcile.context import EventualPlan
 from renderer import well_known
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, Manifest, ObjectKey, key_hash
+from renderer.identity import Manifest, ObjectKey, key_hash
 from renderer.phrasing import join_names
 from renderer.render.model import RenderedNode
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignSources:
-    """`hidden_kinds` are the kinds that others define and of which nothing is recorded that can be read, `claims`
-    the objects that others wait for; each
-    with the name of the source. Of those in `silent` the records had no room to tell all that they wait for.
-    """
-
-    hidden_kinds: Mapping[GroupKind, str]
-    claims: Mapping[ObjectKey, str]
-    incomplete_sources: tuple[str, ...]
-
-    @classmethod
-    def from_preview(cls, preview: Preview) -> ForeignSources:
-        records, rendering = preview.neighbours, preview.due.bundle
-        return cls(
-            {
-                kind: name
-                for kind, name in rendering.owners.items()
-                if name in records and kind not in rendering.definitions
-            },
-            {key: name for name in sorted(records) for key in records[name].claims},
-            tuple(name for name in sorted(records) if len(records[name].claims) >= MAX_LISTED_OBJECTS),
-        )
-
-    def handover_warnings(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
-        """What may be handed over although it is told to be deleted."""
-        if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
-            return ()
-        detail = f"{join_names(self.incomplete_sources)} may want objects that are shown as deleted here: more waits there than its record holds"
-        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {detail}; the objects that it wants are handed over"),)
-
 
 _ACTIONS = {
     NodeAction.CREATE: PlannedAction.CREATE,
@@ -433,15 +395,6 @@ def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
 
 def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:
     return "" if set_plan.rendered.is_source else node_id
-
-
-def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
-    """Of a change that no server could be asked about: fields of the manifest that are not so; what goes is not known."""
-    return tuple(
-        field_diff
-        for field_diff in diff_objects(masks.mask_object(live), masks.mask_object(manifest))
-        if field_diff.new is not None
-    )
 
 
 def obstacle_of(cause: Cause) -> Obstacle:

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
+from applier.cluster import Object
 from applier.state.structural_diff import FieldDiff, ItemPairs, diff_values, pair_by_position
-from gitops.plan.masking import may_be_equal
+from gitops.plan.masking import SecretMasks, may_be_equal
 from renderer import well_known
-from renderer.identity import is_same
+from renderer.identity import Manifest, is_same
 
 _SERVER_METADATA = frozenset(
     {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "deletionTimestamp"}
@@ -35,6 +36,18 @@ def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
     """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
     return tuple(
         diff_values(strip_recorded_fields(old), strip_recorded_fields(new), is_equal=_is_equal, pair_items=_pair_items)
+    )
+
+
+def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
+    """Return the fields of a manifest that are not so, for a change that no server could be asked about.
+
+    Which fields go is not known then.
+    """
+    return tuple(
+        field_diff
+        for field_diff in diff_objects(masks.mask_object(live), masks.mask_object(manifest))
+        if field_diff.new is not None
     )
 
 

@@ -14,8 +14,8 @@ from applier.causes import Cause
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from applier.state.structural_diff import FieldDiff
-from gitops.plan.changes import intended_diff, obstacle_of
-from gitops.plan.field_diff import creation_diff, diff_objects
+from gitops.plan.changes import obstacle_of
+from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import InterimChange, PlannedAction, PlannedChange
 from gitops.reconcile.context import EventualPlan, Preview

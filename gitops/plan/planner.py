@@ -13,8 +13,9 @@ from gitops.gates.evaluate import ExternalFact
 from gitops.plan import start_times
 from gitops.plan.affected import restrict_to_affected
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
-from gitops.plan.changes import BaseManifests, ChangeCollector, ForeignSources
+from gitops.plan.changes import BaseManifests, ChangeCollector
 from gitops.plan.dry_run import DryRunCluster, create_schema_cluster, find_refusals
+from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.interim_changes import InterimChanges, add_repairs
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind, plan_hash

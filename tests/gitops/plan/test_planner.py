@@ -13,9 +13,8 @@ import pytest
 from applier.cluster import Object
 from applier.errors import Denied, Invalid, Unavailable
 from applier.state.structural_diff import FieldDiff
-from gitops.plan.changes import intended_diff
 from gitops.plan.dry_run import DryRunCluster
-from gitops.plan.field_diff import diff_objects
+from gitops.plan.field_diff import diff_objects, intended_diff
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, WarningKind
 from gitops.plan.warnings import _foreign_objects
