@@ -149,11 +149,12 @@ def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalo
     if previous and previous.source == source and snapshot.since == previous.commit != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}
         if updated := with_changed_files(previous, changed, snapshot.revision):
-            return updated
-    return load(
+            return replace(updated, author=snapshot.author, message=snapshot.message)
+    catalog = load(
         {path: file.data for path, file in snapshot.files.items()},
         source=source,
         commit=f"{snapshot.revision}-dirty" if snapshot.is_dirty else snapshot.revision,
         refused_files={problem.path: problem.message for problem in snapshot.problems},
         previous=previous,
     )
+    return replace(catalog, author=snapshot.author, message=snapshot.message)

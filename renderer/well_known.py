@@ -71,6 +71,9 @@ COMPLETED = "internal.levelgate.dev/completed"
 RECORD = "internal.levelgate.dev/record"
 RECORD_OF = "internal.levelgate.dev/of"
 RECORD_SOURCE = "internal.levelgate.dev/source"
+COMMIT_AUTHOR = "internal.levelgate.dev/author"
+COMMIT_MESSAGE = "internal.levelgate.dev/message"
+"""Author and message of the commit that brought a revision of a definition, on its record."""
 UNREADABLE = "internal.levelgate.dev/unreadable"
 
 FINALIZER = PRUNE

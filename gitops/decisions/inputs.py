@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from applier.causes import Cause
 from applier.errors import ClusterError
@@ -28,7 +28,9 @@ from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.render.model import Rendering
-from renderer.render.revisions import StoredRevisions
+from renderer.render.revisions import DefinitionRevision, StoredRevisions
+
+_NO_REVISION: Final = DefinitionRevision(0, "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,8 @@ class DecisionInputs:
         revisions = self.stored.revisions.get(kind)
         named = _by_window(self._rules_of(kind))
         windows = {name: is_in_window(rules.windows[name], self.now) for name, rules in named.items()}
-        target = TargetVariables(revisions[-1].number if revisions else 0)
+        newest = revisions[-1] if revisions else _NO_REVISION
+        target = TargetVariables(newest.number, newest.commit, newest.author, newest.message)
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, ClosedWindow]:

@@ -39,9 +39,9 @@ class TargetVariables:
     """What gates read as `target`: where an item would move to."""
 
     revision: int
-    commit: str = ""
-    author: str = ""
-    message: str = ""
+    commit: str
+    author: str
+    message: str
 
     def as_value(self) -> dict[str, Any]:
         return {

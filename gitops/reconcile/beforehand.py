@@ -25,10 +25,10 @@ _UNANSWERED: Final = "its record is being written; the server has not answered y
 
 
 async def store_revisions(
-    records: RecordWriter, issued: Sequence[NewRevision], archive: RevisionArchive, commits: Mapping[str, str]
+    records: RecordWriter, issued: Sequence[NewRevision], archive: RevisionArchive
 ) -> RevisionArchive:
     """Store new revisions; of a kind of which that does not succeed the revision before serves on."""
-    due = {one.kind: record_update(definition_body(one, commits.get(one.source, ""))) for one in issued}
+    due = {one.kind: record_update(definition_body(one)) for one in issued}
     answers = await records.write([*due.values()])
     errors = {result.key: result.error for _, result in answers}
     why = {kind: errors.get(one.result.key, WriteInFlight(_UNANSWERED)) for kind, one in due.items()}

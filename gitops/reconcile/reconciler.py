@@ -202,7 +202,7 @@ class Reconciler:
             if known.propagation.stopped or self.stopping():
                 break
             if bundle.issued:
-                known = replace(known, archive=await self._issue(bundle.issued, known.archive, executor.commits))
+                known = replace(known, archive=await self._issue(bundle.issued, known.archive))
                 continue
             asked, states = known.rollouts.requests, known.propagation.states
             known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=decided.is_idle)
@@ -441,12 +441,10 @@ class Reconciler:
             return replace(known, observed=known.observed.with_objects(told))
         return known
 
-    async def _issue(
-        self, issued: Sequence[NewRevision], archive: RevisionArchive, commits: Mapping[str, str]
-    ) -> RevisionArchive:
+    async def _issue(self, issued: Sequence[NewRevision], archive: RevisionArchive) -> RevisionArchive:
         if refused := await self._own_namespace_refused():
             return replace(archive, write_errors=dict.fromkeys((one.kind for one in issued), str(refused)))
-        return await beforehand.store_revisions(self.records, issued, archive, commits)
+        return await beforehand.store_revisions(self.records, issued, archive)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""

@@ -73,7 +73,7 @@ class RevisionArchive:
 
     def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
         """As if these revisions were stored."""
-        bodies = [definition_body(new_revision, "") for new_revision in new_revisions]
+        bodies = [definition_body(new_revision) for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
@@ -87,7 +87,15 @@ class RevisionArchive:
             sequence = number(annotation(obj, well_known.REVISION)) or 0
             match label(obj, well_known.RECORD), owner_parts:
                 case "definition", [group, kind]:
-                    revision = DefinitionRevision(sequence, content, name, data, annotation(obj, well_known.COMMIT))
+                    revision = DefinitionRevision(
+                        sequence,
+                        content,
+                        name,
+                        data,
+                        annotation(obj, well_known.COMMIT),
+                        annotation(obj, well_known.COMMIT_AUTHOR),
+                        annotation(obj, well_known.COMMIT_MESSAGE),
+                    )
                     revisions.setdefault(GroupKind(group, kind), []).append(revision)
                 case "applied", [_, _, _, _]:
                     snapshot = AppliedSnapshot(sequence, content, name, annotation(obj, well_known.RECORD_SOURCE), data)
@@ -193,7 +201,7 @@ def _sequence(obj: Object) -> int:
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
-def definition_body(new_revision: NewRevision, commit: str) -> Object:
+def definition_body(new_revision: NewRevision) -> Object:
     """The record of a new revision."""
     name = f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}-r{new_revision.number}"
     annotations = {
@@ -201,7 +209,9 @@ def definition_body(new_revision: NewRevision, commit: str) -> Object:
         well_known.REVISION: str(new_revision.number),
         well_known.HASH: new_revision.digest,
         well_known.RECORD_SOURCE: new_revision.source,
-        well_known.COMMIT: commit[:12],
+        well_known.COMMIT: new_revision.commit[:12],
+        well_known.COMMIT_AUTHOR: new_revision.author,
+        well_known.COMMIT_MESSAGE: new_revision.message,
     }
     return _body(name, DEFINITION, annotations, new_revision.number, new_revision.manifest)
 

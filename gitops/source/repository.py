@@ -36,6 +36,9 @@ _LIST_OBJECTS = (
 _MAX_DIFF_BYTES = 1 << 16
 """Of differences between two commits; where there are more, the newer one is read as if it were the first."""
 
+_MAX_MESSAGE_CHARACTERS = 16_384
+"""Of a commit message, which is stored with each revision of a definition."""
+
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
 
@@ -43,6 +46,7 @@ _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 class _Commit:
     subject: str
     author: str
+    message: str
     time: datetime
     plan: str
 
@@ -143,6 +147,7 @@ class Repository:
             path_exists=listing.path_exists or not path,
             subject=commit.subject,
             author=commit.author,
+            message=commit.message,
             time=commit.time,
             plan=commit.plan,
             since=last.revision if last and incremental else "",
@@ -296,6 +301,7 @@ def _parse_commit(data: bytes) -> _Commit:
     return _Commit(
         subject=_printable_line(message.strip().partition(b"\n")[0], codec),
         author=_printable_line(author[1] if author else b"", codec),
+        message=_printable_text(message, codec),
         time=datetime.fromtimestamp(min(int(committer[1]), _MAX_TIMESTAMP) if committer else 0, UTC),
         plan=_plan_trailer(message),
     )
@@ -308,8 +314,24 @@ def _plan_trailer(message: bytes) -> str:
 
 
 def _printable_line(data: bytes, codec: str) -> str:
+    return _printable(_decode(data, codec))[:1000]
+
+
+def _printable_text(data: bytes, codec: str) -> str:
+    """Return a message as lines. Of a very long one the beginning and the end stay: the subject and the trailers."""
+    text = "\n".join(map(_printable, _decode(data, codec).strip().splitlines()))
+    if len(text) <= _MAX_MESSAGE_CHARACTERS:
+        return text
+    half = _MAX_MESSAGE_CHARACTERS // 2
+    return f"{text[:half]}\n...\n{text[-half:]}"
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
+
+
+def _decode(data: bytes, codec: str) -> str:
     try:
-        text = data.decode(codec, "replace")
+        return data.decode(codec, "replace")
     except (LookupError, UnicodeError):
-        text = data.decode("utf-8", "replace")
-    return "".join(letter if letter.isprintable() else " " for letter in text).strip()[:1000]
+        return data.decode("utf-8", "replace")

@@ -57,10 +57,12 @@ DEFAULT_LIMITS = ReadLimits()
 class SourceSnapshot:
     """The files below a path.
 
-    `revision` is the commit id; of a working tree: its HEAD, empty if there is none, and `is_dirty` where the files say anything else. `files` is
-    sorted by path, relative to the target's path. `path_exists` is False if that directory is not there at all. `time` is the committer's, in UTC;
-    None where there is no commit. `plan` is the hash of the plan that the commit was made for, by its trailer `Levelgate-Plan`; empty where it has
-    none. Where `since` is the id of a commit, nothing was refused there either, and only the contents of the files in `changed` differ from it.
+    `revision` is the commit id; of a working tree: its HEAD, empty if there is none, and `is_dirty` where the files say
+    anything else. `files` is sorted by path, relative to the target's path. `path_exists` is False if that directory is not
+    there at all. `message` is the commit's, whole; `time` is the committer's, in UTC, None where there is no commit.
+    `plan` is the hash of the plan that the commit was made for, by its trailer `Levelgate-Plan`; empty where it has none.
+    Where `since` is the id of a commit, nothing was refused there either, and only the contents of the files in `changed`
+    differ from it.
     """
 
     revision: str
@@ -70,6 +72,7 @@ class SourceSnapshot:
     path_exists: bool
     subject: str
     author: str
+    message: str
     time: datetime | None
     plan: str = ""
     is_dirty: bool = False

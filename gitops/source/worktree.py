@@ -267,5 +267,6 @@ def _make_snapshot(
         path_exists=path_exists,
         subject="",
         author="",
+        message="",
         time=None,
     )

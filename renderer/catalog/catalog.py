@@ -35,11 +35,14 @@ class CatalogChange:
 @dataclass(frozen=True)
 class Catalog:
     """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
+    `author` and `message` are those of the commit, empty where there is none.
     `step` says how it came from the commit before, where these differ in what some files say of their objects.
     """
 
     source: str = ""
     commit: str = ""
+    author: str = ""
+    message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
     objects: tuple[DeclaredObject, ...] = ()

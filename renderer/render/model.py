@@ -153,13 +153,16 @@ class RenderedApplySet:
 
 @dataclass(frozen=True, slots=True)
 class NewRevision:
-    """A new revision of a definition: its number, its digest and the definition as it is stored."""
+    """A new revision of a definition: its number, its digest, the definition as it is stored, and the commit that brings it."""
 
     kind: GroupKind
     number: int
     digest: str
     manifest: Manifest
     source: str
+    commit: str
+    author: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)

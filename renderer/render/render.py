@@ -81,11 +81,21 @@ class _Render:
                 yield key, found
 
     def _issued(self, sources: Mapping[str, RenderedApplySet]) -> Iterator[NewRevision]:
+        catalogs = {catalog.source: catalog for catalog in self.catalogs}
         for kind, definition in sorted(self.definitions.issued.items()):
             source = self.definitions.owner[kind]
             if not sources[source].error:
-                number = self.definitions.numbers[kind]
-                yield NewRevision(kind, number, definition.digest, definition.manifest, source)
+                number, catalog = self.definitions.numbers[kind], catalogs[source]
+                yield NewRevision(
+                    kind,
+                    number,
+                    definition.digest,
+                    definition.manifest,
+                    source,
+                    catalog.commit,
+                    catalog.author,
+                    catalog.message,
+                )
 
     def _source(self, catalog: Catalog, declared: Iterable[RenderedNode]) -> RenderedApplySet:
         defined = sorted({*catalog.definitions, *catalog.broken})

@@ -21,8 +21,10 @@ from renderer.identity import GroupKind, Manifest, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRevision:
-    """One stored revision. `record` names what it is stored in, `commit` the one that brought it, shortened; `manifest` is None until it has been
-    read.
+    """One stored revision.
+
+    `record` names what it is stored in; `commit` (shortened), `author` and `message` tell of the commit that brought it.
+    `manifest` is None until it has been read.
     """
 
     number: int
@@ -30,6 +32,8 @@ class DefinitionRevision:
     record: str
     manifest: Manifest | None = None
     commit: str = ""
+    author: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,9 @@ class Branch:
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
         files = {name: File(revision, text.encode()) for name, text in sorted(self.kept[revision].items())}
-        return SourceSnapshot(revision, revision, files, (), True, f"commit {self.number}", "Ada", None)
+        return SourceSnapshot(
+            revision, revision, files, (), True, f"commit {self.number}", "Ada", f"commit {self.number}", None
+        )
 
 
 @dataclass(frozen=True, slots=True)

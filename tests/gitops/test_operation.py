@@ -64,7 +64,7 @@ class Committed:
     def read_snapshot(self, revision: str) -> SourceSnapshot:
         assert self.fleet.catalog
         files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
-        return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", None)
+        return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", "subject", None)
 
 
 @dataclass

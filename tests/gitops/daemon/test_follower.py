@@ -246,7 +246,7 @@ class Listed:
         return True
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
-        return SourceSnapshot(revision, revision, {}, (), True, "subject", "Ada", None)
+        return SourceSnapshot(revision, revision, {}, (), True, "subject", "Ada", "subject", None)
 
 
 async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:

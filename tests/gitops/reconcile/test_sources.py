@@ -34,7 +34,7 @@ spec: {kind: Deny, timeZone: UTC, schedule: {cron: "0 9 * * *"}, duration: 1h}
 def test_a_commit_that_wants_nothing_deletes_nothing(files: dict[str, str], path_exists: bool, held: str) -> None:
     """Rule 12, threat 24. What cannot be read protects its own."""
     found = {name: File(name, text.encode()) for name, text in files.items()}
-    snapshot = SourceSnapshot("c0ffee0".ljust(40, "0"), "", found, (), path_exists, "subject", "Ada", None)
+    snapshot = SourceSnapshot("c0ffee0".ljust(40, "0"), "", found, (), path_exists, "subject", "Ada", "subject", None)
     hold = state_of("platform", SourceTarget("/platform"), snapshot).hold
     assert held in hold
     assert bool(hold) is bool(held)
