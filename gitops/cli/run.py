@@ -50,7 +50,10 @@ from gitops.windows.window import LOCAL
     envvar="LEVELGATE_CONFIG",
 )
 @click.option(
-    "--ref", metavar="REF", default="", help="Branch, tag or commit to follow.  [default: the default branch]"
+    "--ref",
+    metavar="REF",
+    default="",
+    help="Branch, full name of a ref, or commit to follow.  [default: the default branch]",
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
 @adopt_option

@@ -27,7 +27,7 @@ _SOURCE_SCHEMA: Final = object_form(
     "url",
     name=_TEXT,
     url=_TEXT,
-    ref=object_form(branch=_TEXT, tag=_TEXT, semver=_TEXT, commit=_TEXT),
+    ref=object_form(branch=_TEXT, tag=_TEXT, name=_TEXT, semver=_TEXT, commit=_TEXT),
     path=_TEXT,
     interval=_TEXT,
     policies=enum_form(("Own", "All")),

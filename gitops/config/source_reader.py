@@ -24,6 +24,7 @@ from gitops.source import (
     VersionRange,
     VersionRef,
     is_url,
+    parse_full_ref,
 )
 from gitops.source_config import SOURCE_NAME_PATTERN, SourceConfig
 from renderer.frozen import dataclass
@@ -33,6 +34,7 @@ _ACCOUNT_PATTERN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-
 _REF_PARSERS: Final[Mapping[str, Callable[[str], Ref]]] = {
     "branch": BranchRef,
     "tag": TagRef,
+    "name": parse_full_ref,
     "semver": lambda text: VersionRef(VersionRange.parse(text)),
     "commit": CommitRef,
 }

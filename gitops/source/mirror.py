@@ -19,7 +19,16 @@ from gitops.source.remote import Remote, first_ref, with_peeled
 from gitops.source.revert import RevertRequest
 from gitops.source.signatures import Verification, find_unsigned_commit
 from gitops.source.snapshot import DEFAULT_LIMITS, ReadLimits, SourceSnapshot
-from gitops.source.target import BranchRef, CommitRef, DefaultBranchRef, SourceTarget, TagRef, VersionRef, parse_ref
+from gitops.source.target import (
+    BranchRef,
+    CommitRef,
+    DefaultBranchRef,
+    FullRef,
+    SourceTarget,
+    TagRef,
+    VersionRef,
+    parse_ref,
+)
 
 _REVISION = re.compile(r"(?P<name>[^~^]+)(?P<steps>(?:[~^][0-9]{0,6})*)")
 _SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
@@ -249,6 +258,8 @@ def _remote_name(target: SourceTarget) -> str:
             return f"refs/heads/{name}"
         case TagRef(name):
             return f"refs/tags/{name}"
+        case FullRef(name):
+            return name
         case CommitRef(sha):
             return sha
         case VersionRef() | DefaultBranchRef():

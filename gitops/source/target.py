@@ -21,6 +21,7 @@ from renderer.frozen import dataclass
 SCHEMES = ("https", "ssh", "http", "file")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_FULL_REF = re.compile(r"refs/(?!(?:heads|tags)/?$)[^/]+/.")
 _SCP = re.compile(r"(?P<user>[A-Za-z0-9_.][\w.-]*)@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<path>[^-:\s][^\s]*)")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _TRANSPORT_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
@@ -65,6 +66,26 @@ class TagRef:
 
 
 @dataclass(frozen=True, slots=True)
+class FullRef:
+    """A ref that is neither a branch nor a tag, by its full name: `refs/pull/7/head`, `refs/changes/01/1/2`.
+
+    Raises `RefusedUrl` for a name that Git does not allow.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_ref_name(self.name)
+        if not _FULL_REF.match(self.name):
+            raise RefusedUrl(
+                repr(self.name), "is not the full name of a ref", advice="write refs/..., such as refs/pull/7/head"
+            )
+
+    def __str__(self) -> str:
+        return f"ref {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRef:
     """One commit, by its full id. Raises `RefusedUrl` for anything shorter."""
 
@@ -88,7 +109,7 @@ class VersionRef:
         return f"versions {self.range}"
 
 
-Ref = BranchRef | TagRef | CommitRef | VersionRef | DefaultBranchRef
+Ref = BranchRef | TagRef | FullRef | CommitRef | VersionRef | DefaultBranchRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +146,8 @@ class SourceTarget:
 
 
 def parse_ref(text: str) -> Ref:
-    """Read a ref as people write it: `main`, `refs/heads/main`, `refs/tags/v1`, a full commit id; nothing or `HEAD`
-    is the default branch.
+    """Read a ref as people write it: `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head`, a full commit id;
+    nothing or `HEAD` is the default branch.
 
     Raises `RefusedUrl` if Git does not allow the name.
     """
@@ -140,8 +161,13 @@ def parse_ref(text: str) -> Ref:
     if _COMMIT.fullmatch(text):
         return CommitRef(text)
     if text.startswith("refs/"):
-        raise RefusedUrl(repr(text), "is neither a branch nor a tag", advice="use refs/heads/... or refs/tags/...")
+        return FullRef(text)
     return BranchRef(text)
+
+
+def parse_full_ref(text: str) -> Ref:
+    """Read the full name of a ref, a branch's and a tag's too. Raises `RefusedUrl` for anything else."""
+    return parse_ref(text) if text.startswith("refs/") else FullRef(text)
 
 
 def is_url(text: str) -> bool:

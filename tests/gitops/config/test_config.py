@@ -12,7 +12,7 @@ from applier.plan.deletion_brake import DeletionBrake
 from gitops.config import Config, ConfigErrors, read_config
 from gitops.config.fields import ListenAddress, parse_address
 from gitops.external_facts import ExternalFactSource
-from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, Ref, TagRef
+from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, FullRef, Ref, TagRef
 
 HEAD = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
 
@@ -157,7 +157,13 @@ def test_what_is_not_said_has_its_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "ref"),
-    [("branch: main", BranchRef("main")), ("tag: v1", TagRef("v1")), (f"commit: {'a' * 40}", CommitRef("a" * 40))],
+    [
+        ("branch: main", BranchRef("main")),
+        ("name: refs/pull/7/head", FullRef("refs/pull/7/head")),
+        ("name: refs/heads/main", BranchRef("main")),
+        ("tag: v1", TagRef("v1")),
+        (f"commit: {'a' * 40}", CommitRef("a" * 40)),
+    ],
 )
 def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
     found = written(tmp_path, f"sources:\n- name: a\n  url: https://x.example.com/a.git\n  ref: {{{text}}}\n")
@@ -172,7 +178,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("interval: 0s", "sources[0].interval: '0s' is shorter than 1s"),
         ("intervall: 30s", "sources[0].intervall: no field 'intervall'; did you mean 'interval'?"),
         ("ref: main", "sources[0].ref: 'main' is not an object"),
-        ("ref: {branch: main, tag: v1}", "sources[0].ref: must be exactly one of branch, tag, semver, commit, such as {branch: main}"),
+        ("ref: {branch: main, tag: v1}", "sources[0].ref: must be exactly one of branch, tag, name, semver, commit, such as {branch: main}"),
         ("ref: {branch: a..b}", "sources[0].ref.branch: 'a..b': is not a name that Git allows for a branch or tag"),
         ("ref: {semver: main}", "sources[0].ref.semver: 'main' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'"),
         ("ref: {commit: abc}", "sources[0].ref.commit: 'abc': is not a full commit id; write all 40 hexadecimal digits"),
