@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake
@@ -32,7 +32,10 @@ from renderer.frozen import dataclass
 if TYPE_CHECKING:
     from gitops.forge.connect import ForgeProject
 
-SOURCE_NAME_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+MAX_SOURCE_NAME_LENGTH: Final = 52
+"""Records have the name in their own, with words before and after it, and in labels, which hold 63 characters."""
+
+SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAME_LENGTH - 2}}}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def parse_source(
     interval: timedelta = timedelta(seconds=30),
     adoption: Adoption = NO_ADOPTION,
 ) -> SourceConfig:
-    """Read `[NAME=]URL`; without a name the last path segment without `.git` is taken.
+    """Read `[NAME=]URL`; without a name it follows from the URL (`default_name`).
 
     Raises SourceError (and RefusedUrl) with what to write instead.
     """
@@ -90,21 +93,26 @@ def parse_source(
     if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise SourceError(
             text,
-            f"{name!r} cannot name a source",
-            advice="write NAME=URL with a name of small letters, digits and dashes",
+            f"{name!r} cannot name a source" if name else "no name of a source follows from it",
+            advice=f"write NAME=URL with a name of small letters, digits and dashes, at most {MAX_SOURCE_NAME_LENGTH} characters",
         )
     return SourceConfig(name, SourceTarget(url, parse_ref(ref), path), interval=interval, adoption=adoption)
 
 
 def default_name(url: str) -> str:
-    """`https://git.example.com/shop/deploy.git` is called `deploy`."""
-    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
+    """The last part of a URL without `.git`, made valid where it is not; empty where nothing of it can be in a name.
+
+    `https://git.example.com/shop/deploy.git` is called `deploy`, and `/srv/My_Repo` is called `my-repo`.
+    """
+    name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
+    if SOURCE_NAME_PATTERN.fullmatch(name):
+        return name
+    return re.sub(r"[^a-z0-9]+", "-", name).strip("-")[:MAX_SOURCE_NAME_LENGTH].rstrip("-")
 
 
 def derive_name(location: str) -> str:
-    """The name of a source for what is only looked at: that of its place, made valid where it is not. `/tmp/My_Apps` is called `my-apps`."""
-    url = location if is_url(location) else str(Path(location).expanduser().absolute())
-    return re.sub(r"[^a-z0-9]+", "-", default_name(url)).strip("-")[:52].rstrip("-") or "source"
+    """The name of a source for what is only looked at: that of its place, and `source` where none follows from it."""
+    return default_name(location if is_url(location) else str(Path(location).expanduser().absolute())) or "source"
 
 
 def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
@@ -118,7 +126,7 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
         if source.name in mirrors_by_name:
             raise SourceError(
                 str(source.target),
-                f"two sources are called {source.name!r}",
+                f"two sources are called {source.name!r}: this one, and {mirrors_by_name[source.name].target}",
                 advice="give one of them a name: NAME=URL",
             )
         mirrors_by_name[source.name] = Mirror(source.target, default_cache(), credentials=source.credentials, tick=tick)

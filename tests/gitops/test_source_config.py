@@ -17,6 +17,11 @@ from gitops.source import locations
         ("platform=https://git.example.com/shop/deploy.git", "platform"),
         ("https://git.example.com/shop/deploy.git", "deploy"),
         ("https://git.example.com/shop/Deploy/", "deploy"),
+        ("https://git.example.com/shop/My_Repo.git", "my-repo"),
+        ("git@git.example.com:Team.Apps.git", "team-apps"),
+        ("https://git.example.com/a--b.git", "a--b"),
+        (f"/srv/{'A' * 51}_b", "a" * 51),
+        ("/srv/___", None),
         ("https://git.example.com/deploy.git?x=y", None),
     ],
 )
@@ -44,8 +49,12 @@ def test_a_name_that_cannot_be_one_is_told_with_what_to_write(name: str) -> None
 
 def test_two_sources_of_one_name_are_told() -> None:
     one, other = (source_config.parse_source(f"https://{host}.example.com/platform.git") for host in "ab")
-    with pytest.raises(SourceError, match="two sources are called 'platform'"):
+    told = "two sources are called 'platform': this one, and https://a.example.com/platform.git"
+    with pytest.raises(SourceError, match=told):
         source_config.create_mirrors([one, other], lambda: False)
+    derived = [source_config.parse_source(f"/srv/{place}") for place in ("a/My_Repo", "b/my.repo")]
+    with pytest.raises(SourceError, match="two sources are called 'my-repo'"):
+        source_config.create_mirrors(derived, lambda: False)
 
 
 def test_a_directory_is_read_as_it_lies(tmp_path: Path) -> None:
