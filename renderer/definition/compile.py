@@ -28,6 +28,7 @@ from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, digest
 from renderer.kinds import CRD
+from renderer.manifest_hash import strip_nulls
 from renderer.schema import manifest_rules
 from renderer.template.template import Template
 from renderer.template.typed_views import View
@@ -49,6 +50,7 @@ _SCHEMA_SHAPE = {
 }
 """Fields of `spec.schema`; those that are open are checked where they are compiled."""
 
+_FREE_FIELDS = frozenset({"spec", "types", "status"})
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
 _UNORDERED_FIELDS = frozenset({"readyWhen", "includeWhen", "shortNames", "categories"})
 _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
@@ -152,6 +154,17 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: sorted(value) if name in _UNORDERED_FIELDS else value for name, value in given.items()}
 
 
+def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
+    """`spec.schema` as the API server keeps it: a field that is null is absent (nulls of a CRD's fields are pruned). What types and status say
+    has a form of its own, and stays as it is written.
+    """
+    return {
+        name: value if name in _FREE_FIELDS else strip_nulls(value)
+        for name, value in schema_fields.items()
+        if value is not None
+    }
+
+
 class _DefinitionCompiler:
     """Collects mistakes while it goes; the result is only given out when there are none."""
 
@@ -161,7 +174,7 @@ class _DefinitionCompiler:
         spec = document.value.get("spec")
         self.spec: dict[str, Any] = spec if isinstance(spec, dict) else {}
         schema_fields = self.spec.get("schema")
-        self.schema: dict[str, Any] = schema_fields if isinstance(schema_fields, dict) else {}
+        self.schema = _without_nulls(schema_fields) if isinstance(schema_fields, dict) else {}
 
     def compile_definition(self) -> Definition:
         kind, version, group, namespaced = self._read_identity()
@@ -200,9 +213,7 @@ class _DefinitionCompiler:
     def _read_identity(self) -> tuple[str, str, str, bool]:
         if not isinstance(self.spec.get("schema"), dict):
             self.collector.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
-        for mistake in schema.validate(
-            _SCHEMA_SHAPE, {name: value for name, value in self.schema.items() if value is not None}
-        ):
+        for mistake in schema.validate(_SCHEMA_SHAPE, self.schema):
             self.collector.fail(f"spec.schema.{mistake.path}" if mistake.path else "spec.schema", mistake.message)
         if isinstance(metadata := self.schema.get("metadata"), dict):
             check_keys(metadata, "spec.schema", self.collector)

@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 
-def _column(name: str, path: str, *, kind: str = "string", priority: int = 0) -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
+def _column(name: str, path: str, description: str, *, kind: str = "string", priority: int = 0) -> dict[str, Any]:
+    column: dict[str, Any] = {"name": name, "type": kind, "description": description, "jsonPath": path}
     return {**column, "priority": priority} if priority else column
 
 
@@ -35,17 +35,31 @@ def _condition_path(kind: str, field: str) -> str:
 
 
 DEFAULT_PRINTER_COLUMNS: Final = (
-    _column("State", ".status.state"),
-    _column("Ready", _condition_path("Ready", "status")),
-    _column("Healthy", _condition_path("Healthy", "status")),
-    _column("Revision", ".status.levelgate.applied.revision", kind="integer"),
-    _column("Propagated", _condition_path("Propagated", "reason")),
-    _column("Age", ".metadata.creationTimestamp", kind="date"),
-    _column("Target", ".status.levelgate.target.revision", kind="integer", priority=1),
-    _column("Commit", ".status.levelgate.target.commit", priority=1),
-    _column("Node", ".status.levelgate.blocked[0].node", priority=1),
-    _column("Message", _condition_path("Propagated", "message"), priority=1),
+    _column("State", ".status.state", "The state of a ResourceGraphDefinition instance"),
+    _column("Ready", _condition_path("Ready", "status"), "Whether a ResourceGraphDefinition instance is ready"),
+    _column("Healthy", _condition_path("Healthy", "status"), "Whether all objects of the instance work"),
+    _column(
+        "Revision",
+        ".status.levelgate.applied.revision",
+        "The revision of the definition that the instance was last brought to",
+        kind="integer",
+    ),
+    _column(
+        "Propagated", _condition_path("Propagated", "reason"), "Whether the instance is as Git has it, or why it is not"
+    ),
+    _column("Age", ".metadata.creationTimestamp", "Age of the resource", kind="date"),
+    _column(
+        "Target",
+        ".status.levelgate.target.revision",
+        "The revision of the definition that the instance is to reach",
+        kind="integer",
+        priority=1,
+    ),
+    _column("Commit", ".status.levelgate.target.commit", "The commit that the instance is to reach", priority=1),
+    _column("Node", ".status.levelgate.blocked[0].node", "The first resource that waits or failed", priority=1),
+    _column("Message", _condition_path("Propagated", "message"), "What the instance waits for, in words", priority=1),
 )
+"""The texts of State, Ready and Age are kro's."""
 
 _CONDITIONS: Final = {
     "type": "array",

@@ -38,10 +38,10 @@ class Dimension:
 def compile_dimensions(
     entries: Any, path: str, ids: Collection[str], collector: ProblemCollector
 ) -> tuple[Dimension, ...]:
-    """The dimensions of one `forEach`; mistakes of form are noted. `ids` are those of all resources."""
+    """The dimensions of one `forEach`, none where it is empty; mistakes of form are noted. `ids` are those of all resources."""
     if entries is None:
         return ()
-    if not isinstance(entries, list) or not entries:
+    if not isinstance(entries, list):
         collector.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
         return ()
     if len(entries) > MAX_DIMENSIONS:

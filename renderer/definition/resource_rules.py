@@ -40,7 +40,7 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
 
 
 def check_reference(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """As `check_template`, for an `externalRef`: by name, or by selector, and nothing beside it."""
+    """As `check_template`, for an `externalRef` without null fields: by name, or by selector, and nothing beside it."""
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict):

@@ -22,7 +22,7 @@ from renderer.frozen import dataclass
 from renderer.graph.levels import CycleError, ancestors, compute_levels
 from renderer.identity import GroupKind, version_of
 from renderer.kinds import SECRET, is_built_in, is_namespaced
-from renderer.manifest_hash import without_server_fields
+from renderer.manifest_hash import strip_nulls, without_server_fields
 from renderer.schema.validation import format_value
 from renderer.template.template import Template
 
@@ -138,12 +138,12 @@ class _NodeCompiler:
     def _compile_node(self, index: int, resource: dict[str, Any], ids: list[str]) -> ResourceNode | None:
         path = f"spec.resources[{index}]"
         self.collector.check_unknown_fields(path, resource, _RESOURCE_FIELDS)
-        if ("template" in resource) == ("externalRef" in resource):
+        external = resource.get("externalRef") is not None
+        if external == (resource.get("template") is not None):
             self.collector.fail(path, "must have exactly one of template and externalRef")
             return None
-        external = "externalRef" in resource
         place = "externalRef" if external else "template"
-        body, node_id = resource[place], ids[index]
+        body, node_id = strip_nulls(resource[place]) if external else resource[place], ids[index]
         kind = (check_reference if external else check_template)(body, f"{path}.{place}", self.collector)
         template = self.collector.read_template(f"{path}.{place}", without_server_fields(body) if kind else body)
         selects = external and kind is not None and "selector" in body["metadata"]
@@ -208,7 +208,7 @@ class _NodeCompiler:
         return compile_gates(expressions, path, inputs, self.collector)
 
     def _compile_for_each(self, path: str, entries: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
-        if external and entries is not None:
+        if external and entries:
             self.collector.fail(
                 path, "may not stand beside externalRef; to read many objects, select them by their labels"
             )

@@ -38,8 +38,8 @@ def definition_schema() -> dict[str, Any]:
     spec = _closed_object(
         {
             "schema": _closed_object(_SCHEMA, required=["kind", "apiVersion"]),
-            "resources": {"type": "array", "items": _closed_object(_RESOURCE, required=["id"])},
-            "propagateWhen": _CONDITIONS,
+            "resources": _or_null({"type": "array", "items": _closed_object(_RESOURCE, required=["id"])}),
+            "propagateWhen": _or_null(_CONDITIONS),
         },
         required=["schema"],
     )
@@ -104,25 +104,33 @@ def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-_SCHEMA: Final = {
-    "kind": {"type": "string", "pattern": "^[A-Z][a-zA-Z0-9]{0,62}$"},
-    "apiVersion": {"type": "string", "pattern": "^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$"},
-    "group": _TEXT,
-    "scope": {"enum": ["Namespaced", "Cluster"]},
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a field that counts as absent where it is null."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+_OPTIONAL_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "spec": {"type": "object", "description": "What an instance may say: fields with their types in SimpleSchema."},
     "types": {"type": "object", "description": "Custom types for use in spec."},
     "status": {"type": "object", "description": "Fields of the status; every value holds an expression."},
     "additionalPrinterColumns": {"type": "array", "items": {"type": "object"}},
     "shortNames": {"type": "array", "items": _TEXT},
     "categories": {"type": "array", "items": _TEXT},
-    "metadata": _closed_object({"labels": _TEXTS, "annotations": _TEXTS}),
+    "metadata": _closed_object({"labels": _or_null(_TEXTS), "annotations": _or_null(_TEXTS)}),
+}
+_SCHEMA: Final = {
+    "kind": {"type": "string", "pattern": "^[A-Z][a-zA-Z0-9]{0,62}$"},
+    "apiVersion": {"type": "string", "pattern": "^v[0-9]+(alpha[0-9]+|beta[0-9]+)?$"},
+    "group": _or_null(_TEXT),
+    "scope": {"enum": ["Namespaced", "Cluster", None]},
+    **{name: _or_null(schema) for name, schema in _OPTIONAL_FIELDS.items()},
 }
 _RESOURCE: Final = {
     "id": _NAME,
-    "template": {"type": "object", "required": ["apiVersion", "kind", "metadata"]},
-    "externalRef": {"type": "object", "required": ["apiVersion", "kind", "metadata"]},
-    "readyWhen": _CONDITIONS,
-    "includeWhen": _CONDITIONS,
-    "forEach": {"type": "array", "items": {"type": "object", "minProperties": 1, "maxProperties": 1}},
-    "propagateWhen": _CONDITIONS,
+    "template": _or_null({"type": "object", "required": ["apiVersion", "kind", "metadata"]}),
+    "externalRef": _or_null({"type": "object", "required": ["apiVersion", "kind", "metadata"]}),
+    "readyWhen": _or_null(_CONDITIONS),
+    "includeWhen": _or_null(_CONDITIONS),
+    "forEach": _or_null({"type": "array", "items": {"type": "object", "minProperties": 1, "maxProperties": 1}}),
+    "propagateWhen": _or_null(_CONDITIONS),
 }

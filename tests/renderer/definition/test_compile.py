@@ -26,6 +26,11 @@ def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def reference(**metadata: Any) -> dict[str, Any]:
+    """The body of an `externalRef`."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
 def widget(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     """A resource of a kind whose fields nobody describes."""
     node = resource(node_id, *reads, **more)
@@ -238,6 +243,7 @@ def test_templates_may_carry_what_people_write(people: str) -> None:
         ("text", "must be a mapping with an id and a template"),
         ({"id": "a"}, "exactly one of template and externalRef"),
         ({**resource("a"), "externalRef": {}}, "exactly one of template and externalRef"),
+        ({**resource("a"), "template": None}, "exactly one of template and externalRef"),
         ({**resource("a"), "redyWhen": []}, "did you mean 'readyWhen'?"),
         ({**resource("a"), "readyWhen": "${a.x}"}, "readyWhen: must be a list"),
         ({**resource("a"), "readyWhen": ["true"]}, "readyWhen[0]"),
@@ -291,7 +297,6 @@ def test_collections_that_read_one_another_are_a_circle() -> None:
         (each({"a": "${[omit()]}"}, name="${a}"), "omit() is not allowed here"),
         (each({"a": "${[1]}", "b": "${[2]}"}, name="${a}"), "must be one name with one list"),
         (each(*({f"a{n}": "${schema.spec.regions}"} for n in range(11)), name="x"), "has 11 dimensions; at most 10"),
-        ({**each(), "forEach": []}, "forEach: must be a list of entries"),
         ({**each(), "forEach": {"region": "${schema.spec.regions}"}}, "forEach: must be a list of entries"),
         (each(readyWhen=["${many.size() > 0}"]), "no resource or variable 'many' in scope"),
         (each(readyWhen=["${region == 'x'}"]), "no resource or variable 'region' in scope"),
@@ -557,3 +562,56 @@ def test_the_kind_is_known_as_far_as_it_can_be_read(spec: str, kind: GroupKind |
 def test_equal_text_compiles_to_equal_crds() -> None:
     text = source(resource("a"), status={"name": "${a.metadata.name}"})
     assert compiled(text).crd == compiled(text).crd
+
+
+@pytest.mark.parametrize("name", ["forEach", "includeWhen", "readyWhen", "propagateWhen"])
+@pytest.mark.parametrize("value", [None, []])
+@pytest.mark.parametrize("place", ["template", "externalRef"])
+def test_a_list_of_a_resource_that_is_empty_or_null_is_none(name: str, value: object, place: str) -> None:
+    """As kro's upgrade fixtures write them (`foreach-empty`, `mixed-nil-empty`); the digest of the definition does not change by it."""
+    node = resource("a")
+    if place == "externalRef":
+        node = {"id": "a", place: {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}
+    found, plain = compiled(source({**node, name: value})), compiled(source(node))
+    assert not (found.nodes[0].for_each)
+    assert not (found.nodes[0].include_when)
+    assert not (found.nodes[0].ready_when)
+    assert (found.digest == plain.digest) is (name != "propagateWhen" or value is None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict.fromkeys(("group", "scope", "types", "status", "metadata", "shortNames", "categories")),
+        {"additionalPrinterColumns": None},
+        {"additionalPrinterColumns": [], "shortNames": [], "categories": [], "types": {}, "status": {}},
+        {"metadata": {"labels": None, "annotations": None}},
+        {"metadata": {"labels": {}, "annotations": {}}},
+        {"status": {"conditions": None}},
+    ],
+)
+def test_a_field_of_the_schema_that_is_empty_or_null_is_absent(fields: dict[str, Any]) -> None:
+    """As the API server keeps kro's definitions: nulls of fields that are not nullable are pruned, and defaults filled in."""
+    assert compiled(source(resource("a"), **fields)).crd == compiled(source(resource("a"))).crd
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"externalRef": None, **resource("a")},
+        {"id": "a", "template": None, "externalRef": reference(name="a", selector=None)},
+        {"id": "a", "externalRef": reference(name="a", namespace=None)},
+        {
+            "id": "a",
+            "externalRef": reference(name=None, selector={"matchLabels": {"a": "b"}, "matchExpressions": None}),
+        },
+    ],
+)
+def test_what_stands_beside_the_body_of_a_resource_may_be_null(node: dict[str, Any]) -> None:
+    assert [one.external for one in compiled(source(node)).nodes] == [node.get("externalRef") is not None]
+
+
+def test_a_printer_column_of_the_author_is_passed_on_without_what_is_null() -> None:
+    column = {"name": "A", "type": "string", "jsonPath": ".a", "description": "of mine"}
+    found = compiled(source(resource("a"), additionalPrinterColumns=[{**column, "priority": None}]))
+    assert found.crd["spec"]["versions"][0]["additionalPrinterColumns"] == [column]

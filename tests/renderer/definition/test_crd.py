@@ -132,6 +132,17 @@ def test_a_status_that_could_not_be_read_back_is_refused(told: dict[str, Any]) -
     assert len(validate(status["levelgate"], told)) == 1
 
 
+def test_each_default_column_says_what_it_shows() -> None:
+    """kro's three with kro's words."""
+    columns = crd()["spec"]["versions"][0]["additionalPrinterColumns"]
+    told = {column["name"]: column["description"] for column in columns}
+    assert all(told.values())
+    assert len(set(told.values())) == len(columns)
+    assert told["State"] == "The state of a ResourceGraphDefinition instance"
+    assert told["Ready"] == "Whether a ResourceGraphDefinition instance is ready"
+    assert told["Age"] == "Age of the resource"
+
+
 def test_given_printer_columns_replace_all_default_ones() -> None:
     names = [column["name"] for column in crd()["spec"]["versions"][0]["additionalPrinterColumns"]]
     assert names == [
