@@ -146,9 +146,8 @@ class Cause:
     def from_error(cls, error: ClusterError) -> Cause:
         match error:
             case FieldConflict():
-                return cls(
-                    Reason.CONFLICT, f"{error}; remove it from Git, or take it over with {well_known.CONFLICTS}: force"
-                )
+                advice = f"remove the field from Git, or take it over with the annotation {well_known.CONFLICTS}: force"
+                return cls(Reason.CONFLICT, f"{error}; {advice}")
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops.errors import SourceError
 from gitops.source import (
     Credentials,
@@ -41,7 +42,7 @@ SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAM
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
     """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked. Unless it
-    `prunes`, what Git no longer wants of it stays.
+    `prunes`, what Git no longer wants of it stays. `conflicts` says from which managers it takes fields over.
 
     Its members are written with the rights of the `service_account` (`NAMESPACE/NAME`), empty: with our own.
 
@@ -55,6 +56,7 @@ class SourceConfig:
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
     adoption: Adoption = NO_ADOPTION
+    conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY
     brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
     suspend: str = ""
@@ -78,6 +80,7 @@ def parse_source(
     path: str = "",
     interval: timedelta = timedelta(seconds=30),
     adoption: Adoption = NO_ADOPTION,
+    conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY,
 ) -> SourceConfig:
     """Read `[NAME=]URL`; without a name it follows from the URL (`default_name`).
 
@@ -96,7 +99,9 @@ def parse_source(
             f"{name!r} cannot name a source" if name else "no name of a source follows from it",
             advice=f"write NAME=URL with a name of small letters, digits and dashes, at most {MAX_SOURCE_NAME_LENGTH} characters",
         )
-    return SourceConfig(name, SourceTarget(url, parse_ref(ref), path), interval=interval, adoption=adoption)
+    return SourceConfig(
+        name, SourceTarget(url, parse_ref(ref), path), interval=interval, adoption=adoption, conflicts=conflicts
+    )
 
 
 def default_name(url: str) -> str:

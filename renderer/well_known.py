@@ -86,7 +86,7 @@ WRITTEN_BY_PEOPLE = frozenset(
         "suspend suspend-until halt break-glass-reason break-glass-until break-glass-scope"
     ).split()
 )
-INHERITED_BY_CRDS = (PRUNE, SUSPEND, SUSPEND_UNTIL, BREAK_GLASS_REASON, BREAK_GLASS_UNTIL)
+INHERITED_BY_CRDS = (PRUNE, CONFLICTS, SUSPEND, SUSPEND_UNTIL, BREAK_GLASS_REASON, BREAK_GLASS_UNTIL)
 """What is handed on from a definition to its CRD."""
 
 _VALUES = {
@@ -95,11 +95,14 @@ _VALUES = {
     PRUNE: ("disabled", "allowed"),
     RECONCILE: ("disabled",),
     REPLACE: ("allowed",),
-    CONFLICTS: ("force", "report"),
+    CONFLICTS: ("heal", "report", "force"),
     DELETION_POLICY: ("delete", "orphan"),
     BREAK_GLASS_SCOPE: ("windows",),
 }
 """Where another word would silently mean nothing."""
+
+_IN_ANY_CASE = frozenset({CONFLICTS})
+"""Keys whose words are also words of the configuration, which begin with a capital there."""
 
 _FORMS = {
     **dict.fromkeys((HOLD, SUSPEND, HALT, BREAK_GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
@@ -132,7 +135,7 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         for place in ("labels", "annotations")
         if isinstance(metadata.get(place), dict)
         for key, value in metadata[place].items()
-        if (reason := _describe_refusal(key) or _describe_bad_value(key, value))
+        if (reason := _describe_refusal(key) or describe_bad_value(key, value))
     ]
 
 
@@ -145,9 +148,11 @@ def _describe_refusal(key: str) -> str:
     return ""
 
 
-def _describe_bad_value(key: str, value: object) -> str:
+def describe_bad_value(key: str, value: object) -> str:
+    """Return what has to stand at a key that people write; empty where the value is one that it knows."""
     words = _VALUES.get(key, ())
-    if words and value not in words:
+    word = value.lower() if key in _IN_ANY_CASE and isinstance(value, str) else value
+    if words and word not in words:
         return f"must be {' or '.join(words)}"
     form, advice = _FORMS.get(key, (None, ""))
     return advice if form and not (isinstance(value, str) and form.fullmatch(value)) else ""

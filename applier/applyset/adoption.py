@@ -15,6 +15,7 @@ import orjson
 
 from applier.applyset import kro
 from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
+from applier.state.field_conflicts import HUMAN_MANAGER_PREFIXES
 from applier.state.managed_fields import apply_entry, compare_ownership, manager_entries, owned_metadata
 from applier.state.observed import annotation, label
 from applier.state.structural_diff import diff_values
@@ -22,9 +23,6 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-
-HUMAN_MANAGER_PREFIXES = ("kubectl", "before-first-apply")
-"""Field managers of people, by prefix: what they changed by hand is taken back, unless `levelgate.dev/conflicts` says otherwise."""
 
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
 """Field managers of ApplySet keys on parents (KEP-3659): no content, though a prefix may say so."""

@@ -217,7 +217,7 @@ class Executor:
             node_plan.lost_fields,
         )
         stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node_plan))
-        if stored is not None:
+        if stored is not None and not node_plan.contested_fields:
             self.comparison_cache.written(plan.rendered, node_plan, stored)
         return stored, result
 

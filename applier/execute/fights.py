@@ -64,7 +64,7 @@ class Fights:
         """Remember what was repaired in one round. What we delete ourselves is nobody's doing."""
         self._forget_finished(now)
         for result in results:
-            if result.error is None and result.action in {"healed", "created"}:
+            if result.error is None and (result.lost_fields or result.action in {"healed", "created"}):
                 previous = self._unthrottled_fights.pop(result.key, None) or self._throttled_fights.pop(
                     result.key, None
                 )

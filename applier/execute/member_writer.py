@@ -1,6 +1,7 @@
 """Write one member as its plan says: apply it, or adopt it; with `dry_run`, only ask the server.
 
-An apply goes without force first; the fields of others are taken only where the plan says so. So a conflict is always seen before it is decided.
+An apply goes without force first; the fields of others are taken only where the plan says so. So a conflict is always
+seen before it is decided.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from applier.errors import (
     StaleWrite,
 )
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
+from applier.state.field_conflicts import ConflictPolicy, FieldOwner
+from applier.state.managed_fields import without_fields
 from renderer.frozen import dataclass
 from renderer.identity import version_of
 from renderer.phrasing import join_names
@@ -84,7 +87,7 @@ class MemberWriter:
     async def _apply(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
         """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner.
 
-        The record on the object is nobody's but ours.
+        The record on the object is nobody's but ours. Fields that the plan leaves to others are not sent.
         """
         body = member.member_body(
             plan.rendered,
@@ -94,22 +97,22 @@ class MemberWriter:
             parent_uid=plan.parent["metadata"]["uid"] if plan.parent else "",
             commit=self.commits.get(plan.rendered.source, ""),
         )
-        adopted_live = node_plan.live if node_plan.action is NodeAction.ADOPT else None
-        forced_managers = (
-            (*node_plan.forced_managers, *node_plan.adoption.forced_manager_prefixes(adopted_live))
-            if adopted_live
-            else node_plan.forced_managers
-        )
+        body = without_fields(body, node_plan.contested_fields)
         cluster = self.cluster_of(plan)
         try:
             return await cluster.apply(body, manager=CONTENT_MANAGER, dry_run=dry_run)
         except FieldConflict as conflict:
-            foreign_causes = (cause for cause in conflict.causes if cause.field not in _RECORD_PATHS)
-            if not all(_manager_of(cause.message).startswith(forced_managers) for cause in foreign_causes):
+            managers = (
+                FieldOwner.from_conflict(cause.message) for cause in conflict.causes if cause.field not in _RECORD_PATHS
+            )
+            if not all(_is_overruled(manager, node_plan) for manager in managers):
                 raise
             return await cluster.apply(body, manager=CONTENT_MANAGER, force=True, dry_run=dry_run)
 
 
-def _manager_of(message: str) -> str:
-    """The manager that a conflict names: `conflict with "kubectl-edit" using v1`."""
-    return message.partition('"')[2].partition('"')[0]
+def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
+    """Return whether the fields of a manager are taken over; at adoption those of the old owner, whoever else writes."""
+    if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
+        return node_plan.conflict_policy.takes_from(manager)
+    old_owners = node_plan.adoption.forced_manager_prefixes(node_plan.live)
+    return node_plan.conflict_policy is ConflictPolicy.FORCE or manager.name.startswith(old_owners)

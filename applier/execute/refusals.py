@@ -1,4 +1,5 @@
-"""Writes that the server refused: they are sent again when what they rest on has changed, and else more and more rarely.
+"""Writes that the server refused: they are sent again when what they rest on has changed, and else more and more rarely. A conflict over fields is
+sent again only then.
 
 What is remembered here bounds the rate of requests that would be refused again. Nothing rests on it: a restart tries everything once. What a refused
 write rests on and can be seen is what was to be written, the object that it met, and what says of kinds how they may be written; rights and quotas
@@ -40,14 +41,17 @@ class _Basis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """The last of `times` in a row."""
+    """The last of `tries` in a row. A conflict has no `retry_at`: what another manager means is changed by no time."""
 
     refused_write: RefusedWrite
     tries: int
-    retry_at: datetime
+    retry_at: datetime | None
 
     def is_active(self, now: datetime) -> bool:
-        return is_waiting(self.retry_at, MAX_RETRY_WAIT, now)
+        return self.retry_at is None or is_waiting(self.retry_at, MAX_RETRY_WAIT, now)
+
+    def is_obsolete(self, now: datetime) -> bool:
+        return self.retry_at is not None and now >= self.retry_at + MAX_RETRY_WAIT
 
 
 @dataclass
@@ -73,7 +77,7 @@ class Refusals:
         """When what was refused is to be tried again although nothing has changed: by the parent of the set, by object."""
         times_by_parent: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
         for (parent, key), refusal in self._refusals.items():
-            if refusal.is_active(now):
+            if refusal.retry_at and refusal.is_active(now):
                 times_by_parent.setdefault(parent, {})[key] = refusal.retry_at
         return times_by_parent
 
@@ -89,9 +93,7 @@ class Refusals:
         others pass. The answers for `open_keys` come later, in another round or after the pass.
         """
         self._refusals = {
-            write_key: refusal
-            for write_key, refusal in self._refusals.items()
-            if now < refusal.retry_at + MAX_RETRY_WAIT
+            write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
         }
         refused = {(result.set, result.key) for result in results if result.error and _is_refusal(result.error)}
         begun = {
@@ -114,7 +116,9 @@ class Refusals:
         )
         tries = previous.tries + 1 if previous and is_repeated else 1
         wait = exponential_backoff(tries - 1, self.first_retry_wait, MAX_RETRY_WAIT)
-        self._refusals[write_key] = _Refusal(refused_write, tries, now + wait * (1 - self.random_fraction() / 2))
+        is_conflict = isinstance(refused_write.error, FieldConflict)
+        retry_at = None if is_conflict else now + wait * (1 - self.random_fraction() / 2)
+        self._refusals[write_key] = _Refusal(refused_write, tries, retry_at)
 
     def forget_if_changed(self, observed: Observed) -> None:
         """Forget everything where what decides on writes has changed since it was looked at last, as far as a whole pass sees that."""
@@ -129,6 +133,15 @@ class Refusals:
             self._policy_versions = policy_versions
         else:
             self._policy_versions = None
+
+    def forget_absent(self, observed: Observed) -> None:
+        """Forget the conflicts over objects that a whole pass has not seen: the object of a conflict was live."""
+        for write_key in [
+            write_key
+            for write_key, refusal in self._refusals.items()
+            if refusal.retry_at is None and write_key[1] not in observed.objects
+        ]:
+            del self._refusals[write_key]
 
     def forget(self) -> None:
         """Everything may be tried at once."""

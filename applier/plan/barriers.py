@@ -26,7 +26,7 @@ from applier.plan.model import (
     NodePlan,
     Operation,
 )
-from applier.state.managed_fields import annotation_managers, applied_at, apply_entry
+from applier.state.managed_fields import applied_at, apply_entry, is_annotated_by_others
 from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -39,13 +39,16 @@ BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.RE
 
 
 class NodeWrite(NamedTuple):
-    """The action that is due on a node of a set. `live` is None where the object does not exist."""
+    """The action that is due on a node of a set. `live` is None where the object does not exist. A write that
+    `is_repair` restores fields that others changed.
+    """
 
     rendered: RenderedApplySet
     node: RenderedNode
     key: ObjectKey
     live: Object | None
     action: NodeAction
+    is_repair: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,10 +146,10 @@ class WriteBarriers:
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
         """Return why the object may not be written, whatever its ancestors do."""
-        rendered, node, key, live, action = write
+        rendered, node, key, live, action, is_repair = write
         if failure and action is not NodeAction.REPLACE:
             return Cause.from_error(failure)
-        if action in {NodeAction.CREATE, NodeAction.HEAL} and (
+        if (is_repair or action in {NodeAction.CREATE, NodeAction.HEAL}) and (
             repair_cause := self.constraints.throttled_repairs.get(key)
         ):
             return repair_cause
@@ -208,7 +211,7 @@ class WriteBarriers:
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
         """Return why a change lacks permission. To replace an object takes the permission to create it as well."""
-        rendered, node, key, live, action = write
+        rendered, node, key, live, action, _ = write
         if action in {NodeAction.NONE, NodeAction.READ}:
             return None
         operation = action.operation(is_applied=rendered.is_applied)
@@ -266,12 +269,7 @@ def _waits_for_permission(plan: NodePlan) -> bool:
 
 
 def _is_disabled(node: RenderedNode, live: Object) -> bool:
-    """Return whether Git, or a person on the live object, forbids writes.
-
-    An annotation that only Levelgate has written to the live object does not count: Git has removed it since.
-    """
+    """Return whether Git, or a person on the live object, forbids writes."""
     if annotation(node.manifest, well_known.RECONCILE) == "disabled":
         return True
-    return annotation(live, well_known.RECONCILE) == "disabled" and set(
-        annotation_managers(live, well_known.RECONCILE)
-    ) != {CONTENT_MANAGER}
+    return annotation(live, well_known.RECONCILE) == "disabled" and is_annotated_by_others(live, well_known.RECONCILE)

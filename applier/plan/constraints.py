@@ -15,6 +15,7 @@ from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError
 from applier.plan.deletion_brake import DeletionBrake
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from applier.state.managed_fields import manager_entries
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
@@ -59,8 +60,8 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 class PlanConstraints:
     """What the records of Levelgate say beyond live objects.
 
-    `scopes` are those of instances whose object may be gone. `unreadable_files`, `pruning_holds`, `adoptions` and
-    `brakes` go by source. The deletions of `approved_sources` were approved by a person for this commit. Members of
+    `scopes` are those of instances whose object may be gone. `unreadable_files`, `pruning_holds`, `adoptions`,
+    `conflict_policies` and `brakes` go by source. The deletions of `approved_sources` were approved by a person for this commit. Members of
     `non_pruning_sources` are not deleted. `throttled_repairs` wait because another writer undoes them again and again.
     `epoch` is the term of leadership, 0 without leader election. Of `partial_sets` only a part is planned: their
     members are not pruned, and their scope does not shrink. `refused_writes` are not repeated until the write or the
@@ -77,6 +78,7 @@ class PlanConstraints:
     approved_sources: frozenset[str] = frozenset()
     throttled_repairs: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     adoptions: Mapping[str, Adoption] = field(default_factory=dict)
+    conflict_policies: Mapping[str, ConflictPolicy] = field(default_factory=dict)
     brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
     non_pruning_sources: frozenset[str] = frozenset()
     epoch: int = 0
@@ -90,6 +92,10 @@ class PlanConstraints:
     def adoption_of(self, source: str) -> Adoption:
         """Return what a source may adopt."""
         return self.adoptions.get(source, NO_ADOPTION)
+
+    def conflict_policy_of(self, source: str) -> ConflictPolicy:
+        """Return from whom a source takes fields that others have."""
+        return self.conflict_policies.get(source, DEFAULT_CONFLICT_POLICY)
 
     def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:
         """Return the error with which the server refused the same write on an equal object."""

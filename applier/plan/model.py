@@ -16,6 +16,7 @@ from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from applier.state.managed_fields import LostField
 from applier.state.observed import label
 from renderer import well_known
@@ -143,11 +144,11 @@ class NodePlan(NamedTuple):
     """The action of one node, whether it may start now, and the cause if it may not.
 
     `ready` and `healthy` describe the live object, as its controller has last observed it. `unhealthy_message` is for
-    people; it is empty where the status of the object says why. Fields of managers whose names begin with one of
-    `forced_managers` are taken over; a claim of any other manager is a conflict. `lost_fields` are to be healed, with
-    their present owners. `adoption` is what the source may adopt. At `recheck_at` the health changes by age alone
-    (None: never). The health depends on the object `health_reference` as well. `is_ttl_removed`: the node is a
-    completed Job that its TTL removed; `live` is None then.
+    people; it is empty where the status of the object says why. `conflict_policy` says from whom fields are taken over;
+    a claim of any other manager is a conflict. `lost_fields` are to be healed, with their present owners;
+    `contested_fields` are left to theirs by the same write, and are a conflict after it. `adoption` is what the source
+    may adopt. At `recheck_at` the health changes by age alone (None: never). The health depends on the object
+    `health_reference` as well. `is_ttl_removed`: the node is a completed Job that its TTL removed; `live` is None then.
     """
 
     node: RenderedNode
@@ -158,8 +159,9 @@ class NodePlan(NamedTuple):
     healthy: bool = False
     blocked: Cause | None = None
     dependencies: tuple[str, ...] = ()
-    forced_managers: tuple[str, ...] = ()
+    conflict_policy: ConflictPolicy = DEFAULT_CONFLICT_POLICY
     lost_fields: tuple[LostField, ...] = ()
+    contested_fields: tuple[LostField, ...] = ()
     adoption: Adoption = NO_ADOPTION
     unhealthy_message: str = ""
     recheck_at: datetime | None = None

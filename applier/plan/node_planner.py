@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from applier import status
 from applier.applyset import member
-from applier.applyset.adoption import HUMAN_MANAGER_PREFIXES, TOOLS, entries_applied_by
+from applier.applyset.adoption import TOOLS, entries_applied_by
 from applier.applyset.completed_jobs import JOB, is_completed
 from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
@@ -19,8 +19,15 @@ from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.plan.barriers import NodeWrite, WriteBarriers, dependents_cause, level_cause
 from applier.plan.comparison_cache import ComparisonCache, Verdict
 from applier.plan.model import Barrier, DrainProgress, NodeAction, NodePlan
+from applier.state.field_conflicts import HUMAN_MANAGER_PREFIXES, ConflictPolicy
 from applier.state.health import health_of, health_reference
-from applier.state.managed_fields import apply_entry
+from applier.state.managed_fields import (
+    LostField,
+    apply_entry,
+    compare_ownership,
+    is_annotated_by_others,
+    owned_metadata,
+)
 from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -99,10 +106,13 @@ class NodePlanner:
         action, lost_fields = self._decide_action(
             rendered, node, live, recorded_dependencies, has_manifest=has_manifest
         )
+        conflict_policy = self._conflict_policy(rendered, node, live)
+        healed_fields = tuple(lost_field for lost_field in lost_fields if lost_field.is_healed_under(conflict_policy))
+        is_healed_in_part = action is NodeAction.HEAL and bool(healed_fields)
         failure = self.barriers.write_failure(rendered, node, node.key, live)
         action = _action_after_refusal(node, live, action, failure)
         cause = self.barriers.find_cause(
-            NodeWrite(rendered, node, node.key, live, action),
+            NodeWrite(rendered, node, node.key, live, action, is_repair=bool(lost_fields)),
             failure=failure,
             ancestor_cause=ancestor_cause,
             plans=plans,
@@ -119,8 +129,9 @@ class NodePlanner:
             healthy or is_ttl_removed,
             cause or readiness_cause,
             recorded_dependencies,
-            _forced_managers(node, live),
-            lost_fields,
+            conflict_policy,
+            healed_fields or lost_fields,
+            tuple(lost for lost in lost_fields if lost not in healed_fields) if is_healed_in_part else (),
             self.barriers.adoption_of(rendered),
             "" if healthy or (rendered.is_source and node.group_kind in self.instance_kinds) else health.message,
             recheck_at=health.until,
@@ -231,8 +242,15 @@ class NodePlanner:
         ):
             return NodeAction.ADOPT, ()
         if live_set_id != rendered.id or not has_manifest:
-            return NodeAction.UPDATE, ()
+            return NodeAction.UPDATE, _fields_lost_with_record(rendered, node, live, dependencies)
         return self.comparison_cache.verdict(rendered, node, live, dependencies)
+
+    def _conflict_policy(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> ConflictPolicy:
+        """Return what the object says of conflicts, in Git or by a person on the live one; else what its source says."""
+        said = annotation(node.manifest, well_known.CONFLICTS)
+        if not said and live is not None and is_annotated_by_others(live, well_known.CONFLICTS):
+            said = annotation(live, well_known.CONFLICTS)
+        return ConflictPolicy.from_text(said) or self.barriers.constraints.conflict_policy_of(rendered.source)
 
     def _is_inherited(self, rendered: RenderedApplySet, live: Object) -> bool:
         """Return whether a person or an inherited tool applied the member, so that it came with the set."""
@@ -258,6 +276,21 @@ class NodePlanner:
         return status.HealthResult(
             status.KStatus.IN_PROGRESS, "; ".join(filter(None, (node.ready.why, unhealthy_message)))
         )
+
+
+def _fields_lost_with_record(
+    rendered: RenderedApplySet, node: RenderedNode, live: Object, dependencies: tuple[str, ...]
+) -> tuple[LostField, ...]:
+    """Return what others changed of an object that they also took our record from; nothing where only Git has changed.
+
+    The record of a Secret leaves its values out, so it may be intact.
+    """
+    has_record = well_known.HASH in owned_metadata(apply_entry(live, CONTENT_MANAGER), "annotations")
+    if has_record and annotation(live, well_known.HASH) != node.hash:
+        return ()
+    intent = member.member_body(rendered, node, dependencies=dependencies, live=None, parent_uid="", commit="")
+    ownership = compare_ownership(live, intent, CONTENT_MANAGER)
+    return ownership.lost if ownership else ()
 
 
 def _action_after_refusal(
@@ -300,12 +333,3 @@ def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) ->
 def _annotation_value(node: RenderedNode, live: Object | None, key: str) -> str:
     """Return the value of an annotation in Git, else on the live object."""
     return annotation(node.manifest, key) or (annotation(live, key) if live else "")
-
-
-def _forced_managers(node: RenderedNode, live: Object | None) -> tuple[str, ...]:
-    match _annotation_value(node, live, well_known.CONFLICTS):
-        case "force":
-            return ("",)
-        case "report":
-            return ()
-    return HUMAN_MANAGER_PREFIXES

@@ -20,6 +20,7 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer
+from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import Observed, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -39,6 +40,7 @@ class SharedPlanInputs:
     sets: frozenset[str] | None
     instance_kinds: frozenset[GroupKind]
     adoption: Mapping[str, Adoption]
+    conflict_policies: Mapping[str, ConflictPolicy]
     fights: Mapping[ObjectKey, Cause]
     partial: frozenset[ObjectKey]
     epoch: int
@@ -56,6 +58,7 @@ class SharedPlanInputs:
             observed.sets,
             kinds,
             records.adoptions,
+            records.conflict_policies,
             records.throttled_repairs,
             records.partial_sets,
             records.epoch,

@@ -11,14 +11,16 @@ of a Secret (recorded as ours for ever, and not what is stored; send `data`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
 
-from applier.cluster import Object
+from applier.cluster import CONTENT_MANAGER, Object
+from applier.state.field_conflicts import ConflictPolicy, FieldOwner
 from renderer.frozen import dataclass
 
 Fields = Mapping[str, Any]
@@ -35,6 +37,9 @@ _Part = tuple[str, Any, Fields | None]
 """A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), what is owned of it (None:
 nothing).
 """
+
+_Owned = tuple[FieldOwner, Fields]
+"""A manager, and what it owns."""
 
 _IDENTITY_FIELDS = frozenset({"apiVersion", "kind"})
 _SERVER_METADATA_FIELDS = frozenset(
@@ -56,10 +61,18 @@ _SERVER_METADATA_FIELDS = frozenset(
 class LostField:
     """A field of the intent, in the server's notation (`.spec.replicas`), and who has it now; "" if nobody has, or it
     is gone.
+
+    `keys` lead to it in an entry of `managedFields`. `managers` are those who have it.
     """
 
     path: str
     owner: str = ""
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
+
+    def is_healed_under(self, policy: ConflictPolicy) -> bool:
+        """Return whether the policy takes the field back from all who have it."""
+        return all(map(policy.takes_from, self.managers))
 
     def __str__(self) -> str:
         return f"{self.path} is changed by {self.owner}" if self.owner else f"{self.path} is removed"
@@ -135,7 +148,7 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
     if our_entry is None:
         return None
     others = [
-        (str(entry.get("manager")), entry.get("fieldsV1") or _NOTHING)
+        (FieldOwner.from_entry(entry), entry.get("fieldsV1") or _NOTHING)
         for entry in manager_entries(live)
         if entry is not our_entry
     ]
@@ -153,6 +166,36 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
     )
 
 
+def without_fields(intent: Object, fields: Iterable[LostField]) -> Object:
+    """Return a copy of an intent without these fields, and without the maps and lists that are empty then."""
+    for lost_field in fields:
+        intent = _without(intent, lost_field.keys)
+    return intent
+
+
+def _without(value: Any, keys: tuple[str, ...]) -> Any:
+    """Return a value without the part that the keys of an entry lead to; as it is where it has no such part."""
+    element, *rest = keys
+    place: Any = element[2:] if isinstance(value, dict) else None
+    if isinstance(value, list):
+        place = next((index for index, item in enumerate(value) if _matches(item, element, index)), None)
+    part = _at_place(value, place)
+    if part is None:
+        return value
+    remaining = _without(part, tuple(rest)) if rest else None
+    if isinstance(value, dict):
+        return {
+            name: remaining if name == place else item for name, item in value.items() if name != place or remaining
+        }
+    return [remaining if index == place else item for index, item in enumerate(value) if index != place or remaining]
+
+
+def _at_place(value: Any, place: Any) -> Any:
+    if isinstance(value, dict):
+        return value.get(place)
+    return value[place] if isinstance(value, list) and place is not None else None
+
+
 def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
     """A quick yes, to what is the rule: every field of `intent` is `manager`'s, down through maps to scalars. To a no `ownership` says more, perhaps
     that nothing is lost.
@@ -168,6 +211,14 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     return tuple(
         entry.get("manager", "") for entry in entries if _owned_at(entry.get("fieldsV1") or {}, path) is not None
     )
+
+
+def is_annotated_by_others(live: Object, name: str) -> bool:
+    """Return whether an annotation that an object has is more than what Git said once: not only Levelgate wrote it.
+
+    Where the server does not say who did, it counts as written by others.
+    """
+    return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
 
 def _is_apply_of(entry: Mapping[str, Any], manager: str) -> bool:
@@ -321,7 +372,7 @@ def _is_substantial(value: Any) -> bool:
             return bool(value)
 
 
-def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[tuple[str, Fields]]) -> bool:
+def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[_Owned]) -> bool:
     """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
 
     The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty. Of an empty list whose items have keys the server records
@@ -349,7 +400,7 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
     return value
 
 
-def _lost_fields(difference: _FieldDifference, others: Sequence[tuple[str, Fields]]) -> Iterator[LostField]:
+def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iterator[LostField]:
     """What to report of a part that we lost whole: its members one by one if others have some of them, else itself."""
     owned_parts = [(manager, _owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):
@@ -357,9 +408,8 @@ def _lost_fields(difference: _FieldDifference, others: Sequence[tuple[str, Field
             key = f"f:{name}"
             yield from _lost_fields(_FieldDifference("lost", (*difference.keys, key), value), others)
     else:
-        yield LostField(
-            difference.path, ", ".join(dict.fromkeys(name for name, fields in owned_parts if fields is not None))
-        )
+        managers = tuple(manager for manager, fields in owned_parts if fields is not None)
+        yield LostField(difference.path, ", ".join(dict.fromkeys(map(str, managers))), difference.keys, managers)
 
 
 def _owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from applier.applyset.adoption import Adoption
 from applier.errors import ConfigurationError, Unavailable
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops.cli.terminal import echo
 from gitops.durations import parse_duration
 from gitops.text import TimeFormat
@@ -65,6 +66,16 @@ adopt_option = click.option(
     default="Never",
     show_default=True,
     help="Adopt objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
+)
+
+conflicts_option = click.option(
+    "--conflicts",
+    metavar="POLICY",
+    type=click.Choice([*ConflictPolicy], case_sensitive=False),
+    default=DEFAULT_CONFLICT_POLICY,
+    show_default=True,
+    callback=lambda _context, _parameter, chosen: ConflictPolicy(chosen),
+    help="Fields that another manager changed: Heal (what was updated is restored), Report (none is) or Force (all are).",
 )
 
 revision_option = click.option(

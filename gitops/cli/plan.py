@@ -15,12 +15,14 @@ import click
 
 from applier import kube
 from applier.applyset.adoption import Adoption
+from applier.state.field_conflicts import ConflictPolicy
 from gitops.cli import disable_garbage_collection, program_version
 from gitops.cli.options import (
     ClusterChoice,
     adopt_option,
     cluster_options,
     config_option,
+    conflicts_option,
     parse_ref,
     refuse_with_config,
     utc_option,
@@ -56,7 +58,10 @@ if TYPE_CHECKING:
     help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
 )
 @adopt_option
-@config_option("Plan what `run` with this configuration would do with the source; --adopt then stands in it.")
+@conflicts_option
+@config_option(
+    "Plan what `run` with this configuration would do with the source; --adopt and --conflicts then stand in it."
+)
 @click.option("-n", "--namespace", metavar="NS", default="", help="The namespace of the REFs.")
 @click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
 @click.option(
@@ -84,6 +89,7 @@ def command(
     against: str,
     source: str,
     adopt: Adoption,
+    conflicts: ConflictPolicy,
     file: Path | None,
     namespace: str,
     exit_code: bool,
@@ -107,7 +113,7 @@ def command(
     levelgate plan . --source platform --against prod-eu.json -o sarif
     """
     if file:
-        refuse_with_config(adopt="--adopt")
+        refuse_with_config(adopt="--adopt", conflicts="--conflicts")
     if revision and (base or head):
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
@@ -124,7 +130,7 @@ def command(
         from gitops.plan.report import filter_report
         from gitops.text import TimeFormat
 
-        inputs = PlanInputs(place, base, head or revision, against, source, adopt, config)
+        inputs = PlanInputs(place, base, head or revision, against, source, adopt, conflicts, config)
         report, title = asyncio.run(inputs.make_report(choice, commits))
     narrowed_report = filter_report(report, parsed_refs, namespace)
     for typed_ref, ref in zip(refs, parsed_refs, strict=True):

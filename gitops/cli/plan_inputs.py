@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from applier.applyset.adoption import Adoption
 from applier.cluster import Object
 from applier.errors import ConfigurationError, Unavailable
+from applier.state.field_conflicts import ConflictPolicy
 from gitops import source_config
 from gitops.cli import program_version
 from gitops.cli.options import ClusterChoice
@@ -52,6 +53,7 @@ class PlanInputs:
     against: str
     source: str
     adopt: Adoption
+    conflicts: ConflictPolicy
     config: Config | None
 
     async def make_report(self, choice: ClusterChoice, commits: Future[ComparedCommits]) -> tuple[Report, str]:
@@ -150,7 +152,7 @@ class PlanInputs:
         self, name: str, commits: ComparedCommits, previous_catalog: Catalog | None = None
     ) -> SourceState:
         catalog = source_config.load_catalog(commits.head, source=name, previous=previous_catalog)
-        state = SourceState(catalog, path=commits.path, adoption=self.adopt)
+        state = SourceState(catalog, path=commits.path, adoption=self.adopt, conflicts=self.conflicts)
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:

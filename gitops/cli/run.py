@@ -12,6 +12,7 @@ import click
 
 from applier.applyset.adoption import Adoption
 from applier.plan.set_causes import set_causes
+from applier.state.field_conflicts import ConflictPolicy
 from gitops import source_config
 from gitops.cli import EXIT_WAITING, disable_garbage_collection
 from gitops.cli.options import (
@@ -20,6 +21,7 @@ from gitops.cli.options import (
     adopt_option,
     cluster_options,
     config_option,
+    conflicts_option,
     refuse_with_config,
     refuse_without,
 )
@@ -45,8 +47,8 @@ from gitops.windows.window import LOCAL
     help="A Git repository to follow; may be given several times.",
 )
 @config_option(
-    "Follow the sources of this configuration file instead; --source, --ref, --path, --adopt and --interval then stand in it.  "
-    "[env: LEVELGATE_CONFIG]",
+    "Follow the sources of this configuration file instead; --source, --ref, --path, --adopt, --conflicts and --interval then "
+    "stand in it.  [env: LEVELGATE_CONFIG]",
     envvar="LEVELGATE_CONFIG",
 )
 @click.option(
@@ -57,6 +59,7 @@ from gitops.windows.window import LOCAL
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
 @adopt_option
+@conflicts_option
 @click.option("--once", is_flag=True, help="Reconcile until nothing changes, report, and exit.")
 @click.option(
     "--wait",
@@ -114,6 +117,7 @@ def command(
     ref: str,
     path: str,
     adopt: Adoption,
+    conflicts: ConflictPolicy,
     once: bool,
     wait: timedelta,
     agreed: str,
@@ -143,11 +147,19 @@ def command(
         if not sources:
             raise click.UsageError("no source: give --source URL, or --config FILE")
         source_configs = [
-            source_config.parse_source(text, ref=ref, path=path, interval=interval, adoption=adopt) for text in sources
+            source_config.parse_source(text, ref=ref, path=path, interval=interval, adoption=adopt, conflicts=conflicts)
+            for text in sources
         ]
         config = Config(tuple(source_configs), LOCAL)
     else:
-        refuse_with_config(sources="--source", ref="--ref", path="--path", adopt="--adopt", interval="--interval")
+        refuse_with_config(
+            sources="--source",
+            ref="--ref",
+            path="--path",
+            adopt="--adopt",
+            conflicts="--conflicts",
+            interval="--interval",
+        )
         config = read_config(file)
     try:
         parse_address(listen or str(DEFAULT_ADDRESS))

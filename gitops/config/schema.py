@@ -8,6 +8,7 @@ from typing import Final
 
 from applier.applyset.adoption import TOOLS, AdoptPolicy
 from applier.causes import EventReason, Reason
+from applier.state.field_conflicts import ConflictPolicy
 from gitops.forge.connect import ForgeKind
 from renderer.identity import OWN_NAMESPACE
 from renderer.kinds import OWN_API_VERSION
@@ -34,6 +35,7 @@ _SOURCE_SCHEMA: Final = object_form(
     credentials=object_form(tokenFile=_TEXT, username=_TEXT, caFile=_TEXT, sshKeyFile=_TEXT, knownHostsFile=_TEXT),
     dependsOn=_TEXTS,
     adopt={"oneOf": [_ADOPT_POLICY_SCHEMA, ADOPT_SCHEMA]},
+    conflicts=enum_form(ConflictPolicy),
     brake=object_form(
         deletions={"type": "integer", "minimum": 0}, percent={"type": "integer", "minimum": 0, "maximum": 100}
     ),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.plan.deletion_brake import DeletionBrake
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops.config.fields import FieldReader, parse_interval, parse_web_url
 from gitops.forge.connect import ForgeProject, UnknownForge
 from gitops.source import (
@@ -69,6 +70,7 @@ class SourceReader(FieldReader):
             credentials,
             interval=poll_interval,
             adoption=adoption,
+            conflicts=ConflictPolicy(value.get("conflicts", DEFAULT_CONFLICT_POLICY)),
             brake=DeletionBrake(**(value.get("brake") or {})),
             prunes=value.get("prune", True),
             suspend=value.get("suspend", ""),

@@ -9,7 +9,7 @@ from typing import Any
 
 from applier.applyset import adoption
 from applier.applyset.member import Member
-from applier.causes import Cause
+from applier.causes import Cause, Reason
 from applier.errors import ClusterError, Immutable
 from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
@@ -223,7 +223,7 @@ class ChangeCollector:
             return PlannedAction.FAILED, f"{cause.reason}: {cause.message}"
         if node_plan.live and is_terminating(node_plan.live):
             return PlannedAction.REPLACE, node_plan.blocked.message if node_plan.blocked else ""
-        lost = join_names(node_plan.lost_fields, limit=3, separator="; ") if node_plan.action is NodeAction.HEAL else ""
+        lost = _describe_lost_fields(node_plan) if node_plan.action is NodeAction.HEAL else ""
         if node_plan.action is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
             return (
                 PlannedAction.UPDATE,
@@ -401,6 +401,13 @@ def obstacle_of(cause: Cause) -> Obstacle:
     name = cause.references[0].name if cause.references else ""
     is_of_items = not (cause.details.get("position") or {"wave": "any"})["wave"]
     return Obstacle(cause.reason, cause.message, name, cause.until, is_of_items)
+
+
+def _describe_lost_fields(node_plan: NodePlan) -> str:
+    """Return what others changed and is healed, and what stays a conflict after that."""
+    healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
+    contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
+    return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed
 
 
 def _recorded_location(live: Mapping[str, Any] | None) -> tuple[str, int]:

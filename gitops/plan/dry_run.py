@@ -64,13 +64,13 @@ class DryRunCluster(RecordedCluster):
     ) -> Object:
         if not dry_run:
             raise self._read_only_error()
-        return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)))
+        return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)), force=force)
 
-    async def apply_dry_run(self, manifest: Object, live: Object | None = None) -> Object:
+    async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
         """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
 
-        Raises ClusterError where a server would not store it, KindNotServed where a cluster was seen not to have the kind, and Unavailable where
-        nobody can say.
+        Raises ClusterError where a server would not store it, or without *force* refuses it for the sake of others,
+        KindNotServed where a cluster was seen not to have the kind, and Unavailable where nobody can say.
         """
         key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:
@@ -82,7 +82,7 @@ class DryRunCluster(RecordedCluster):
             raise Unavailable(f"{key}: the stored object is not known here")
         try:
             result = await self._api_server.apply(
-                _without_server_fields(manifest), manager=CONTENT_MANAGER, force=True, dry_run=True
+                _without_server_fields(manifest), manager=CONTENT_MANAGER, force=force, dry_run=True
             )
         except KindNotServed:
             return manifest

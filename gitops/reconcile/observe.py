@@ -190,6 +190,7 @@ def _records(
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},
         approved_sources=frozenset(approved),
         adoptions={state.catalog.source: state.adoption for state in sources},
+        conflict_policies={state.catalog.source: state.conflicts for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
         non_pruning_sources=frozenset(state.catalog.source for state in sources if not state.prunes),
     )

@@ -174,6 +174,7 @@ class Reconciler:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         self.ledger = SetSummaries.of(decided, self.ledger)
         self.decider.refusals.forget_if_changed(known.observed)
+        self.decider.refusals.forget_absent(known.observed)
         if known.propagation.stopped:
             return ReconcileResult(
                 bundle,

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops import source_config
 from gitops.reconcile.source_acceptance import HeldCommit
 from gitops.records.source_requests import Pin
@@ -34,6 +35,7 @@ class SourceState:
     path: str = ""
     hold: str = ""
     adoption: Adoption = NO_ADOPTION
+    conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY
     brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
     suspend: str = ""
@@ -51,6 +53,7 @@ class SourceState:
         return replace(
             self,
             adoption=config.adoption,
+            conflicts=config.conflicts,
             brake=config.brake,
             prunes=config.prunes,
             suspend=config.suspend,

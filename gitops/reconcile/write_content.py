@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from datetime import datetime
 
+from applier.applyset.adoption import Adoption
 from applier.cluster import Cluster, Reader
 from applier.execute.executor import Executor, RoundOutcome
 from applier.execute.fights import Fights
@@ -16,6 +17,7 @@ from applier.execute.refusals import Refusals
 from applier.execute.results import Answer, Result
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import Plan
+from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.instrumentation import Stage
@@ -46,6 +48,7 @@ class ContentWriter:
     deeds: list[Result] = field(default_factory=list)
     _conflicts: Counter[str] = field(default_factory=Counter)
     _synced: Sequence[Mapping[ObjectKey, str]] = ()
+    _policies: Mapping[str, tuple[ConflictPolicy, Adoption]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.underway.on_late_answer = self._heard
@@ -84,10 +87,14 @@ class ContentWriter:
         return outcome
 
     def forget_if_changed(self, sources: Sequence[SourceState], observed: Observed) -> None:
-        """What was refused is tried at once where that may have changed; so is that, and what was put off, where a person wants everything to be
-        looked at.
+        """What was refused is tried at once where that may have changed, or where the configuration says otherwise of its conflicts; so is that, and
+        what was put off, where a person wants everything to be looked at.
         """
         self.refusals.forget_if_changed(observed)
+        policies = {state.catalog.source: (state.conflicts, state.adoption) for state in sources}
+        if policies != self._policies:
+            self.refusals.forget()
+        self._policies = policies
         synced = [state.synced for state in sources]
         if synced != self._synced:
             self.refusals.forget()

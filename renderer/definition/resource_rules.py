@@ -74,7 +74,7 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
 
 
 def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """Labels and annotations that a definition may not write, as they are the program's own."""
+    """Labels and annotations that a definition may not write, as they are the program's own or mean nothing."""
     for place, message in find_forbidden_keys(metadata):
         collector.fail(f"{path}.{place}", message)
 
@@ -87,6 +87,10 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
                 key.startswith("levelgate.dev/") and key not in well_known.WRITTEN_BY_PEOPLE
             ):
                 yield f"metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
+    annotations = metadata["annotations"] if isinstance(metadata.get("annotations"), dict) else {}
+    policy = annotations.get(well_known.CONFLICTS, "")
+    if policy and "${" not in str(policy) and (reason := well_known.describe_bad_value(well_known.CONFLICTS, policy)):
+        yield f"metadata.annotations[{well_known.CONFLICTS}]", reason
 
 
 def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:

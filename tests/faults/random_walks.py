@@ -1,13 +1,15 @@
-"""Random histories: commits, and in each run something that goes wrong at a random write or read; then quiet.
+"""Random histories: commits, and in each run something that goes wrong at a random write or read, and drift by other managers; then quiet.
 
 Everything comes from the seed, so a failure is played again with it. What requests are under way together is up to the scheduler.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 
+from tests.faults import drift
 from tests.faults.kills import differences, plant
 from tests.faults.lane import Commit, Lane, essence
 from tests.faults.observer import disturbed
@@ -25,9 +27,22 @@ def random_commit(lane: Lane, rng: random.Random) -> Commit:
         for name in rng.sample(("one", "two"), rng.randint(0, 2)):
             text = rng.choice(("one", "two"))
             files[f"{kind}-{name}.json"] = instance(lane, f"{kind.lower()}-{name}", kind=kind, text=text)
+    if rng.random() < 0.5:
+        files["scaled.json"] = _workload(lane)
     for name in rng.sample("pqr", rng.randint(0, 3)):
         files[f"{name}.json"] = plain(lane, name, text=rng.choice(("one", "two")))
     return {"git": files}
+
+
+def _workload(lane: Lane) -> str:
+    """A Deployment that nobody runs, and that an autoscaler may scale."""
+    labels = {"app": "scaled"}
+    container = {"name": "app", "image": "registry.example.com/app:1"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": drift.REPLICAS, "selector": {"matchLabels": labels}, "template": pod}
+    annotations = {"levelgate.dev/health": "ignore"}
+    metadata = {"name": "scaled", "namespace": lane.namespace, "annotations": annotations}
+    return json.dumps({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 
 
 def _needs(rng: random.Random) -> Mapping[str, str]:
@@ -73,6 +88,8 @@ async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
         await lane.commit(commit)
         for _ in range(rng.randint(1, 2)):
             await lane.live(*random_rules(rng), wait=0.0)
+            await drift.meddle(lane, rng)
+    await drift.withdraw(lane)
     last = await lane.live()
     end = await lane.objects()
     found = disturbed(start, end, foreign) + ([f"I7: {last.error}"] if last.error else [])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from applier.causes import Reason
+from tests.faults import drift
 from tests.faults.kills import plant
 from tests.faults.lane import Key, Lane, path_of
 from tests.faults.observer import disturbed
@@ -81,6 +84,24 @@ async def test_a_label_stolen_for_another_set_is_taken_for_that_set(lane: Lane) 
         await lane.commit(commit)
         await lane.live(wait=0.0)
     assert disturbed(start, await lane.objects(), [lane.config_map("one-d")]) == []
+
+
+@pytest.mark.parametrize("what", ["update", "apply"])
+async def test_drift_by_another_manager_is_healed_and_what_it_means_waits_for_it(lane: Lane, what: str) -> None:
+    """Row "fields of ours edited" (I7): an update is taken back; an apply costs that object alone, and one try for each process."""
+    wanted = await settled(lane, platform(lane))
+    key = lane.config_map("one-b")
+    await (drift.update if what == "update" else drift.apply)(lane, key)
+    await lane.live(wait=0.0)
+    found = await lane.get(key)
+    assert found is not None
+    assert found["data"]["text"] == ("one" if what == "update" else "by an operator")
+    since = lane.audit.mark()
+    await lane.live(wait=0.0, passes=3)
+    tried = [event.code for event in lane.events(since) if event.verb == "patch" and event.name == "one-b"]
+    assert tried == ([] if what == "update" else [409])
+    await drift.withdraw(lane)
+    await assert_settles(lane, wanted)
 
 
 async def test_a_record_that_somebody_wrote_into_is_put_right(lane: Lane) -> None:

@@ -38,7 +38,10 @@ def config_map(name: str, text: str = "one") -> Any:
 
 @dataclass
 class Refusing:
-    """A daemon's passes over a fleet that wants the objects `bad` and `good` as well; what would write `bad` is counted, and refused with `code`."""
+    """A daemon's passes over a fleet that wants the objects `bad` and `good` as well.
+
+    What would write `bad` is counted, and refused with `code`, unless that is zero.
+    """
 
     fleet: Fleet
     code: int = 403
@@ -58,6 +61,8 @@ class Refusing:
     async def door(self, request: Request) -> Response:
         if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:
             self.tries += 1
+            if not self.code:
+                return await self.fleet.sandbox.answer(request)
             return await FaultInjector(self.fleet.sandbox.answer, [InjectedFault(RefusedRequest(self.code))]).answer(
                 request
             )
@@ -96,6 +101,21 @@ def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) 
     (bad,) = (node for node in source.nodes if node.node.key and node.node.key.name == "bad")
     assert bad.blocked is not None
     assert bad.blocked.reason.is_failure
+
+
+def test_a_conflict_is_sent_again_only_when_something_of_it_changes(story: Refusing) -> None:
+    """What another manager means is changed by no time; what he writes, Git, and another policy of the source may change it."""
+    story.code = 0
+    story.tried()
+    theirs = config_map("bad", "theirs")
+    forced = f"{MAPS}/bad?fieldManager=other&force=true"
+    story.fleet.request("PATCH", forced, theirs, "application/apply-patch+yaml")
+    assert story.tried() == 1
+    assert story.tried(after=LONG, passes=5) == 0
+    story.fleet.request("PATCH", forced, {**theirs, "data": {"text": "again"}}, "application/apply-patch+yaml")
+    assert story.tried() == 1
+    another_intent(story)
+    assert story.tried(passes=5) == 1
 
 
 def test_chance_takes_off_up_to_a_half_of_a_wait() -> None:

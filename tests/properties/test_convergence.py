@@ -10,6 +10,7 @@ from typing import ParamSpec
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from applier.state.managed_fields import apply_entry
 from applier.state.observed import label
 from renderer import well_known
 from renderer.kinds import CRD, NAMESPACE
@@ -63,12 +64,15 @@ def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
         return essence(reference.cluster)
 
 
-MEDDLED = ("delete member", "delete instance", "edit member", "unlabel member", "tick")
-BETWEEN = ("delete member", "delete instance", "edit member", "stick member", "stick instance")
+MEDDLED = ("delete member", "delete instance", "edit member", "update member", "unlabel member", "tick")
+BETWEEN = ("delete member", "delete instance", "edit member", "apply member", "stick member", "stick instance")
 """What happens to a cluster between commits."""
 
 STUCK = "example.com/stuck"
 """A finalizer of somebody else."""
+
+OPERATOR = "operator"
+"""Another tool that applies."""
 
 
 def meddle(platform: Platform, what: str, which: int) -> None:
@@ -82,7 +86,7 @@ def meddle(platform: Platform, what: str, which: int) -> None:
     instances = [key for key in found if key.group == GROUP]
     members = [key for key in found if key.group != GROUP]
     among = instances if what.endswith("instance") else members
-    if what == "edit member":
+    if what in {"edit member", "update member", "apply member"}:
         among = [key for key in members if not objects[key].get("immutable")]
     if what == "tick" or not among:
         platform.cluster.tick()
@@ -91,10 +95,13 @@ def meddle(platform: Platform, what: str, which: int) -> None:
     match what:
         case "delete member" | "delete instance":
             platform.cluster.take_away(key)
-        case "edit member":
+        case "apply member":
+            platform.cluster.apply_by(OPERATOR, key, {"data": {"text": "by an operator"}})
+        case "edit member" | "update member":
             manifest = {**platform.cluster.objects[key], "data": {"text": "by hand"}}
             platform.cluster.put(
-                {name: manifest[name] for name in ("apiVersion", "kind", "metadata", "data")}, manager="kubectl-edit"
+                {name: manifest[name] for name in ("apiVersion", "kind", "metadata", "data")},
+                manager="kubectl-edit" if what == "edit member" else "script",
             )
         case "unlabel member":
             platform.cluster.edit(key, lambda obj: obj["metadata"]["labels"].pop(well_known.PART_OF))
@@ -103,8 +110,10 @@ def meddle(platform: Platform, what: str, which: int) -> None:
 
 
 def unstick(platform: Platform) -> None:
-    """Whoever set finalizers takes them off."""
+    """Whoever set finalizers takes them off, and who applied fields of Git no longer means them."""
     for key, obj in platform.cluster.objects.items():
+        if apply_entry(obj, OPERATOR):
+            platform.cluster.apply_by(OPERATOR, key, {})
         if STUCK in obj["metadata"].get("finalizers", ()):
             platform.cluster.edit(key, lambda one: one["metadata"]["finalizers"].remove(STUCK))
 

@@ -116,6 +116,15 @@ class World(KubeCluster):
         else:
             self._by_hand(Request("POST", f"{many}?fieldManager={manager}", {}, body))
 
+    def apply_by(self, manager: str, key: ObjectKey, content: Object) -> None:
+        """Applied by force by another manager, who has of the object what `content` says, and nothing else."""
+        kind, place = self._placed(key)
+        if self.sandbox.state.store.get(place):
+            headers = {"content-type": APPLY_PATCH}
+            identity = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": key.name}}
+            target = f"{_path(kind, place.namespace)}/{place.name}?fieldManager={manager}&force=true"
+            self._by_hand(Request("PATCH", target, headers, orjson.dumps({**identity, **content})))
+
     def take_away(self, key: ObjectKey) -> None:
         """`kubectl delete` by somebody else."""
         kind, place = self._placed(key)

@@ -59,7 +59,7 @@ WORDS = {
     PRUNE: ("disabled", "allowed"),
     RECONCILE: ("disabled",),
     REPLACE: ("allowed",),
-    CONFLICTS: ("force", "report"),
+    CONFLICTS: ("heal", "report", "force", "Heal", "FORCE"),
     DELETION_POLICY: ("delete", "orphan"),
     PRIORITY: ("-3",),
     BREAK_GLASS_SCOPE: ("windows",),
@@ -90,7 +90,7 @@ def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str)
     ("key", "value", "told"),
     [
         (REPLACE, "yes", ["must be allowed"]),
-        (CONFLICTS, "ignore", ["must be force or report"]),
+        (CONFLICTS, "ignore", ["must be heal or report or force"]),
         (HOLD, " ", ["must give the reason"]),
         (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
         (BREAK_GLASS_SCOPE, "halt", ["must be windows"]),

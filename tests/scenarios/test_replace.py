@@ -142,9 +142,10 @@ def test_a_field_of_another_manager_is_taken_only_by_word(platform: Platform) ->
     """Conflicts: reported with manager, field and the way out; `force` on the object takes the field, once."""
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
-    taken(platform, "autoscaler")
+    theirs = config_map(platform.namespace, "plain", a="theirs")
+    platform.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=operator", "-f", "-", stdin=theirs)
     refused = platform.run_once(check=1)
-    assert 'conflict with "autoscaler" using v1: .data.a' in refused.stdout
+    assert 'conflict with "operator": .data.a' in refused.stdout
     assert f"{CONFLICTS}: force" in refused.stdout
     assert live(platform, "plain")["data"] == {"a": "theirs"}
     platform.repository.commit({"plain.json": plain(platform, **{CONFLICTS: "force"})})

@@ -59,6 +59,14 @@ def test_changes_of_other_fields_each_time_are_no_fight() -> None:
     assert fights.throttled(now) == {}
 
 
+def test_an_update_that_restores_what_others_changed_counts_and_one_of_git_does_not() -> None:
+    """A Secret whose values are changed, or an object replaced without our record, is updated and not healed."""
+    fights, now = after(*[repaired(REPLICAS, action="updated")] * 3)
+    assert KEY in fights.throttled(now)
+    fights, now = after(*[repaired(action="updated")] * 3)
+    assert fights.throttled(now) == {}
+
+
 def test_an_object_that_we_delete_ourselves_is_nobodys_doing() -> None:
     created, deleted = repaired(action="created"), repaired(action="deleted")
     fights, now = after(*[created, deleted] * 5)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from applier.causes import Reason
+from applier.cluster import Object
 from applier.errors import ClusterError, Denied, Invalid, Unavailable, UnknownOutcome
+from applier.plan.constraints import PlanConstraints
 from applier.plan.model import NodeAction
 from applier.plan.planner import plan
+from applier.state.field_conflicts import ConflictPolicy
 from renderer import well_known
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from tests.applier.plan.sets import CONFIG_MAP, PARENT, SOURCE, actions, bundle, decided, key, live, observed, parent
@@ -24,6 +29,63 @@ def test_what_was_never_looked_at_is_looked_at_first() -> None:
 
 def test_a_field_that_somebody_took_is_healed() -> None:
     assert actions(decided(live(SOURCE, "a", drifted="text"), live(SOURCE, "b")))["a"] == (NodeAction.HEAL, True)
+
+
+UPDATER, APPLIER = ("script", "Update", ""), ("operator", "Apply", "")
+SCALER = ("autoscaler", "Update", "scale")
+
+
+def taken_by(managers: dict[str, tuple[str, str, str]], **annotations: str) -> Object:
+    """The member `a` of which these managers have the fields of `data`."""
+    manifest = live(SOURCE, "a")
+    entries = manifest["metadata"]["managedFields"]
+    for name, (manager, operation, subresource) in managers.items():
+        entries[0]["fieldsV1"]["f:data"].pop(f"f:{name}", None)
+        entry = {"manager": manager, "operation": operation, "subresource": subresource}
+        entries.append({**entry, "fieldsV1": {"f:data": {f"f:{name}": {}}}})
+    if annotations:
+        manifest["metadata"]["annotations"] |= annotations
+        fields: Any = {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+        entries.append({"manager": "kubectl-annotate", "operation": "Update", "fieldsV1": fields})
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("others", "policy", "healed", "contested"),
+    [
+        ({"text": UPDATER}, ConflictPolicy.HEAL, [".data.text"], []),
+        ({"text": APPLIER}, ConflictPolicy.HEAL, [".data.text"], []),
+        ({"text": UPDATER, "more": SCALER}, ConflictPolicy.HEAL, [".data.text"], []),
+        ({"text": APPLIER}, ConflictPolicy.FORCE, [".data.text"], []),
+        ({"text": UPDATER}, ConflictPolicy.REPORT, [".data.text"], []),
+    ],
+    ids=["update", "apply alone: the server is asked", "a field that Git does not set", "force", "report"],
+)
+def test_what_is_healed_of_an_object(
+    others: dict[str, tuple[str, str, str]], policy: ConflictPolicy, healed: list[str], contested: list[str]
+) -> None:
+    """Conflicts: a write that has nothing else to heal is tried whole, since the value may be that of Git by now."""
+    constraints = PlanConstraints(conflict_policies={"platform": policy})
+    node_plan = decided(taken_by(others), live(SOURCE, "b"), records=constraints).nodes[0]
+    assert (node_plan.action, node_plan.conflict_policy) == (NodeAction.HEAL, policy)
+    assert [lost.path for lost in node_plan.lost_fields] == healed
+    assert [lost.path for lost in node_plan.contested_fields] == contested
+
+
+def test_what_others_mean_is_left_to_them_while_the_rest_is_healed() -> None:
+    manifest = taken_by({"text": APPLIER})
+    del manifest["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:labels"]
+    node_plan = decided(manifest, live(SOURCE, "b")).nodes[0]
+    assert [str(lost) for lost in node_plan.contested_fields] == [".data.text is changed by operator (apply)"]
+    assert all(lost.path.startswith(".metadata.labels") for lost in node_plan.lost_fields)
+
+
+def test_a_person_says_it_on_the_live_object_in_any_case() -> None:
+    said = decided(taken_by({}, **{well_known.CONFLICTS: "Force"}), live(SOURCE, "b")).nodes[0]
+    assert said.conflict_policy is ConflictPolicy.FORCE
+    ours = taken_by({}, **{well_known.CONFLICTS: "force"})
+    ours["metadata"]["managedFields"][-1] |= {"manager": "levelgate", "operation": "Apply"}
+    assert decided(ours, live(SOURCE, "b")).nodes[0].conflict_policy is ConflictPolicy.HEAL, "Git says it no more"
 
 
 def test_a_dropped_dependency_is_recorded_anew() -> None:

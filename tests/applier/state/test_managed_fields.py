@@ -15,6 +15,7 @@ from applier.cluster import Object
 from applier.errors import Invalid, KindNotServed
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
+from applier.state.field_conflicts import ConflictPolicy
 from applier.state.managed_fields import LostField, Ownership, compare_ownership, is_fully_owned, owned_metadata
 from renderer.identity import ObjectKey, group_kind
 from tests.applier.kube import objects
@@ -110,7 +111,7 @@ async def test_a_repetition_takes_only_what_the_server_writes_differently(cluste
     await other(cluster, manifest, manager="copycat", spec=manifest["spec"])
     found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
     assert found is not None
-    assert {each.owner for each in found.lost} == {"copycat"}
+    assert {each.owner for each in found.lost} == {"copycat (apply)"}
     assert [each.path for each in found.lost] == [
         ".spec.template.metadata.annotations",
         f'{ENV}[name="EMPTY"].value',
@@ -258,7 +259,8 @@ async def test_kubectl_scale(cluster: KubeCluster, namespace: str, kubectl: Kube
     assert holds(await read(cluster, manifest), manifest, MANAGER)  # the same number is no change
     kubectl("scale", "--namespace", namespace, "deployment/d", "--replicas=5")
     found = compare_ownership(await read(cluster, manifest), manifest, MANAGER)
-    assert found == Ownership(lost=(LostField(".spec.replicas", "kubectl"),))
+    assert found == Ownership(lost=(LostField(".spec.replicas", "kubectl (scale)"),))
+    assert [found.lost[0].is_healed_under(policy) for policy in ConflictPolicy] == [False, False, True]
 
 
 async def test_kubectl_label(cluster: KubeCluster, namespace: str, kubectl: Kubectl) -> None:
@@ -564,9 +566,11 @@ def test_several_owners_are_all_named() -> None:
         {"manager": "below", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
     ]
     found = compare_ownership(obj, {"data": {"a": "1", "b": "2"}}, MANAGER)
-    assert found == Ownership((LostField(".data.a", "whole, below"),))
+    assert found == Ownership((LostField(".data.a", "whole, below (apply), below"),))
     below = compare_ownership(obj, {"data": {"a": {"c": "1", "d": "2"}, "b": "2"}}, MANAGER)
-    assert below == Ownership((LostField(".data.a.c", "whole, below"), LostField(".data.a.d", "whole, below")))
+    assert below == Ownership(
+        (LostField(".data.a.c", "whole, below (apply), below"), LostField(".data.a.d", "whole, below"))
+    )
 
 
 @pytest.mark.parametrize(

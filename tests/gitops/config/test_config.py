@@ -9,6 +9,7 @@ import pytest
 
 from applier.applyset.adoption import Adoption
 from applier.plan.deletion_brake import DeletionBrake
+from applier.state.field_conflicts import ConflictPolicy
 from gitops.config import Config, ConfigErrors, read_config
 from gitops.config.fields import ListenAddress, parse_address
 from gitops.external_facts import ExternalFactSource
@@ -76,6 +77,7 @@ sources:
 - name: local
   url: ../work
   adopt: {policy: IfEqual, from: [flux, kro]}
+  conflicts: Report
 externals:
 - name: error-budget
   http: {url: "https://slo.example.com/webapp/ok", expect: "true"}
@@ -126,6 +128,7 @@ externals:
     assert shop.credentials == Credentials(tmp_path / "token", "reader", ca_file=tmp_path / "ca.pem")
     assert local.target.location == str(tmp_path.parent / "work")
     assert local.adoption == Adoption.parse("IfEqual:flux,kro")
+    assert (shop.conflicts, local.conflicts) == (ConflictPolicy.HEAL, ConflictPolicy.REPORT)
 
 
 def test_the_example_in_the_repository_is_valid(tmp_path: Path) -> None:
@@ -186,6 +189,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("policies: Some", "sources[0].policies: 'Some' is not one of Own, All"),
         ("dependsOn: [b]", "sources[0].dependsOn[0]: no source 'b'; there are a"),
         ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a"),
+        ("conflicts: heal", "sources[0].conflicts: 'heal' is not one of Heal, Report, Force; did you mean 'Heal'?"),
         ("adopt: Always", "sources[0].adopt: 'Always' is not one of Never, IfEqual, IfUnowned"),
         ("adopt: 5", "sources[0].adopt: fits none of the 2 forms that it may have: 5 is not text; put it in quotes; or 5 is not an object"),
         ("adopt: {policy: IfEqual, from: [kustomize]}", "sources[0].adopt.from[0]: 'kustomize' is not one of kubectl, flux, argocd, helm, kro"),

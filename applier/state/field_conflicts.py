@@ -1,0 +1,79 @@
+"""Whose word counts for a field that Git sets and another manager has: drift, or an intent of its own.
+
+An update of an object, by whatever client, is drift, and so is what a person applies with kubectl. What another
+manager applies, and the replicas that came through the subresource `scale`, is meant: an autoscaler, or another tool
+that manages the field. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from renderer.frozen import dataclass
+
+HUMAN_MANAGER_PREFIXES: Final = ("kubectl", "before-first-apply")
+"""Field managers of people, by prefix: what they apply by hand is drift as well."""
+
+_UPDATE: Final = "Update"
+_SCALE: Final = "scale"
+_SUBRESOURCE_WORDS: Final = ' with subresource "'
+_VERSION_WORD: Final = " using "
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOwner:
+    """An owner of fields, as `managedFields` and the server's conflicts name it."""
+
+    name: str
+    is_update: bool
+    subresource: str = ""
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> FieldOwner:
+        """Return the manager of an entry of `managedFields`."""
+        return cls(str(entry.get("manager")), entry.get("operation") == _UPDATE, entry.get("subresource") or "")
+
+    @classmethod
+    def from_conflict(cls, message: str) -> FieldOwner:
+        """Return the manager that a conflict names: `conflict with "m" with subresource "scale" using apps/v1`.
+
+        The server names a version only where the manager updates (apimachinery, `managedfields/internal/conflict.go`).
+        """
+        name, _, rest = message.partition('"')[2].partition('"')
+        subresource = rest.partition(_SUBRESOURCE_WORDS)[2].partition('"')[0]
+        return cls(name, _VERSION_WORD in rest, subresource)
+
+    @property
+    def is_drift(self) -> bool:
+        """Return whether what the manager wrote is an update, or done by hand, and no lasting intent of its own."""
+        return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
+
+    def __str__(self) -> str:
+        if self.is_drift:
+            return self.name
+        return f"{self.name} (scale)" if self.subresource == _SCALE else f"{self.name} (apply)"
+
+
+class ConflictPolicy(StrEnum):
+    """What becomes of a field that Git sets and another manager has.
+
+    `Heal` takes drift back, and leaves what was applied or scaled. `Report` takes nothing. `Force` takes all.
+    """
+
+    HEAL = "Heal"
+    REPORT = "Report"
+    FORCE = "Force"
+
+    @classmethod
+    def from_text(cls, text: str) -> ConflictPolicy | None:
+        """Return the policy of this name in any case; None where there is none."""
+        return next((policy for policy in cls if policy.lower() == text.lower()), None)
+
+    def takes_from(self, manager: FieldOwner) -> bool:
+        """Return whether the fields of this manager are taken over."""
+        return self is ConflictPolicy.FORCE or (self is ConflictPolicy.HEAL and manager.is_drift)
+
+
+DEFAULT_CONFLICT_POLICY: Final = ConflictPolicy.HEAL
