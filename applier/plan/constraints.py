@@ -60,12 +60,12 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 class PlanConstraints:
     """What the records of Levelgate say beyond live objects.
 
-    `scopes` are those of instances whose object may be gone. `unreadable_files`, `pruning_holds`, `adoptions`,
-    `conflict_policies` and `brakes` go by source. The deletions of `approved_sources` were approved by a person for this commit. Members of
-    `non_pruning_sources` are not deleted. `throttled_repairs` wait because another writer undoes them again and again.
-    `epoch` is the term of leadership, 0 without leader election. Of `partial_sets` only a part is planned: their
-    members are not pruned, and their scope does not shrink. `refused_writes` are not repeated until the write or the
-    object differs.
+    `scopes` are those of instances whose object may be gone, `scope_sources` the sources that recorded them.
+    `unreadable_files`, `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` go by source. The deletions of
+    `approved_sources` were approved by a person for this commit. Members of `non_pruning_sources` are not deleted. `throttled_repairs` wait
+    because another writer undoes them again and again. `epoch` is the term of leadership, 0 without leader election. Of
+    `partial_sets` only a part is planned: their members are not pruned, and their scope does not shrink.
+    `refused_writes` are not repeated until the write or the object differs.
 
     `foreign_sources` are sources that are not planned here, by the ids of their sets; empty where the source is
     unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
@@ -73,6 +73,7 @@ class PlanConstraints:
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    scope_sources: Mapping[ObjectKey, str] = field(default_factory=dict)
     unreadable_files: Mapping[str, UnreadableFiles] = field(default_factory=dict)
     pruning_holds: Mapping[str, str] = field(default_factory=dict)
     approved_sources: frozenset[str] = frozenset()

@@ -23,7 +23,8 @@ DEFAULT_BRAKE = DeletionBrake()
 def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
     """Return why a source's deletions wait for a person; empty where they are within the *limit*.
 
-    Counted are members of the source's set, and of instances that are deleted with it, against all live members.
+    Counted are members of the source's set, and of instances that are deleted with it or are gone already, against all
+    live members.
     Members that something still protects count as well: otherwise they would be deleted later, a few at a time. One
     instance alone is exempt. *commit* is the one to be approved, empty where its id is not known yet.
     """
@@ -34,6 +35,7 @@ def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBr
     direct_deletions = [
         candidate.member.key for candidate in source_plan.prune_candidates if candidate.is_eventually_deleted
     ]
+    direct_deletions += [parent for parent, set_plan in sets.items() if set_plan.is_lost and set_plan.source == source]
     if len(direct_deletions) == 1 and direct_deletions[0] in sets:
         return ""
     deleted_keys, pending = set(direct_deletions), list(direct_deletions)

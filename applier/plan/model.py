@@ -212,8 +212,10 @@ class ApplySetPlan:
     is the revision that was granted, 0 where none was. `completion_record` lists the completed Jobs that the parent has
     to record. `not_moved` says why the set does not move to its target; `deadlock`, that it never will as things are.
     With an `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
-    reconciliation, or may not be deleted yet. A set that `is_unknown` may still be wanted: its status is not written
-    either. `former_source` is the source whose set no longer wants this one.
+    reconciliation, or may not be deleted yet. `deletion` says why a parent that is being deleted is still there, where
+    that is not a matter of time alone. A set that `is_unknown` may still be wanted: its status is not written
+    either. One that `is_lost` has members, and neither an instance nor anybody who wants it. `former_source` is the
+    source whose set no longer wants this one.
     """
 
     rendered: RenderedApplySet
@@ -232,7 +234,9 @@ class ApplySetPlan:
     deadlock: Cause | None = None
     error: Cause | None = None
     parent_error: Cause | None = None
+    deletion: Cause | None = None
     is_unknown: bool = False
+    is_lost: bool = False
     former_source: str = ""
 
     @property
@@ -302,6 +306,8 @@ class ApplySetPlan:
     def needs_applied_snapshot(self) -> bool:
         """Return whether a change or deletion lacks permission while the applied snapshot has not been read yet."""
         rendered = self.rendered
+        if self.is_lost:
+            return rendered.applied_rendering is None  # it says whether the members are to be deleted or released
         if self.is_unknown:
             return self.not_moved is not None and rendered.applied_rendering is None
         if (
@@ -322,8 +328,9 @@ class ApplySetPlan:
 
     @property
     def references_to_read(self) -> tuple[ObjectKey, ...]:
-        """Return the keys of external objects, and of objects on which health depends, that have to be read."""
+        """Return the keys of external objects, of those on which health depends, and of lost parents, to be read."""
         return (
+            *((self.rendered.parent,) if self.is_lost else ()),
             *self._unread_keys(external=True),
             *(node_plan.health_reference for node_plan in self.nodes if node_plan.health_reference),
         )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from applier.causes import Cause
-from applier.plan import prune
+from applier.plan import deletion, prune
 from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
@@ -88,7 +88,8 @@ def _plan_all(
     contested_keys = frozenset(key for key, set_ids in wanting_sets.items() if len(set_ids) > 1)
     foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
     wanting_sets = {**foreign_claims, **wanting_sets}
-    sets = {rendered.id: rendered for rendered in (*rendering.sets, *_unwanted_instances(rendering, observed))}
+    unwanted = (*_unwanted_instances(rendering, observed), *_lost_instances(rendering, observed, constraints))
+    sets = {rendered.id: rendered for rendered in (*rendering.sets, *unwanted)}
     instance_kinds = frozenset(key.group_kind for key in rendering.instances)
     permission_answers: list[PermissionAnswer] = []
     barriers = WriteBarriers(
@@ -148,11 +149,16 @@ class _CachingPlanner:
                 if candidate.outcome is PruneOutcome.DELETE
             }
             protection_causes |= prune.protected_keys(set_plan.prune_candidates)
+            protection_causes |= {
+                candidate.member.key: candidate.blocked
+                for candidate in set_plan.prune_candidates
+                if candidate.blocked and candidate.member.is_terminating and candidate.outcome is PruneOutcome.KEEP
+            }
             if set_plan.is_unknown and set_plan.not_moved:
                 protection_causes |= dict.fromkeys(observed.members.get(rendered.id, ()), set_plan.not_moved)
             former_sources |= {candidate.member.key: set_plan.source for candidate in set_plan.prune_candidates}
             set_plans.append(set_plan)
-        return Plan(tuple(set_plans))
+        return deletion.with_container_causes(Plan(tuple(set_plans)), observed)
 
     def _plan_set(
         self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
@@ -193,3 +199,14 @@ def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[Re
                 )
                 pending.append(unwanted.id)
                 yield unwanted
+
+
+def _lost_instances(
+    rendering: Rendering, observed: Observed, constraints: PlanConstraints
+) -> Iterator[RenderedApplySet]:
+    """Yield, without nodes, instances that nothing wants, whose objects are gone and whose members are still there."""
+    for key, source in constraints.scope_sources.items():
+        if key in observed.objects or key in rendering.instances or source not in rendering.sources:
+            continue
+        if observed.members.get(applyset_id(key)):
+            yield RenderedApplySet(parent=key, source=source, applied_rendering=rendering.leaving.get(key))

@@ -15,7 +15,7 @@ from applier import status
 from applier.applyset.member import Member, describe_deletion, is_membership_proven
 from applier.causes import Cause, CauseRef, Reason
 from applier.state.health import health_of
-from applier.state.observed import Observed, annotation
+from applier.state.observed import Observed, annotation, label
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
@@ -81,6 +81,8 @@ class PruneProtection:
     id: str
     group_kind: GroupKind
     key: ObjectKey | None
+    waits_for_deletion: bool
+    """It cannot be written before a Namespace or CRD that is being deleted is gone, and so keeps nothing that goes with that."""
 
     def may_match(self, member: Member) -> bool:
         """Is it not known yet whether the node still wants this member?"""
@@ -151,6 +153,29 @@ def prune_candidates(
         if member.key not in desired_keys and not (unreadable and unreadable.protects(member.source_file))
     ]
     protections_by_key = _match_protections(live, unwanted_members, protections)
+    if any(member.is_terminating for member in unwanted_members):
+        lasting = [protection for protection in protections if not protection.waits_for_deletion]
+        lasting_by_key = _match_protections(live, unwanted_members, lasting)
+        terminating = [member for member in unwanted_members if member.is_terminating]
+        going_keys = {  # of these nothing is left to protect
+            member.key for member in terminating if not (_is_parent(member, observed) and member.key in lasting_by_key)
+        }
+        protections_by_key = {
+            key: protection
+            for key, protection in {**protections_by_key, **lasting_by_key}.items()
+            if key not in going_keys
+        }
+    departing = [
+        _keep_departing(
+            _decide_outcome(member, observed, release=release, keeping_source=keeping_source),
+            unreadable,
+            protections_by_key.get(member.key),
+        )
+        for member in live
+        if member.is_terminating
+        and member.key not in desired_keys
+        and (member.key in protections_by_key or (unreadable and unreadable.protects(member.source_file)))
+    ]
     remaining = [
         member
         for member in unwanted_members
@@ -162,19 +187,47 @@ def prune_candidates(
     ]
     if hold_message:
         brake_cause = Cause(Reason.BRAKE_ENGAGED, hold_message)
-        return tuple(
+        held = [
             candidate
             if candidate.outcome is PruneOutcome.KEEP
             else replace(candidate, allowed=False, blocked=brake_cause)
             for candidate in judged_candidates
-        )
+            if not (candidate.member.is_terminating and candidate.member.key in protections_by_key)
+        ]
+        return (*held, *departing)
     unprotected = [candidate for candidate in judged_candidates if candidate.member.key not in protections_by_key]
     protected = [
         protections_by_key[candidate.member.key].protect(candidate)
         for candidate in judged_candidates
         if candidate.member.key in protections_by_key and not candidate.member.is_terminating
     ]
-    return (*_allow_unused(unprotected, dependents, observed), *protected)
+    return (*_allow_unused(unprotected, dependents, observed), *protected, *departing)
+
+
+def _is_parent(member: Member, observed: Observed) -> bool:
+    """Return whether a member owns a set itself."""
+    return bool(label(observed.objects[member.key], well_known.PARENT_ID))
+
+
+def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
+    """Return a member that is being deleted; nothing of what it owns is pruned."""
+    return replace(_decide_outcome(member, observed, release=False, keeping_source=""), outcome=PruneOutcome.KEEP)
+
+
+def _keep_departing(
+    candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
+) -> PruneCandidate:
+    """Return a member that is being deleted though it may still be wanted: what it owns stays until that is known."""
+    assert candidate.blocked is not None
+    file = candidate.member.source_file
+    if unreadable and unreadable.protects(file):
+        verb = "cannot be read" if file in unreadable.unreadable else "is gone while another file cannot be read"
+        reason = f"its file {file} {verb}"
+    else:
+        assert protection is not None
+        reason = f"what it owns stays until {protection.id} is written, which may use it"
+    blocked = replace(candidate.blocked, message=f"{candidate.blocked.message}; {reason}")
+    return replace(candidate, outcome=PruneOutcome.KEEP, blocked=blocked)
 
 
 def _match_protections(

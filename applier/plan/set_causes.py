@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, NodePlan
+from applier.state.observed import is_terminating
 
 _SEVERITY_RANKS = {
     reason: rank
@@ -24,10 +26,20 @@ _SEVERITY_RANKS = {
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return why a set and its nodes wait, each with the nodes that wait only because of it. The worst first, then as rendered."""
+    """Return why a set and its nodes wait, each with the nodes that wait only because of it. The worst first, then as rendered.
+
+    Of a parent that is being deleted and stays, the reason comes before all but members that are being deleted as well.
+    That nothing of it can be rendered is no matter any more: its source tells that.
+    """
+    if plan.deletion:
+        others = [
+            cause for cause in set_causes(replace(plan, deletion=None, not_moved=None)) if not _is_rendering(cause)
+        ]
+        members = [cause for cause in others if cause.reason is Reason.DELETION_BLOCKED]
+        return [*members, plan.deletion, *(cause for cause in others if cause not in members)]
     if plan.error:
-        return [plan.error]
-    if plan.parent is None and not plan.rendered.is_source:
+        return [plan.error, *_deletion_causes(plan)]
+    if plan.parent is None and not (plan.rendered.is_source or plan.is_lost):
         return []  # its owner says why it does not exist yet
     blocked_nodes = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
     by_node = {
@@ -58,6 +70,21 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
         if candidate.blocked
     ]
     return sorted(causes, key=lambda cause: _SEVERITY_RANKS.get(cause.reason, len(_SEVERITY_RANKS)))
+
+
+def _is_rendering(cause: Cause) -> bool:
+    """Return whether a whole set could not be rendered."""
+    return cause.reason is Reason.RENDER_FAILED and not cause.node
+
+
+def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
+    """Yield why members that somebody deleted are still there: that does not rest on what the set is to be."""
+    for node in plan.nodes:
+        if node.blocked and node.live and is_terminating(node.live):
+            yield replace(node.blocked, node=node.node.id)
+    for candidate in plan.prune_candidates:
+        if candidate.blocked and candidate.member.is_terminating:
+            yield replace(candidate.blocked, node=candidate.member.node_id or str(candidate.member.key))
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:

@@ -14,6 +14,7 @@ from applier.applyset import completed_jobs, inventory, kro
 from applier.applyset.inventory import ForeignSet, Scope
 from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
+from applier.plan import deletion
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
 from applier.plan.node_planner import NodePlanner
@@ -50,9 +51,11 @@ class ApplySetPlanner:
             candidate: the deletion of its parent that the owning set plans.
             protection_cause: why the owning set keeps the parent, though it is no longer wanted.
         """
-        return self._with_parent_failure(
+        plan = self._with_parent_failure(
             self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
         )
+        cause = deletion.parent_cause(plan, self.observed)
+        return replace(plan, deletion=cause) if cause else plan
 
     def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
         """Return a plan that writes the term of leadership to the parent before the first member in that term.
@@ -112,11 +115,21 @@ class ApplySetPlanner:
                 parent,
                 current_scope,
                 nodes,
+                self.prune_planner.departing_members(rendered),
                 target_revision=inventory.target_of(parent),
                 error=suspension_cause,
             )
+        if (
+            parent
+            and is_terminating(parent)
+            and (rendered.error or rendered.held_reason)
+            and deletion.deleted_container(rendered.parent, self.observed)
+        ):
+            return self._plan_detaching(rendered, parent, current_scope)
         if rendered.error:
-            return ApplySetPlan(rendered, parent, current_scope, error=Cause(Reason.RENDER_FAILED, rendered.error))
+            render_cause = Cause(Reason.RENDER_FAILED, rendered.error)
+            departing = self.prune_planner.departing_members(rendered)
+            return ApplySetPlan(rendered, parent, current_scope, prune_candidates=departing, error=render_cause)
         if rendered.held_reason:
             return self._plan_held(rendered, parent, current_scope)
         if not rendered.is_source and parent and is_terminating(parent):
@@ -144,13 +157,26 @@ class ApplySetPlanner:
             return ApplySetPlan(
                 rendered, parent, current_scope, repairs=repairs, not_moved=protection_cause, is_unknown=True
             )
-        if parent is None or candidate is None:
-            return ApplySetPlan(rendered, parent, current_scope, is_unknown=True)
+        if parent is None:
+            return self._plan_lost(rendered, current_scope)
+        if candidate is None:
+            suspension_cause = self.permissions.suspended.get(rendered.parent) if is_terminating(parent) else None
+            return ApplySetPlan(rendered, parent, current_scope, error=suspension_cause, is_unknown=True)
         return (
             self._plan_deleting(rendered, parent, current_scope)
             if is_terminating(parent)
             else self._plan_leaving(rendered, parent, current_scope)
         )
+
+    def _plan_lost(self, rendered: RenderedApplySet, current_scope: Scope) -> ApplySetPlan:
+        """Plan a set whose instance is gone, and left its members: they are pruned once it is known that Git wants none."""
+        cause = self.prune_planner.find_lost_cause(rendered)
+        if cause or rendered.parent in self.prune_planner.wanting_sets:
+            return ApplySetPlan(rendered, None, current_scope, not_moved=cause, is_unknown=True, is_lost=True)
+        last = rendered.applied_rendering
+        release = last is not None and annotation(last.manifest, well_known.DELETION_POLICY) == "orphan"
+        candidates = self.prune_planner.plan_candidates(rendered, (), current_scope, release=release)
+        return ApplySetPlan(rendered, None, current_scope, prune_candidates=candidates, is_lost=True)
 
     def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
         """Plan a set that stays at its applied snapshot: objects are healed, none moves and none is pruned."""
@@ -168,6 +194,7 @@ class ApplySetPlanner:
             parent,
             current_scope,
             nodes,
+            self.prune_planner.departing_members(rendered),
             completion_record=completion_record,
             superset_scope=superset_scope,
             error=hold_cause,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from applier.causes import Cause
+from applier.causes import Cause, Reason
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
@@ -220,6 +220,12 @@ def _cause_lines(
     for place, cause in failed if not wide else ():
         subject = f"{place} {describe_node(cause)}".rstrip()
         yield f"{cause.reason}: {subject}: {cause.message}"
+    for instance_state in overview.instances:
+        if instance_state.is_terminating and instance_state.reason is Reason.DELETION_BLOCKED:
+            yield f"{instance_state.state}: {_place(instance_state.key)}: {instance_state.display_causes[0].message}"
+    for place, cause in other_causes if not wide else ():
+        if cause.reason is Reason.DELETION_BLOCKED:
+            yield f"{cause.reason}: {place}: {cause.message}"
     worst = _worst_subject(rows, overview.causes)
     yield " ".join(
         filter(
@@ -305,6 +311,7 @@ def _as_json(cluster: PermittedCluster, overview: Overview) -> dict[str, Any]:
                 "kind": instance_state.key.kind,
                 "namespace": instance_state.key.namespace,
                 "name": instance_state.key.name,
+                "state": instance_state.state,
                 "node": cause.node,
                 "reason": cause.reason,
                 "message": cause.message,

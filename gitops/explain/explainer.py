@@ -16,7 +16,7 @@ from applier.causes import Cause, Reason
 from applier.cluster import Cluster, Object
 from applier.errors import KindNotServed
 from applier.plan.model import Operation
-from applier.state.observed import annotation, label
+from applier.state.observed import annotation, is_terminating, label
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.explain.tree import list_members
 from gitops.records import window_calendar
@@ -77,7 +77,13 @@ class _Explainer:
 
     async def explain_object(self, key: ObjectKey, ref: Ref) -> CauseChain:
         """An instance, a member of one, or an object of a source; also one that does not exist yet."""
-        live, node = await self._read_live(key), ref.node
+        live = await self._read_live(key)
+        found = await self._explain_live(key, ref, live)
+        is_going = live is not None and is_terminating(live) and not ref.node and found.key == key
+        return replace(found, state=DisplayState.TERMINATING) if is_going else found
+
+    async def _explain_live(self, key: ObjectKey, ref: Ref, live: Object | None) -> CauseChain:
+        node = ref.node
         if live is not None and label(live, well_known.PARENT_ID):
             instance = InstanceState.from_object(live, self.rollouts)
             causes = [row for row in instance.causes if not node or node == row.node or node in row.dependents]

@@ -11,7 +11,7 @@ from applier.applyset import adoption
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.errors import ClusterError, Immutable
-from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
+from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation, Plan
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.state.observed import annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
@@ -54,7 +54,8 @@ class ChangeCollector:
     """Of one prospect. `turn` says why something is not done to an object before its instance has its turn; nothing but healing is done to the
     instances in `frozen`. `unresolved`, without a cluster, are nodes of the base whose values nobody knows: what equals them is unchanged. `levels`
     are those of the source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. Data of
-    objects in `hidden` are not known. `files` are those of the commit. `unchanged` counts, once all changes are made.
+    objects in `hidden` are not known. `files` are those of the commit.
+    `deletions` say why objects that somebody deleted are still there. `unchanged` counts, once all changes are made.
     """
 
     eventual_plan: EventualPlan
@@ -62,6 +63,7 @@ class ChangeCollector:
     neighbours: ForeignSources
     barriers: Mapping[ObjectKey, Barrier]
     files: Collection[str]
+    deletions: Mapping[ObjectKey, Cause]
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
     unresolved: BaseManifests | None = None
@@ -222,7 +224,8 @@ class ChangeCollector:
             cause = Cause.from_error(refusal)
             return PlannedAction.FAILED, f"{cause.reason}: {cause.message}"
         if node_plan.live and is_terminating(node_plan.live):
-            return PlannedAction.REPLACE, node_plan.blocked.message if node_plan.blocked else ""
+            deletion = (self.deletions.get(node_plan.node.key) if node_plan.node.key else None) or node_plan.blocked
+            return PlannedAction.REPLACE, deletion.message if deletion else ""
         lost = _describe_lost_fields(node_plan) if node_plan.action is NodeAction.HEAL else ""
         if node_plan.action is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
             return (
@@ -309,6 +312,8 @@ class ChangeCollector:
         causes = (
             () if member.is_terminating else self.eventual_plan.hindrances(candidate_change)
         )  # somebody did it already
+        deletion = self.deletions.get(member.key)
+        hold_obstacles += [obstacle_of(deletion)] if deletion else []
         obstacles = tuple(dict.fromkeys([*hold_obstacles, *map(obstacle_of, causes)]))
         return self._member_change(
             set_plan,
@@ -316,7 +321,7 @@ class ChangeCollector:
             action,
             obstacles=obstacles,
             users=tuple(sorted(map(str, self._users_of(member.key)))),
-            message=self._describe_deleted_children(member.key),
+            message=self.masks.mask_text(deletion.message) if deletion else self._describe_deleted_children(member.key),
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:
@@ -360,6 +365,8 @@ class ChangeCollector:
     ) -> tuple[Obstacle, ...]:
         """What people have said of it, its turn, and the gates. What is replaced is created again, and has to be allowed to."""
         hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []
+        if deletion := self.deletions.get(candidate_change.key):
+            hold_obstacles.append(obstacle_of(deletion))
         judged_changes = (
             (candidate_change, candidate_change._replace(operation=Operation.CREATE))
             if action is PlannedAction.REPLACE
@@ -387,6 +394,22 @@ class ChangeCollector:
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
         return key if key in self.eventual_plan.situation.plans else None
+
+
+def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
+    """Return why objects that somebody deleted are still there, where that is not a matter of time alone."""
+    nodes = ((node.node.key, node.blocked) for one in plan.sets for node in one.nodes)
+    candidates = (
+        (one.member.key, one.blocked)
+        for set_plan in plan.sets
+        for one in set_plan.prune_candidates
+        if one.member.is_terminating
+    )
+    return {
+        key: cause
+        for key, cause in chain(nodes, candidates)
+        if key and cause and cause.reason is Reason.DELETION_BLOCKED
+    }
 
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:

@@ -13,7 +13,7 @@ from gitops.gates.evaluate import ExternalFact
 from gitops.plan import start_times
 from gitops.plan.affected import restrict_to_affected
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
-from gitops.plan.changes import BaseManifests, ChangeCollector
+from gitops.plan.changes import BaseManifests, ChangeCollector, blocked_deletions
 from gitops.plan.dry_run import DryRunCluster, create_schema_cluster, find_refusals
 from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.interim_changes import InterimChanges, add_repairs
@@ -184,6 +184,7 @@ async def plan_against_cluster(
         masks=masks,
         neighbours=neighbours,
         files=head.catalog.contents,
+        deletions=blocked_deletions(cluster_preview.first.plan),
         unresolved=unresolved,
         levels=levels or {},
     )

@@ -131,7 +131,7 @@ async def observe_part(
     archive = whole.archive(part.instances)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
     begun = decide.initial_placements(observed, archive.stored_revisions, targets)
-    records = replace(known.records, scopes={}, partial_sets=parents)
+    records = replace(known.records, scopes={}, scope_sources={}, partial_sets=parents)
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.changed_roots) else frozenset()
@@ -171,8 +171,10 @@ def _records(
 ) -> PlanConstraints:
     """`live` are the ConfigMaps of the sources, `said` what stands in them."""
     scopes: dict[ObjectKey, Scope] = dict(lost)
-    for record in said.values():
+    scope_sources: dict[ObjectKey, str] = {}
+    for name, record in said.items():
         scopes |= record.scopes
+        scope_sources |= dict.fromkeys(record.scopes, name)
     approved = {
         name
         for state in sources
@@ -185,6 +187,7 @@ def _records(
     found_again = "the inventory of this source was lost or changed by others; nothing is deleted until its members are known again"
     return PlanConstraints(
         scopes=scopes,
+        scope_sources=scope_sources,
         unreadable_files={state.catalog.source: state.catalog.protection for state in sources},
         pruning_holds=holds
         | {state.catalog.source: found_again for state in sources if source_parent(state.catalog.source) in lost},

@@ -44,7 +44,7 @@ class SetSummary:
     @property
     def exists(self) -> bool:
         """An instance that does not exist yet is its owner's matter."""
-        return self.plan.parent is not None or self.plan.rendered.is_source
+        return self.plan.parent is not None or self.plan.rendered.is_source or self.plan.is_lost
 
     @cached_property
     def has_failed(self) -> bool:
@@ -128,8 +128,17 @@ class SetSummaries:
         return [name for name, number in self._of[source].definitions.items() if number] if source in self._of else ()
 
     def scopes(self, source: str, before: InstanceScopes) -> InstanceScopes:
-        """Where the members of its instances may be; of those whose object is gone as it was recorded `before`."""
-        return self._of[source].recorded(before) if source in self._of else InstanceScopes()
+        """Where the members of its instances may be; of those whose object is gone as it was recorded `before`.
+
+        So of those that nothing wants any more: should their object go before their members do, these are found by that.
+        """
+        found = self._of[source].recorded(before) if source in self._of else InstanceScopes()
+        leaving = {
+            key: before[key]
+            for key in self.of_source("")
+            if key in before and key not in found and self.accounts[key].plan.source == source
+        }
+        return InstanceScopes({**leaving, **found}) if leaving else found
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -12,6 +13,7 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
 from applier.plan.model import Plan
+from applier.plan.prune import PruneOutcome
 from applier.state.observed import Observed, annotation, label
 from gitops.decisions.decision import Decision
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
@@ -39,7 +41,8 @@ def statuses(
     revisions = revisions_of(sources)
     synced = {key: value for state in sources for key, value in state.synced.items()}
     for one in plan.sets:
-        if one.parent is not None and not one.rendered.is_source and not one.is_unknown:
+        is_told = not one.is_unknown or (one.deletion is not None and one.error is None)
+        if one.parent is not None and not one.rendered.is_source and is_told:
             key, commit = one.rendered.parent, revisions.get(one.rendered.source, "")
             remembered, asked = propagation.remembered.get(key, {}), synced.get(key, "")
             status = instance_status(one, commit=commit, now=timestamp(now), rollout_fields=remembered, synced=asked)
@@ -52,6 +55,7 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
     restless = [*ledger.restless(name)]
     instances = [one for one in restless if not one.plan.rendered.is_source]
     own = [one for one in restless if one.plan.rendered.is_source]
+    lost = [one for one in restless if one.plan.is_lost]
     existing, missing = StateCounts.of(instances), _missing(restless)
     target = state.catalog.commit
     problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
@@ -68,16 +72,24 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
         since=before.since if before.target == target and before.since else now,
         state=DisplayState.FAILED if excess or problems else _state(ledger, state, own),
         counts={
-            "instances": len(ledger.of_source(name)) - len(own),
+            "instances": len(ledger.of_source(name)) - len(own) - len(lost),
             "missing": missing.total(),
             "failed": existing.by_state.get(DisplayState.FAILED, 0) + missing["failed"],
             "held": existing.held + missing["held"],
         },
-        causes=_source_causes(state, problems, excess, own, before.causes, now),
+        causes=_source_causes(state, problems, excess, own, lost, before.causes, now),
         scopes=before.scopes if excess else scopes,
         claims=tuple(islice(_claims(restless), MAX_LISTED_OBJECTS)),
         prune_candidates=tuple(
-            islice((orphan.member.key for one in restless for orphan in one.plan.prune_candidates), MAX_LISTED_OBJECTS)
+            islice(
+                (
+                    orphan.member.key
+                    for one in restless
+                    for orphan in one.plan.prune_candidates
+                    if not (orphan.member.is_terminating and orphan.outcome is PruneOutcome.KEEP)  # it may be wanted
+                ),
+                MAX_LISTED_OBJECTS,
+            )
         ),
         passes=before.passes,
         commit_before_pin=state.unpinned,
@@ -157,10 +169,13 @@ def _source_causes(
     problems: Sequence[Problem],
     excess: str,
     own: Sequence[SetSummary],
+    lost: Sequence[SetSummary],
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
-    """The problems of its commit, and what keeps the source's own set from being settled, beside its instances."""
+    """The problems of its commit, and what keeps the source's own set from being settled, beside its instances; and
+    what becomes of members whose instance is gone, and cannot tell it.
+    """
     rows = [
         Cause(Reason.RENDER_FAILED, str(one), object_key=kind and key_of(kind))
         for one, kind in ((problem, state.catalog.find_definition_kind(problem)) for problem in problems)
@@ -169,6 +184,7 @@ def _source_causes(
     rows += [Cause(state.offer.reason, state.offer.why)] if state.offer else []
     rows += [state.pin.cause] if state.pin else []
     rows += [row for one in own for row in one.rows]
+    rows += [replace(row, node="") for one in lost for row in one.rows]
     objects = {node.node.id: node.node.key for one in own for node in one.restless}
     return tuple(cause_rows.format_rows(rows, objects, before, now))
 

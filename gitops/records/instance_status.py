@@ -38,7 +38,9 @@ def instance_status(
     if problem:
         blocked = [Cause(Reason.RENDER_FAILED, problem), *blocked]
     return {
-        **(plan.rendered.status if plan.nodes or not plan.error else _author_fields(previous_status)),
+        **(
+            plan.rendered.status if plan.nodes or not (plan.error or plan.deletion) else _author_fields(previous_status)
+        ),
         "state": _state(plan, blocked),
         "conditions": _with_times(conditions, previous_status.get("conditions") or [], plan.parent, now),
         LEVELGATE_KEY: replace(
@@ -210,7 +212,7 @@ def _levelgate_status(
     managed_nodes = [node for node in plan.nodes if not node.node.external]
     objects = {node.node.id: node.node.key for node in plan.nodes}
     status = LevelgateStatus(
-        source=rendered.source,
+        source=plan.source,
         nodes={
             "total": len(managed_nodes),
             "updated": sum(node.is_applied for node in managed_nodes),
@@ -219,7 +221,7 @@ def _levelgate_status(
         },
         blocked=cause_rows.format_rows(blocked, objects, previous.blocked, now),
     )
-    if plan.error:
+    if plan.error or plan.deletion:
         return replace(status, target=previous.target, applied=previous.applied, settled=previous.settled)
     if not rendered.source:
         return status

@@ -124,7 +124,7 @@ class Waves:
 
 
 def unsettled(name: str, *, known: bool = True, kind: str = "ConfigMap") -> PruneProtection:
-    return PruneProtection(name, GroupKind("", kind), key(name, kind) if known else None)
+    return PruneProtection(name, GroupKind("", kind), key(name, kind) if known else None, waits_for_deletion=False)
 
 
 __all__ = ["PruneOutcome", "Waves", "judge", "key", "member", "unsettled"]

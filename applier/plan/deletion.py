@@ -1,0 +1,168 @@
+"""Why an object that somebody deleted is still there, and how that ends. Pure.
+
+The API server deletes a Namespace or CRD only after everything in it. So an instance whose deletion a window, a person or
+a finalizer holds also holds its Namespace and its CRD, and with the CRD all instances of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from applier.applyset.member import describe_deletion
+from applier.causes import Cause, CauseRef, Reason
+from applier.cluster import Object
+from applier.plan.model import ApplySetPlan, Plan
+from applier.state.observed import Observed, is_terminating
+from renderer import well_known
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD, NAMESPACE, defined_kind
+from renderer.phrasing import join_names
+
+_WINDOW_OPENS: Final = (
+    "; it goes when the window opens, or at once, where that is allowed, by levelgate break-glass {ref}"
+)
+
+_ENDS: Final[Mapping[Reason, str]] = {
+    Reason.WINDOW_CLOSED: _WINDOW_OPENS,
+    Reason.NEVER_OPENS: _WINDOW_OPENS,
+    Reason.HELD: "; it goes after levelgate release {ref}",
+    Reason.SUSPENDED: "; it goes after levelgate resume",
+}
+"""What ends a hold, for those whose own message does not say it."""
+
+
+def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
+    """Return the CRD or the Namespace of an object, where the API server is deleting it with all that is in it."""
+    for crd in observed.crds:
+        if is_terminating(crd) and defined_kind(crd) == key.group_kind:
+            return ObjectKey.from_manifest(crd)
+    namespace = ObjectKey(*NAMESPACE, "", key.namespace)
+    live = observed.objects.get(namespace) if key.namespace else None
+    return namespace if live and is_terminating(live) else None
+
+
+def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
+    """Return why an instance that is being deleted is still there; None where it is not, or where it goes by itself."""
+    parent, key = plan.parent, plan.rendered.parent
+    if parent is None or plan.rendered.is_source or not is_terminating(parent):
+        return None
+    hold = _hold_cause(plan) if _finalizers(parent, ours=True) else None
+    if not (hold or _finalizers(parent, ours=False)):
+        return None
+    container = deleted_container(key, observed)
+    with_container = f", together with {container.kind} {container.name}" if container else ""
+    why = f"; {_describe_hold(key, hold)}" if hold else ""
+    return Cause(
+        Reason.DELETION_BLOCKED,
+        f"{describe_deletion(parent)}{with_container}{why}",
+        object_key=key,
+        until=hold.until if hold else None,
+        references=hold.references if hold else (),
+    )
+
+
+def with_container_causes(plan: Plan, observed: Observed) -> Plan:
+    """Return the plan in which each CRD and Namespace that is being deleted says which objects keep it, and why.
+
+    So does, in the set that it is a member of, an instance that is being deleted.
+    """
+    blocked_sets = {one.rendered.parent: one for one in plan.sets if one.deletion}
+    remaining: dict[ObjectKey, list[ObjectKey]] = {}
+    for key in _remaining_objects(observed):
+        if container := deleted_container(key, observed):
+            remaining.setdefault(container, []).append(key)
+    causes = {key: one.deletion for key, one in blocked_sets.items() if one.deletion} | {
+        container: _container_cause(container, keys, blocked_sets, observed) for container, keys in remaining.items()
+    }
+    return Plan(tuple(_with_member_causes(one, causes) for one in plan.sets)) if causes else plan
+
+
+def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
+    """Yield what is being deleted and still has a finalizer, in a Namespace or of a kind that is being deleted as well."""
+    containers = [
+        key for key, obj in observed.objects.items() if key.group_kind in {CRD, NAMESPACE} and is_terminating(obj)
+    ]
+    if containers:
+        yield from sorted(
+            key
+            for key, obj in observed.objects.items()
+            if is_terminating(obj) and obj["metadata"].get("finalizers") and key not in containers
+        )
+
+
+def _container_cause(
+    container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: Observed
+) -> Cause:
+    """Return why a Namespace or CRD is still there: of the objects in it, those that do not go by themselves come first."""
+    keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
+    first, blocked_set = keys[0], blocked_sets.get(keys[0])
+    hold, cause = (_hold_cause(blocked_set), blocked_set.deletion) if blocked_set else (None, None)
+    has_foreign = bool(_finalizers(observed.objects[first], ours=False))
+    why = (
+        _describe_hold(first, hold)
+        if hold
+        else f"{first.kind} {first.qualified_name} {describe_deletion(observed.objects[first])}"
+    )
+    names = join_names((f"{key.kind} {key.qualified_name}" for key in keys), limit=3)
+    instances = (
+        CauseRef("Instance", key.qualified_name, Reason.DELETION_BLOCKED) for key in keys if key in blocked_sets
+    )
+    return Cause(
+        Reason.DELETION_BLOCKED if cause or has_foreign else Reason.PROGRESSING,
+        f"{describe_deletion(observed.objects[container])}; it still holds {names}; {why}",
+        object_key=container,
+        until=cause.until if cause else None,
+        references=(*(cause.references if cause else ()), *instances),
+    )
+
+
+def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -> ApplySetPlan:
+    """Return a plan whose members that are being deleted have these causes."""
+    nodes = tuple(
+        node._replace(
+            blocked=replace(cause, message=f"{node.node.key} {cause.message}; it is created again once it is deleted")
+        )
+        if node.node.key and (cause := causes.get(node.node.key)) and node.blocked
+        else node
+        for node in plan.nodes
+    )
+    candidates = tuple(
+        replace(candidate, blocked=cause)
+        if (cause := causes.get(candidate.member.key)) and candidate.blocked
+        else candidate
+        for candidate in plan.prune_candidates
+    )
+    return replace(plan, nodes=nodes, prune_candidates=candidates)
+
+
+def _finalizers(obj: Object, *, ours: bool) -> list[str]:
+    return [name for name in obj["metadata"].get("finalizers") or () if (name == well_known.FINALIZER) == ours]
+
+
+def _hold_cause(plan: ApplySetPlan) -> Cause | None:
+    """Return what keeps our finalizer on a parent, other than time; None where it is going, or will by itself."""
+    if plan.detach or plan.finish_deletion or plan.has_member_changes:
+        return None
+    if cause := plan.error or plan.parent_error or plan.not_moved:
+        return cause
+    if plan.is_unknown:
+        return Cause(Reason.DEPENDENCY_NOT_READY, "it is not known yet whether it is still wanted")
+    causes = [candidate.blocked for candidate in plan.prune_candidates if candidate.blocked]
+    is_moving = any(cause.reason is Reason.PROGRESSING for cause in causes)
+    passing = {Reason.PROGRESSING, Reason.DEPENDENCY_NOT_READY} if is_moving else {Reason.PROGRESSING}
+    lasting = [cause for cause in causes if cause.reason not in passing]
+    return min(lasting, key=_rank, default=None)
+
+
+def _rank(cause: Cause) -> int:
+    """Failures come first; that another member still uses it comes last."""
+    return 0 if cause.reason.is_failure else 2 if cause.reason is Reason.DEPENDENCY_NOT_READY else 1
+
+
+def _describe_hold(key: ObjectKey, hold: Cause) -> str:
+    """Return why what an instance owns stays, and what ends that."""
+    reference = f"{key.kind.lower()}/{key.name}" + (f" -n {key.namespace}" if key.namespace else "")
+    end = _ENDS.get(hold.reason, "").format(ref=reference)
+    return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"
