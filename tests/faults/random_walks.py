@@ -18,6 +18,9 @@ from tests.faults.scenarios import graph, instance, plain
 
 LETTERS = "abcdef"
 
+CRD_DELETIONS = 0.2
+"""After so many of the commits somebody deletes a CRD."""
+
 
 def random_commit(lane: Lane, rng: random.Random) -> Commit:
     """Two definitions, some of their instances, some plain objects."""
@@ -89,6 +92,8 @@ async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
         for _ in range(rng.randint(1, 2)):
             await lane.live(*random_rules(rng), wait=0.0)
             await drift.meddle(lane, rng)
+        if rng.random() < CRD_DELETIONS:
+            await lane.delete(lane.crd(rng.choice(lane.plurals)))
     await drift.withdraw(lane)
     last = await lane.live()
     end = await lane.objects()

@@ -208,6 +208,16 @@ async def _delete_the_instance(lane: Lane) -> None:
     await lane.delete(lane.instance("chains", "one"))
 
 
+def _one_leaves_and_its_crd_goes(lane: Lane) -> list[Files]:
+    """One instance has left Git, another stands there."""
+    both = {"chain.json": graph(lane, CHAIN), "two.json": instance(lane, "two")}
+    return [{**both, "one.json": instance(lane)}, both]
+
+
+async def _delete_the_crd(lane: Lane) -> None:
+    await lane.delete(lane.crd("chains"))
+
+
 def _with_namespace(lane: Lane) -> list[Files]:
     space = f"{lane.namespace}-x"
     made = {
@@ -240,6 +250,13 @@ SCENARIOS = (
         _deleted_by_hand,
         meddle=_delete_the_instance,
         recreated=("chains",),
+        parents_may_vanish=True,
+    ),
+    _scenario(
+        "a CRD deleted by hand while an instance leaves",
+        _one_leaves_and_its_crd_goes,
+        meddle=_delete_the_crd,
+        recreated=("chains", "customresourcedefinitions"),
         parents_may_vanish=True,
     ),
     _scenario("an instance and its namespace go together", _with_namespace),

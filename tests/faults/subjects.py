@@ -155,6 +155,7 @@ SUBJECTS: Mapping[str, Off] = {
     "two sets in one namespace": _with_members_of_all,
     "a revert during a prune": _not_created_again,
     "an instance deleted by hand": _deleted_for_good,
+    "a CRD deleted by hand while an instance leaves": _deleted_for_good,
     "an instance and its namespace go together": _whatever_it_holds,
 }
 

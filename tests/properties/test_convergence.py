@@ -64,8 +64,16 @@ def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
         return essence(reference.cluster)
 
 
-MEDDLED = ("delete member", "delete instance", "edit member", "update member", "unlabel member", "tick")
-BETWEEN = ("delete member", "delete instance", "edit member", "apply member", "stick member", "stick instance")
+MEDDLED = ("delete member", "delete instance", "delete crd", "edit member", "update member", "unlabel member", "tick")
+BETWEEN = (
+    "delete member",
+    "delete instance",
+    "delete crd",
+    "edit member",
+    "apply member",
+    "stick member",
+    "stick instance",
+)
 """What happens to a cluster between commits."""
 
 STUCK = "example.com/stuck"
@@ -86,6 +94,8 @@ def meddle(platform: Platform, what: str, which: int) -> None:
     instances = [key for key in found if key.group == GROUP]
     members = [key for key in found if key.group != GROUP]
     among = instances if what.endswith("instance") else members
+    if what == "delete crd":
+        among = [key for key, obj in objects.items() if key.kind == CRD.kind and label(obj, well_known.PART_OF)]
     if what in {"edit member", "update member", "apply member"}:
         among = [key for key in members if not objects[key].get("immutable")]
     if what == "tick" or not among:
@@ -93,7 +103,7 @@ def meddle(platform: Platform, what: str, which: int) -> None:
         return
     key = sorted(among)[which % len(among)]
     match what:
-        case "delete member" | "delete instance":
+        case "delete member" | "delete instance" | "delete crd":
             platform.cluster.take_away(key)
         case "apply member":
             platform.cluster.apply_by(OPERATOR, key, {"data": {"text": "by an operator"}})
@@ -148,7 +158,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
                 platform.run(befalls)
                 platform.cluster.tick()
             if meddled:
-                platform.parents_may_vanish |= meddled[0] == "delete instance"
+                platform.parents_may_vanish |= meddled[0] in {"delete instance", "delete crd"}
                 meddle(platform, *meddled)
         platform.commit(last)
         platform.wanted = fresh(last)
