@@ -267,3 +267,15 @@ def test_while_its_set_still_writes_an_orphan_is_held_back() -> None:
     found: PruneCandidate = judge([member("x")])["x"].with_postponement("later")
     assert not found.allowed
     assert found.blocked == Cause(Reason.PROGRESSING, "later")
+
+
+def test_what_is_deleted_is_told_also_where_its_file_cannot_be_read() -> None:
+    """It is kept: what it owns may still be wanted."""
+    waves = Waves(live(member("a", file="a.json")), stuck=frozenset("a"))
+    waves.run()
+    found = judge(waves.live.values(), unreadable=UnreadableFiles({"b.json"}, {"b.json"}))
+    assert found["a"].outcome is PruneOutcome.KEEP
+    assert found["a"].blocked is not None
+    assert found["a"].blocked.reason is Reason.DELETION_BLOCKED
+    assert "and waits for stuck" in found["a"].blocked.message
+    assert "its file a.json is gone while another file cannot be read" in found["a"].blocked.message

@@ -58,3 +58,13 @@ def test_a_set_that_may_not_be_touched_has_that_cause_alone() -> None:
 
 def test_an_instance_that_does_not_exist_yet_is_its_owners_matter() -> None:
     assert set_causes(replace(planned(node("a", behind("b"))), parent=None)) == []
+
+
+def test_why_a_deleted_parent_stays_comes_first_and_its_rendering_is_no_matter() -> None:
+    """That a window holds its members stands behind it; a person's word on the whole set is told as well."""
+    deletion = Cause(Reason.DELETION_BLOCKED, "waits for example.com/hold")
+    error, suspended = Cause(Reason.RENDER_FAILED, "no such field"), Cause(Reason.SUSPENDED, "INC-7")
+    failed = Cause(Reason.APPLY_FAILED, "denied")
+    assert set_causes(planned(error=error, deletion=deletion)) == [deletion]
+    assert set_causes(planned(error=suspended, deletion=deletion)) == [deletion, suspended]
+    assert set_causes(planned(node("a", failed), deletion=deletion)) == [deletion, replace(failed, node="a")]
