@@ -211,8 +211,9 @@ class ChangeCollector:
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
             advice = f"no revision of it that this version can read is recorded in the cluster; run levelgate explain source/{owner}"
             return PlannedAction.UNKNOWN, f"its definition is in source {owner}, and {advice}"
+        deletion = self.deletions.get(node_plan.node.key) if node_plan.node.key else None
         if node_plan.node.error:
-            return PlannedAction.FAILED, node_plan.node.error
+            return PlannedAction.FAILED, "; ".join([node_plan.node.error, *([deletion.message] if deletion else [])])
         if node_plan.node.waiting:
             return (
                 PlannedAction.UNKNOWN,
@@ -224,7 +225,7 @@ class ChangeCollector:
             cause = Cause.from_error(refusal)
             return PlannedAction.FAILED, f"{cause.reason}: {cause.message}"
         if node_plan.live and is_terminating(node_plan.live):
-            deletion = (self.deletions.get(node_plan.node.key) if node_plan.node.key else None) or node_plan.blocked
+            deletion = deletion or node_plan.blocked
             return PlannedAction.REPLACE, deletion.message if deletion else ""
         lost = _describe_lost_fields(node_plan) if node_plan.action is NodeAction.HEAL else ""
         if node_plan.action is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
