@@ -52,6 +52,7 @@ class Reason(StrEnum):
     OWNED_ELSEWHERE = "OwnedElsewhere"
     UNHEALTHY = "Unhealthy"
     DELETION_BLOCKED = "DeletionBlocked"
+    STILL_READ = "StillRead"
     NOT_IN_GIT = "NotInGit"
 
     @property

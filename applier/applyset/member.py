@@ -6,7 +6,7 @@ metadata list that finds the members, so that pruning needs nothing but the clus
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry, manager_entries, owned_metadata
@@ -16,7 +16,7 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, key_hash
 from renderer.manifest_hash import is_written_from, without_nulls
-from renderer.render.model import RenderedApplySet, RenderedNode
+from renderer.render.model import READ_SUFFIX, RenderedApplySet, RenderedNode
 
 DROPPED_SUFFIX = "~"
 """Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
@@ -42,7 +42,8 @@ RECORD_ANNOTATIONS = (
 class Member:
     """A live member as its metadata tells it. `level` is None and `has_record` false where the record is missing (taken over, damaged).
 
-    `dropped` are those of `deps` that its revision no longer has.
+    `dropped_dependencies` are those of `dependencies` that its revision no longer has. `reads` is what it reads by `externalRef`,
+    wherever that is, dropped or not.
     """
 
     key: ObjectKey
@@ -51,6 +52,7 @@ class Member:
     level: int | None
     dependencies: frozenset[str]
     dropped_dependencies: frozenset[str]
+    reads: frozenset[str]
     node_id: str
     source_file: str
     has_record: bool
@@ -60,22 +62,31 @@ class Member:
     def from_object(cls, obj: Object) -> Member:
         metadata = obj["metadata"]
         recorded = [dependency for dependency in annotation(obj, well_known.DEPS).split(",") if dependency]
+        named = {dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded}
+        dropped = {
+            dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded if dependency.endswith(DROPPED_SUFFIX)
+        }
         return cls(
             key=ObjectKey.from_manifest(obj),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             level=number(annotation(obj, well_known.LEVEL)),
-            dependencies=frozenset(dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded),
+            dependencies=frozenset(dependency for dependency in named if not dependency.endswith(READ_SUFFIX)),
             dropped_dependencies=frozenset(
-                dependency.removesuffix(DROPPED_SUFFIX)
-                for dependency in recorded
-                if dependency.endswith(DROPPED_SUFFIX)
+                dependency for dependency in dropped if not dependency.endswith(READ_SUFFIX)
+            ),
+            reads=frozenset(
+                dependency.removesuffix(READ_SUFFIX) for dependency in named if dependency.endswith(READ_SUFFIX)
             ),
             node_id=annotation(obj, well_known.NODE_ID),
             source_file=annotation(obj, well_known.SOURCE_FILE),
             has_record=bool(annotation(obj, well_known.SELF)),
             is_terminating=is_terminating(obj),
         )
+
+
+MembersByHash = Mapping[str, tuple[Member, ...]]
+"""Live members by the hash of the key of something that they use."""
 
 
 def member_body(

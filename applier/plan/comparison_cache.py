@@ -28,6 +28,10 @@ _BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
 """Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
 
 
+_BOOKKEEPING_PATHS = frozenset(f".metadata.annotations.{name}" for name in _BOOKKEEPING)
+"""What somebody took off of these is recorded again: nothing of the content was changed."""
+
+
 class _Compared(NamedTuple):
     node: RenderedNode
     deps: Collection[str]
@@ -96,7 +100,7 @@ def _verdict(rendered: RenderedApplySet, node: RenderedNode, live: Object, deps:
     intent = member.member_body(rendered, node, dependencies=deps, live=None, parent_uid="", commit="")
     if not is_fully_owned(live, intent, CONTENT_MANAGER):
         found = compare_ownership(live, intent, CONTENT_MANAGER)
-        if found is None or found.lost:
+        if found is None or any(field.path not in _BOOKKEEPING_PATHS for field in found.lost):
             return NodeAction.HEAL, found.lost if found else ()
     recorded = [annotation(live, name) for name in _BOOKKEEPING]
     return NodeAction.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else NodeAction.RECORD, ()

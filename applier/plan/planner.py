@@ -107,7 +107,16 @@ def _plan_all(
         permissions,
         to_final_state,
         NodePlanner(observed, instance_kinds, comparison_cache, barriers),
-        PrunePlanner(observed, wanting_sets, sets, constraints, permissions, to_final_state),
+        PrunePlanner(
+            observed,
+            wanting_sets,
+            sets,
+            constraints,
+            permissions,
+            to_final_state,
+            rendering.instances.keys(),
+            {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()},
+        ),
     )
     shared_inputs = comparison_cache.carried.under(
         SharedPlanInputs.of(observed, constraints, instance_kinds, to_final_state)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from applier import status
-from applier.applyset.member import Member, describe_deletion, is_membership_proven
+from applier.applyset.member import Member, MembersByHash, describe_deletion, is_membership_proven
 from applier.causes import Cause, CauseRef, Reason
 from applier.state.health import health_of
 from applier.state.observed import Observed, annotation, label
@@ -36,12 +36,28 @@ class PruneOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PruneCandidate:
-    """A live member that its set no longer wants."""
+    """A live member that its set no longer wants.
+
+    It goes after its `users`. Of these `going_readers` are there because something reads by `externalRef`. `staying_readers` read it
+    that way and stay: they hold nothing.
+    """
 
     member: Member
     outcome: PruneOutcome
     allowed: bool = False
     blocked: Cause | None = None
+    users: tuple[ObjectKey, ...] = ()
+    going_readers: tuple[ObjectKey, ...] = ()
+    staying_readers: tuple[ObjectKey, ...] = ()
+
+    @property
+    def still_read_cause(self) -> Cause | None:
+        """Who reads it by `externalRef` and stays, so that it misses it once it is deleted; None where nobody does."""
+        if not self.staying_readers or self.outcome is not PruneOutcome.DELETE:
+            return None
+        names = join_names(self.staying_readers, limit=3)
+        message = f"{self.member.key} is no longer in Git, and is still read by {names}"
+        return Cause(Reason.STILL_READ, message, object_key=self.member.key)
 
     @property
     def is_held(self) -> bool:
@@ -120,7 +136,7 @@ def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey,
     return causes
 
 
-def index_dependents(observed: Observed, sets: Collection[str]) -> Mapping[str, tuple[Member, ...]]:
+def index_dependents(observed: Observed, sets: Collection[str]) -> MembersByHash:
     """Live members of these sets by the hash of what they record as a dependency."""
     members_by_dependency: dict[str, list[Member]] = {}
     for set_id in sets:
@@ -137,7 +153,7 @@ def prune_candidates(
     *,
     desired_keys: Collection[ObjectKey],
     protections: Sequence[PruneProtection],
-    dependents: Mapping[str, tuple[Member, ...]],
+    dependents: MembersByHash,
     unreadable: UnreadableFiles | None,
     hold_message: str,
     release: bool,
@@ -167,7 +183,7 @@ def prune_candidates(
         }
     departing = [
         _keep_departing(
-            _decide_outcome(member, observed, release=release, keeping_source=keeping_source),
+            decide_outcome(member, observed, release=release, keeping_source=keeping_source),
             unreadable,
             protections_by_key.get(member.key),
         )
@@ -183,7 +199,11 @@ def prune_candidates(
     ]
     ordered = sorted(remaining, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged_candidates = [
-        _decide_outcome(member, observed, release=release, keeping_source=keeping_source) for member in ordered
+        replace(
+            decide_outcome(member, observed, release=release, keeping_source=keeping_source),
+            users=tuple(user.key for user in _users(member, dependents)),
+        )
+        for member in ordered
     ]
     if hold_message:
         brake_cause = Cause(Reason.BRAKE_ENGAGED, hold_message)
@@ -211,7 +231,7 @@ def _is_parent(member: Member, observed: Observed) -> bool:
 
 def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
     """Return a member that is being deleted; nothing of what it owns is pruned."""
-    return replace(_decide_outcome(member, observed, release=False, keeping_source=""), outcome=PruneOutcome.KEEP)
+    return replace(decide_outcome(member, observed, release=False, keeping_source=""), outcome=PruneOutcome.KEEP)
 
 
 def _keep_departing(
@@ -258,13 +278,13 @@ def _match_protections(
             protections_by_key[member.key] = protection
             pending.extend(
                 (members_by_hash[dependency], protection)
-                for dependency in member.dependencies
+                for dependency in (*member.dependencies, *member.reads)
                 if dependency in members_by_hash
             )
     return protections_by_key
 
 
-def _decide_outcome(member: Member, observed: Observed, *, release: bool, keeping_source: str) -> PruneCandidate:
+def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping_source: str) -> PruneCandidate:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.is_terminating:
@@ -302,7 +322,7 @@ def _decide_outcome(member: Member, observed: Observed, *, release: bool, keepin
 
 
 def _allow_unused(
-    candidates: list[PruneCandidate], dependents: Mapping[str, tuple[Member, ...]], observed: Observed
+    candidates: list[PruneCandidate], dependents: MembersByHash, observed: Observed
 ) -> list[PruneCandidate]:
     """Let only those go now that no live member depends on; where there are none, cut circles of mixed generations, then those without a record."""
     users = {candidate.member.key: _users(candidate.member, dependents) for candidate in candidates}
@@ -323,7 +343,7 @@ def _allow_unused(
     ]
 
 
-def _users(member: Member, dependents: Mapping[str, tuple[Member, ...]]) -> list[Member]:
+def _users(member: Member, dependents: MembersByHash) -> list[Member]:
     return [user for user in dependents.get(key_hash(member.key), ()) if user.key != member.key]
 
 

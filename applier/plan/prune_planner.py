@@ -6,21 +6,22 @@ incomplete reads, pruning holds, refused deletions and missing permissions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from applier.applyset import inventory
 from applier.applyset.inventory import ForeignSet, Scope
-from applier.applyset.member import Member
+from applier.applyset.member import Member, MembersByHash
 from applier.causes import Cause, Reason
 from applier.plan import prune
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import CandidateChange, ChangePermissions, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_readers import Leaving, MemberSet, ReadOrder, find_leaving
 from applier.state.observed import Observed, is_terminating
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import join_names
 from renderer.render.model import RenderedApplySet
@@ -28,7 +29,11 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """The planner of deletions. `wanting_sets` maps a key to the ids of sets that want it; `sets` are all, by id."""
+    """The planner of deletions. `wanting_sets` maps a key to the ids of sets that want it; `sets` are all, by id.
+
+    `instances` are the keys of the instances that are rendered. `former_reads` is, by member, the hashes of what it reads as it
+    was applied last: members that an earlier version wrote do not record it.
+    """
 
     observed: Observed
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
@@ -36,11 +41,88 @@ class PrunePlanner:
     constraints: PlanConstraints
     permissions: ChangePermissions
     to_final_state: bool
+    instances: Collection[ObjectKey]
+    former_reads: Mapping[ObjectKey, frozenset[str]]
 
     @cached_property
-    def dependents(self) -> Mapping[str, tuple[Member, ...]]:
-        """Return the live members of all sets by the dependencies that they record."""
-        return prune.index_dependents(self.observed, self.sets)
+    def dependents(self) -> MembersByHash:
+        """Return the live members of all sets by what has to stay for them: what they depend on, and, of those that go, what they read."""
+        found = dict(prune.index_dependents(self.observed, self.sets))
+        for read, readers in self.read_order.going_first.items():
+            known = found.get(read, ())
+            found[read] = (*known, *(reader for reader in readers if reader not in known))
+        return found
+
+    @cached_property
+    def read_order(self) -> ReadOrder:
+        """Return who reads what by `externalRef`, and which readers go; members of sets that are not planned here included."""
+        recorded: dict[str, list[Member]] = {}
+        for keys in self.observed.members.values():
+            for member in (
+                Member.from_object(self.observed.objects[key]) for key in keys if key not in self.wanting_sets
+            ):
+                for read in member.reads | self.former_reads.get(member.key, frozenset()):
+                    recorded.setdefault(read, []).append(member)
+        leaving = find_leaving(self._member_sets()) if recorded else Leaving({}, {})
+        return ReadOrder(leaving, {read: tuple(found) for read, found in recorded.items()}, self._wanted_readers())
+
+    def _wanted_readers(self) -> Mapping[str, Collection[ObjectKey]]:
+        """Return the keys of nodes by the hash of what they are rendered to read."""
+        found: dict[str, set[ObjectKey]] = {}
+        for rendered in self.sets.values():
+            if any(node.external for node in rendered.nodes):
+                for key, reads in rendered.member_reads.items():
+                    for read in reads:
+                        found.setdefault(read, set()).add(key)
+        return found
+
+    def _member_sets(self) -> Iterator[MemberSet]:
+        """Yield what all sets lose, from owner to member; those that are not planned here last."""
+        for set_id, rendered in self.sets.items():
+            is_unwanted = not (rendered.is_source or rendered.parent in self.instances)
+            live = self._members_of(set_id)
+            unwanted = [member for member in live if member.key not in self.wanting_sets]
+            kept = {member.key for member in unwanted if self._is_kept(rendered, member)}
+            staying = [
+                member for member in live if member.key in kept or (is_unwanted and member.key in self.wanting_sets)
+            ]
+            yield MemberSet(
+                None if rendered.is_source else rendered.parent,
+                is_unwanted,
+                tuple(member for member in unwanted if member.key not in kept),
+                tuple(staying),
+            )
+        for set_id in sorted(self.observed.members.keys() - self.sets.keys()):
+            leaving = (member for member in self._members_of(set_id) if self._leaves_foreign_set(set_id, member))
+            yield MemberSet(None, is_unwanted=False, leaving=tuple(leaving), staying=())
+
+    def _members_of(self, set_id: str) -> list[Member]:
+        return [Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(set_id, ())]
+
+    def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
+        """Return whether a member stays for good, or may still be wanted, although no set wants it."""
+        if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
+            return True
+        if any(node.key is None and node.id == member.node_id for node in rendered.nodes):
+            return True
+        unreadable_files = self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None
+        if unreadable_files and unreadable_files.protects(member.source_file):
+            return True
+        candidate = prune.decide_outcome(
+            member, self.observed, release=False, keeping_source=self._keeping_source(rendered)
+        )
+        return candidate.outcome is PruneOutcome.KEEP
+
+    def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
+        """Return whether a member goes of whose set only the record of its source is known."""
+        is_relinquished = (
+            member.key in self.constraints.relinquished_keys or set_id in self.constraints.relinquished_sets
+        )
+        return member.key not in self.wanting_sets and (member.is_terminating or is_relinquished)
+
+    def _keeping_source(self, rendered: RenderedApplySet) -> str:
+        """Return the source of a set where that deletes nothing."""
+        return rendered.source if rendered.source in self.constraints.non_pruning_sources else ""
 
     def plan_candidates(
         self, rendered: RenderedApplySet, nodes: tuple[NodePlan, ...], current_scope: Scope, *, release: bool = False
@@ -67,9 +149,18 @@ class PrunePlanner:
             unreadable=self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None,
             hold_message=self._hold_message(rendered, current_scope),
             release=release,
-            keeping_source=rendered.source if rendered.source in self.constraints.non_pruning_sources else "",
+            keeping_source=self._keeping_source(rendered),
         )
-        return tuple(self._with_obstacles(rendered, candidate) for candidate in candidates)
+        return tuple(
+            replace(
+                self._with_obstacles(rendered, candidate),
+                going_readers=tuple(
+                    reader.key for reader in self.read_order.going_first.get(key_hash(candidate.member.key), ())
+                ),
+                staying_readers=self.read_order.staying_readers(candidate.member.key),
+            )
+            for candidate in candidates
+        )
 
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
         """Return the members of a set of which nothing is pruned that somebody deletes, and that no set wants."""

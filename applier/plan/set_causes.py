@@ -19,6 +19,7 @@ _SEVERITY_RANKS = {
             Reason.OWNED_ELSEWHERE,
             Reason.UNHEALTHY,
             Reason.DELETION_BLOCKED,
+            Reason.STILL_READ,
             Reason.DEADLOCKED,
         )
     )
@@ -65,9 +66,10 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
         for node_id, cause in by_node.items()
     ]
     causes += [
-        replace(candidate.blocked, node=candidate.member.node_id or str(candidate.member.key))
+        replace(cause, node=candidate.member.node_id or str(candidate.member.key))
         for candidate in plan.prune_candidates
-        if candidate.blocked
+        for cause in (candidate.blocked, candidate.still_read_cause)
+        if cause
     ]
     return sorted(causes, key=lambda cause: _SEVERITY_RANKS.get(cause.reason, len(_SEVERITY_RANKS)))
 

@@ -24,7 +24,7 @@ from gitops.reconcile.context import EventualPlan
 from renderer import well_known
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import Manifest, ObjectKey, key_hash
+from renderer.identity import Manifest, ObjectKey
 from renderer.phrasing import join_names
 from renderer.render.model import RenderedNode
 
@@ -83,11 +83,11 @@ class ChangeCollector:
             for node_plan in set_plan.nodes
             if node_plan.node.error
         }
-        self._users: dict[str, list[ObjectKey]] = {}
-        for key, live in self._observed.objects.items():
-            if label(live, well_known.PART_OF):
-                for dependency in Member.from_object(live).dependencies:
-                    self._users.setdefault(dependency, []).append(key)
+        self._users = {
+            candidate.member.key: candidate.users
+            for set_plan in self.eventual_plan.plan.sets
+            for candidate in set_plan.prune_candidates
+        }
 
     def collect(self) -> tuple[PlannedChange, ...]:
         """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
@@ -322,6 +322,7 @@ class ChangeCollector:
             action,
             obstacles=obstacles,
             users=tuple(sorted(map(str, self._users_of(member.key)))),
+            readers=candidate.going_readers,
             message=self.masks.mask_text(deletion.message) if deletion else self._describe_deleted_children(member.key),
         )
 
@@ -340,6 +341,7 @@ class ChangeCollector:
         *,
         obstacles: tuple[Obstacle, ...] = (),
         users: tuple[str, ...] = (),
+        readers: tuple[ObjectKey, ...] = (),
         message: str = "",
     ) -> PlannedChange:
         """What becomes of a live member that its set no longer wants."""
@@ -355,11 +357,12 @@ class ChangeCollector:
             line,
             obstacles=obstacles,
             users=users,
+            readers=readers,
             message=message,
         )
 
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
-        return self._users.get(key_hash(key), ())
+        return self._users.get(key, ())
 
     def _obstacles_of(
         self, set_plan: ApplySetPlan, candidate_change: CandidateChange, node_plan: NodePlan, action: PlannedAction

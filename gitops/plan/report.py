@@ -95,7 +95,8 @@ class InterimChange:
 class PlannedChange:
     """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
     none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
-    replaced. `users`, of a deletion, are the live objects that record that they use it. `why` tells of what is kept, unknown or fails. `meanwhile` is
+    replaced. `users`, of a deletion, are the live objects that go before it; of these `readers` are there because something reads by
+    `externalRef`. `why` tells of what is kept, unknown or fails. `meanwhile` is
     what comes before it, in order, of which nothing is counted; `then` is what is left to be done afterwards (None: nothing) and `rest` what differs
     then; `is_undone` where the object then is as it was before.
     """
@@ -117,6 +118,7 @@ class PlannedChange:
     later_action: PlannedAction | None = None
     later_diff: tuple[FieldDiff, ...] = ()
     is_undone: bool = False
+    readers: tuple[ObjectKey, ...] = ()
 
     @property
     def is_change(self) -> bool:
@@ -137,6 +139,7 @@ class PlannedChange:
                 obstacles=interim_change.obstacles,
                 message="; ".join(filter(None, (interim_change.description, interim_change.message))),
                 users=(),
+                readers=(),
             )
             for interim_change in self.interim
         )
@@ -170,6 +173,7 @@ class WarningKind(StrEnum):
     HOLDS_BACK = "HoldsBack"
     RULES = "RulesChange"
     NOT_COMPARED = "NotCompared"
+    STILL_READ = "StillRead"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -64,6 +64,10 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
         "Something was not compared with live objects.",
         "The message names it, and the reason; plan again with more permissions.",
     ),
+    WarningKind.STILL_READ: (
+        "An object is deleted, and something that stays reads it.",
+        "Take the externalRef out of the reader first, or delete both; otherwise the reader waits for the object from then on.",
+    ),
 }
 """What a finding means, and what to do about it."""
 

@@ -15,6 +15,7 @@ from gitops.rollouts.advance import unapproved_points
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
 from renderer.identity import ObjectKey
+from renderer.phrasing import join_names
 
 _REMOVAL_WORDS = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "released"}
 
@@ -122,6 +123,7 @@ class _StartTimes:
         self._turns = {
             change.instance: _wave_turn(preview, capacities, change.instance) for change in changes if change.instance
         }
+        self._earlier_deletions = _earlier_deletions(changes)
         self._hold_ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in changes:
             if change.instance and (turn := self._turns[change.instance]):
@@ -136,7 +138,9 @@ class _StartTimes:
         wave, name = (turn.wave, turn.name) if turn else (0, "")
         removal = _REMOVAL_WORDS.get(change.action, "") if not change.instance else "deleted" if is_deleted else ""
         if not change.obstacles:
-            return _StartGroup(0, None, wave, "", _join_title(removal or name))
+            earlier = self._earlier_deletions.get(change.instance or change.key, ()) if removal else ()
+            prerequisite = f"after {join_names(earlier)}" if earlier else ""
+            return _StartGroup(1 if earlier else 0, None, wave, prerequisite, _join_title(removal or name))
         if own_obstacles := _own_obstacles(change):
             obstacle = max(own_obstacles, key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0)
             node = f"node {change.node}" if change.node and has_free_siblings and not is_deleted else ""
@@ -204,6 +208,19 @@ class _StartTimes:
             for earlier_turn in self._hold_ends
             if earlier_turn[:2] == turn[:2] and earlier_turn.wave < turn.wave
         )
+
+
+def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | None, tuple[str, ...]]:
+    """Return, of each instance or plain object that is deleted, the names of those that read something of it and go first."""
+    roots = {change.key: change.instance or change.key for change in changes}
+    earlier: dict[ObjectKey | None, dict[str, None]] = {}
+    for change in changes:
+        root = roots[change.key]
+        if root == change.key:
+            reader_roots = (roots.get(reader, reader) for reader in change.readers)
+            names = [reader.qualified_name for reader in reader_roots if reader and reader != root]
+            earlier.setdefault(root, {}).update(dict.fromkeys(sorted(names)))
+    return {root: tuple(names) for root, names in earlier.items() if names}
 
 
 def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectKey) -> _WaveTurn | None:

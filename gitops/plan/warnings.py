@@ -224,6 +224,7 @@ def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: 
         _mass_deletions(changes),
         _deleted_namespaces(changes),
         _foreign_objects(changes),
+        _still_read(preview, changes, masks),
         _breaking_schemas(preview, masks),
         _held_rollouts(preview, changes),
         find_deleted_operators(changes, preview.due.situation.observed.objects),
@@ -251,6 +252,16 @@ def _denied_dry_runs(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarni
             WarningKind.NOT_COMPARED,
             f"{format_count(len(denied), 'object')} could not be tried by dry run, {consequence}: {message}",
         )
+
+
+def _still_read(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
+    """One for each object that goes while something that stays reads it by `externalRef`."""
+    changes_by_key = {change.key: change for change in changes if change.action is PlannedAction.DELETE}
+    for set_plan in preview.due.plan.sets:
+        for candidate in set_plan.prune_candidates:
+            cause, change = candidate.still_read_cause, changes_by_key.get(candidate.member.key)
+            if cause and change:
+                yield _warning_about(change, WarningKind.STILL_READ, masks.mask_text(cause.message))
 
 
 def _deleted_namespaces(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:

@@ -94,8 +94,12 @@ class Decider:
                 decided = plan(bundle, observed, records, asked, self.comparisons, to_final_state=to_the_end)
             unknown = {key for one in decided.sets for key in one.keys_to_read}
             references = {key for one in decided.sets for key in one.references_to_read}
+            references |= {
+                node.key for one in bundle.former.values() for node in one.nodes if node.external and node.key
+            }
             references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
-            selections = {node.selection for one in bundle.sets for node in one.nodes if node.selection}
+            read = (*bundle.sets, *bundle.former.values())
+            selections = {node.selection for one in read for node in one.nodes if node.selection}
             selections -= observed.selected.keys()
             if unknown or references or selections:
                 observed = await observe.list_selections(self.cluster, observed, selections)

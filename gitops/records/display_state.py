@@ -87,6 +87,7 @@ _REASONS: Final[Mapping[DisplayState, tuple[Reason, ...]]] = {
         Reason.DEPENDENCY_NOT_READY,
         Reason.WAITING_FOR_DATA,
         Reason.DELETION_BLOCKED,
+        Reason.STILL_READ,
     ),
     DisplayState.PROGRESSING: (Reason.PROGRESSING, Reason.BAKING),
     DisplayState.SETTLED: (Reason.SETTLED,),

@@ -36,6 +36,7 @@ _UNREPORTED_REASONS: Final = frozenset(
 _WARNING_REASONS: Final = frozenset(
     {
         Reason.DELETION_BLOCKED,
+        Reason.STILL_READ,
         Reason.BRAKE_ENGAGED,
         Reason.HISTORY_REWRITTEN,
         Reason.UNSIGNED,

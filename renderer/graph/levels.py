@@ -75,6 +75,44 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependen
             parents[node].append(parent)
 
 
+def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
+    """Return, of each node, a number that it shares with exactly those that it depends on and that depend on it (Kosaraju).
+
+    Every node has an entry in *parents*.
+    """
+    finished = _in_postorder(parents)
+    children: dict[Node, list[Node]] = {node: [] for node in parents}
+    for node, depends_on in parents.items():
+        for parent in depends_on:
+            children[parent].append(node)
+    found: dict[Node, int] = {}
+    for number, start in enumerate(reversed(finished)):
+        pending = [] if start in found else [start]
+        while pending:
+            node = pending.pop()
+            if node not in found:
+                found[node] = number
+                pending.extend(children[node])
+    return found
+
+
+def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
+    """Return all nodes, each after what it depends on, as far as there are no circles."""
+    finished: list[Node] = []
+    visited: set[Node] = set()
+    for start in parents:
+        pending = [(start, False)]
+        while pending:
+            node, is_explored = pending.pop()
+            if is_explored:
+                finished.append(node)
+            elif node not in visited:
+                visited.add(node)
+                pending.append((node, True))
+                pending.extend((parent, False) for parent in parents[node])
+    return finished
+
+
 def find_path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
     """A shortest way from `start` along its dependencies to `end`, both included, at least one step long; empty if there is none."""
     reached_from: dict[Node, Node] = {}

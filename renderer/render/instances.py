@@ -129,6 +129,12 @@ class InstanceRenderer:
             found, revision=pair.revision, target_revision=pair.revision, applied=pair.revision, is_applied=True
         )
 
+    def has_references(self, key: ObjectKey) -> bool:
+        """Return whether the definition of an instance, at its applied pair, reads by `externalRef`."""
+        pair = self._world.stored.applied.get(key)
+        definition = self._definitions.at(key.group_kind, pair.revision) if pair else None
+        return definition is not None and any(node.external for node in definition.nodes)
+
     def _declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
         by = InstanceOwner.of_source(source)
         assigned = self._assigned(key, lambda one: self._memo.with_defaults(one, declared, key, manifest), by)

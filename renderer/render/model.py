@@ -29,6 +29,10 @@ Selected = Mapping[Selection, Collection[ObjectKey] | str]
 """Which objects a selection found, or why they may not be listed; one that is not here has not been looked for, or could not be."""
 
 
+READ_SUFFIX = "^"
+"""Suffix of a recorded dependency that is only read, by `externalRef`: it orders deletions, and keeps nothing that others want to delete."""
+
+
 def id_in_definition(node: str) -> str:
     """The id that a node has in its definition: items of a collection are called `workers/2`."""
     return node.partition("/")[0]
@@ -146,9 +150,48 @@ class RenderedApplySet:
 
     @cached_property
     def member_dependencies(self) -> dict[str, list[str]]:
-        """Of each node, the sorted hashes of the keys of its direct dependencies, as recorded on the member; external ones are left out."""
-        hashes = {node.id: key_hash(node.key) for node in self.nodes if node.key and not node.external}
-        return {node.id: sorted(hashes[name] for name in node.depends_on if name in hashes) for node in self.nodes}
+        """Return, of each node, the sorted hashes of the keys of its dependencies, as recorded on the member.
+
+        What it reads by a reference is marked, and so is what that reference was made from. What only the instance itself
+        reads, for its status or a gate, is recorded on the members that are deleted last: those that depend on no other.
+        """
+        by_id = {node.id: node for node in self.nodes}
+        found = {node.id: self._dependencies_of(node, by_id) for node in self.nodes if not node.external}
+        if external := {node.id for node in self.nodes if node.external}:
+            unread = external.difference(*(names for names in found.values()))
+            for node_id, names in found.items():
+                if names <= external:
+                    found[node_id] = names | unread
+        return {
+            node_id: sorted(
+                key_hash(dependency.key) + (READ_SUFFIX if dependency.external else "")
+                for name in names
+                if (dependency := by_id[name]).key
+            )
+            for node_id, names in found.items()
+        }
+
+    @cached_property
+    def member_reads(self) -> Mapping[ObjectKey, frozenset[str]]:
+        """Return, of each object that it wants, the hashes of what that reads by a reference."""
+        keys = {node.id: node.key for node in self.nodes}
+        return {
+            key: frozenset(name.removesuffix(READ_SUFFIX) for name in names if name.endswith(READ_SUFFIX))
+            for node_id, names in self.member_dependencies.items()
+            if (key := keys[node_id])
+        }
+
+    def _dependencies_of(self, node: RenderedNode, by_id: Mapping[str, RenderedNode]) -> set[str]:
+        """Return the ids of the direct dependencies of a node, and of those of the references among them."""
+        found: set[str] = set()
+        pending = list(node.depends_on)
+        while pending:
+            name = pending.pop()
+            if name in by_id and name not in found:
+                found.add(name)
+                if by_id[name].external:
+                    pending.extend(by_id[name].depends_on)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +212,8 @@ class NewRevision:
 class Rendering:
     """One rendering of everything that a cluster's sources want: the set of each source, and the set of each instance (nested ones too).
 
-    `leaving` are instances that nothing wants any more and that may not go yet, as they were applied.
+    `leaving` are instances that nothing wants any more and that may not go yet, as they were applied. `former` are, of all that
+    nothing wants any more, those that read by `externalRef`, as they were applied.
     `definitions` are those that kinds are rendered from, and `owners` the sources that they come from. `issued` are the definition revisions that
     are to be stored before anything of them is written. With `unread` the rendering is not final: these records have to be read first. `commits` are
     those that the sources were read at.
@@ -178,6 +222,7 @@ class Rendering:
     sources: Mapping[str, RenderedApplySet]
     instances: Mapping[ObjectKey, RenderedApplySet]
     leaving: Mapping[ObjectKey, RenderedApplySet] = field(default_factory=dict)
+    former: Mapping[ObjectKey, RenderedApplySet] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     issued: tuple[NewRevision, ...] = ()
     unread: frozenset[str] = frozenset()

@@ -65,6 +65,7 @@ class _Render:
             sources=sources,
             instances=dict(ordered),
             leaving=dict(self._leaving()),
+            former=dict(self._former()),
             problems=tuple(sorted({*self.problems, *self.instances.problems})),
             issued=tuple(self._issued(sources)),
             unread=frozenset(self.definitions.unread),
@@ -78,6 +79,15 @@ class _Render:
         for key in sorted(set(self.world.gated) - self.instances.sets.keys()):
             pair = self.world.stored.applied.get(key)
             if pair and (found := self.instances.before(key, InstanceOwner.of_source(pair.source))):
+                yield key, found
+
+    def _former(self) -> Iterator[tuple[ObjectKey, RenderedApplySet]]:
+        """Instances of these sources that nothing wants any more and that read something, as they were applied."""
+        read_sources = {catalog.source for catalog in self.catalogs}
+        for key, pair in sorted(self.world.stored.applied.items()):
+            is_unwanted = key not in self.instances.sets and key in self.world.live
+            reads = is_unwanted and pair.source in read_sources and self.instances.has_references(key)
+            if reads and (found := self.instances.before(key, InstanceOwner.of_source(pair.source))):
                 yield key, found
 
     def _issued(self, sources: Mapping[str, RenderedApplySet]) -> Iterator[NewRevision]:

@@ -76,7 +76,7 @@ class Run:
 
     @asynccontextmanager
     async def lane(self) -> AsyncIterator[Lane]:
-        found = Lane(self.upstream, self.audit, plurals=("chains", "others", "things"))
+        found = Lane(self.upstream, self.audit, plurals=("chains", "others", "things", "readers", "boths"))
         await found.open()
         yield found
         await found.close()

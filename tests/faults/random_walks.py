@@ -14,7 +14,7 @@ from tests.faults.kills import differences, plant
 from tests.faults.lane import Commit, Lane, essence, path_of
 from tests.faults.observer import disturbed
 from tests.faults.proxy import READS, WRITES, Kill, Lost, Moment, Reset, Rule, Status, Truncate
-from tests.faults.scenarios import graph, instance, plain
+from tests.faults.scenarios import graph, instance, plain, reader
 
 LETTERS = "abcdef"
 
@@ -23,7 +23,7 @@ CRD_DELETIONS = 0.2
 
 
 def random_commit(lane: Lane, rng: random.Random) -> Commit:
-    """Two definitions, some of their instances, some plain objects."""
+    """Two definitions, some of their instances, some plain objects; what reads one of these by `externalRef` is there only with it."""
     files = {"bystander.json": plain(lane, "bystander", text="stays")}
     for kind in ("Chain", "Other"):
         files[f"{kind}.json"] = graph(lane, _needs(rng), kind=kind)
@@ -34,6 +34,13 @@ def random_commit(lane: Lane, rng: random.Random) -> Commit:
         files["scaled.json"] = _workload(lane)
     for name in rng.sample("pqr", rng.randint(0, 3)):
         files[f"{name}.json"] = plain(lane, name, text=rng.choice(("one", "two")))
+    files["Reader.json"] = reader(lane)
+    for name in rng.sample(
+        "xy", rng.randint(0, 2)
+    ):  # what is read never changes: the order of changes is no matter of reading
+        files[f"{name}.json"] = plain(lane, name, text="read")
+        if rng.random() < 0.7:
+            files[f"Reader-{name}.json"] = instance(lane, f"reader-{name}", kind="Reader", text=name)
     return {"git": files}
 
 
@@ -79,7 +86,7 @@ def random_rules(rng: random.Random) -> list[Rule]:
 async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
     """What is wrong at the end of one random history, as texts (I2, I7)."""
     rng = random.Random(seed)
-    lane.plurals = ("chains", "others")
+    lane.plurals = ("chains", "others", "readers")
     history = [random_commit(lane, rng) for _ in range(commits)]
     await lane.commit(history[-1])
     await lane.live()

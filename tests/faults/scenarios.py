@@ -230,6 +230,47 @@ def _with_namespace(lane: Lane) -> list[Files]:
     return [{**definition, **both}, definition]
 
 
+def reader(lane: Lane) -> str:
+    """A definition of instances that read, by `externalRef`, the ConfigMap that their text names."""
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.spec.text}"}}
+    child = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "${schema.metadata.name}-child"},
+        "data": {"reads-found": "${found.metadata.name}"},
+    }
+    resources = [{"id": "found", "externalRef": reference}, {"id": "child", "template": child}]
+    return definition(lane, resources, kind="Reader")
+
+
+def _readers(lane: Lane) -> list[Commit]:
+    """What is read goes with its readers: an object of another set, one of a set that both are nested in, and a plain one of another source."""
+    nested = [
+        {"id": name, "template": json.loads(instance(lane, f"nested-{name}", kind=kind, text="nested-c-a"))}
+        for name, kind in (("c", "Chain"), ("r", "Reader"))
+    ]
+    definitions = {
+        "chain.json": graph(lane, {"a": ""}),
+        "reader.json": reader(lane),
+        "both.json": definition(lane, nested, kind="Both"),
+        "bystander.json": plain(lane, "bystander", text="stays"),
+    }
+    instances = {
+        "one.json": instance(lane),
+        "two.json": instance(lane, "two", kind="Reader", text="one-a"),
+        "both-three.json": instance(lane, "three", kind="Both"),
+        "p.json": plain(lane, "p", text="read"),
+    }
+    right = {"right.json": plain(lane, "right", text="stays")}
+    return [
+        {
+            "git": {**definitions, **instances},
+            "other": {**right, "four.json": instance(lane, "four", kind="Reader", text="p")},
+        },
+        {"git": definitions, "other": right},
+    ]
+
+
 SCENARIOS = (
     _scenario("create", _create),
     _scenario("update", _update),
@@ -260,4 +301,5 @@ SCENARIOS = (
         parents_may_vanish=True,
     ),
     _scenario("an instance and its namespace go together", _with_namespace),
+    Scenario("readers go with what they read", _readers, plurals=("chains", "readers", "boths")),
 )

@@ -18,6 +18,7 @@ from applier.execute.executor import Executor
 from applier.plan import node_planner, prune
 from applier.plan.barriers import WriteBarriers
 from applier.plan.prune_planner import PrunePlanner
+from applier.plan.prune_readers import ReadOrder
 from applier.plan.set_planner import ApplySetPlanner
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
@@ -139,6 +140,13 @@ def _whatever_it_holds() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _without_readers() -> Iterator[None]:
+    """What only reads an object keeps nothing."""
+    with last_first(), mock.patch.object(ReadOrder, "going_first", {}):
+        yield
+
+
 SUBJECTS: Mapping[str, Off] = {
     "create": _without_barrier,
     "update": without_superset,
@@ -157,6 +165,7 @@ SUBJECTS: Mapping[str, Off] = {
     "an instance deleted by hand": _deleted_for_good,
     "a CRD deleted by hand while an instance leaves": _deleted_for_good,
     "an instance and its namespace go together": _whatever_it_holds,
+    "readers go with what they read": _without_readers,
 }
 
 

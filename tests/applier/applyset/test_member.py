@@ -198,3 +198,22 @@ def test_what_admission_takes_away_is_told_where_it_would_have_to_be_written_aga
     assert find_alteration(stored, SOURCE, node(text="one"), ["aa", "bb"]) == ""
     del stored["metadata"][place][name]
     assert find_alteration(stored, SOURCE, node(text="one"), ["aa", "bb"]) == said
+
+
+def test_what_is_only_read_is_told_apart_from_what_is_depended_on() -> None:
+    """docs/semantics.md, "What is read by others": dropped or not."""
+    found = Member.from_object(written() | {"metadata": told("aa,bb~,cc^,dd^~")})
+    assert found.dependencies == {"aa", "bb"}
+    assert found.dropped_dependencies == {"bb"}
+    assert found.reads == {"cc", "dd"}
+
+
+def told(dependencies: str) -> dict[str, Any]:
+    """Metadata of a live member with this record."""
+    return {
+        "name": "x",
+        "namespace": "default",
+        "uid": "u",
+        "resourceVersion": "1",
+        "annotations": {well_known.DEPS: dependencies},
+    }

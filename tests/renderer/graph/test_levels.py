@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from renderer.graph.levels import CycleError, ancestors, compute_levels
+from renderer.graph.levels import CycleError, ancestors, compute_levels, find_circles
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -152,3 +152,14 @@ def test_ancestors_are_everything_that_is_reached(graph: Graph, data: st.DataObj
     found = ancestors(graph, [start])
     assert found == set(graph[start]).union(*(graph[name] for name in found)) if found else not graph[start]
     assert (start in found) == (distance(graph, start) > 0)
+
+
+@settings(derandomize=True, deadline=None, database=None, max_examples=100)
+@given(edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16))
+def test_those_in_one_circle_are_those_that_reach_one_another(edges: list[tuple[int, int]]) -> None:
+    parents: dict[int, list[int]] = {node: [other for start, other in edges if start == node] for node in range(8)}
+    found = find_circles(parents)
+    reached = {node: ancestors(parents, [node]) | {node} for node in parents}
+    for node in parents:
+        for other in parents:
+            assert (found[node] == found[other]) == (node in reached[other] and other in reached[node])

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from renderer.catalog.catalog import Catalog, load
-from renderer.identity import GroupKind, ObjectKey, digest, source_parent
-from renderer.render.model import RenderedNode, Rendering
+from renderer.identity import GroupKind, ObjectKey, digest, key_hash, source_parent
+from renderer.render.model import READ_SUFFIX, RenderedNode, Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
 from tests.properties.platform import Files
@@ -165,17 +165,41 @@ def test_a_plain_crd_decides_where_its_objects_live() -> None:
     assert "namespace" not in found["Widget.w.test/w"].manifest["metadata"]
 
 
-def test_dependencies_are_recorded_by_hash_and_external_ones_are_not() -> None:
+def dependencies(name: str, *nodes: dict[str, Any]) -> dict[str, list[str]]:
+    """What the members of one instance record."""
+    bundle = rendered({"l.json": definition("Link", list(nodes)), "x.json": instance("Link", name)})
+    return bundle.instances[ObjectKey(GROUP, "Link", "default", name)].member_dependencies
+
+
+def read_hash(kind: str, name: str) -> str:
+    return key_hash(ObjectKey("", kind, "default", name)) + READ_SUFFIX
+
+
+def test_dependencies_are_recorded_by_hash_and_what_is_only_read_is_marked() -> None:
     given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
-    bundle = rendered(
-        {
-            "l.json": definition("Link", [given, config_map("a"), config_map("b", "a", "given")]),
-            "x.json": instance("Link", "x"),
-        }
-    )
-    one = bundle.instances[ObjectKey(GROUP, "Link", "default", "x")]
-    assert len(one.member_dependencies["b"]) == 1
-    assert one.member_dependencies["a"] == []
+    found = dependencies("x", given, config_map("a"), config_map("b", "a", "given"))
+    assert len(found["b"]) == 2
+    assert read_hash("Secret", "s") in found["b"]
+    assert found["a"] == []
+    assert "given" not in found
+
+
+def test_a_reference_that_is_made_from_others_is_a_dependency_on_these_too() -> None:
+    """Who reads through it reads them."""
+    first = {"id": "first", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "f"}}}
+    name = "${first.metadata.name + own.metadata.name}"
+    second = {"id": "second", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}}
+    found = dependencies("x", first, config_map("own"), second, config_map("b", "second"))
+    assert read_hash("ConfigMap", "f") in found["b"]
+    assert found["b"] != [read_hash("ConfigMap", "f")], "and the object of its own"
+
+
+def test_what_only_the_instance_reads_stands_on_the_members_that_go_last() -> None:
+    """Its status reads too."""
+    given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}}
+    found = dependencies("x", given, config_map("a"), config_map("b", "a"))
+    assert found["a"] == [read_hash("Secret", "s")]
+    assert len(found["b"]) == 1
 
 
 def text(bundle: Rendering) -> str:
