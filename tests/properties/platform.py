@@ -26,6 +26,7 @@ from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.cache import RenderCache
+from renderer.render.model import READ_SUFFIX
 from tests.gitops.fleet import commit_id
 from tests.properties.world import Crash, World, Write
 
@@ -238,7 +239,7 @@ class Platform:
         by_hash = {key_hash(key): key for key in objects}
         uses = {key: deps_of(obj) for key, obj in objects.items()}
         for dep in annotation(created, well_known.DEPS).split(","):
-            if dep and not dep.endswith("~") and dep not in by_hash:
+            if dep and not dep.endswith("~") and dep.removesuffix(READ_SUFFIX) not in by_hash:
                 self.broken.append(f"S0-9: {ObjectKey.from_manifest(created)} was created before a dependency of it")
         for key in _reached(uses, by_hash, ObjectKey.from_manifest(created)):
             if key.kind == "Deployment" and not _runs(objects[key]):

@@ -1,0 +1,89 @@
+"""Histories with instances that read others by `externalRef`: no read object goes while a reader that goes too is there (I4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from applier.applyset.member import Member
+from applier.state.observed import label
+from renderer import well_known
+from renderer.identity import ObjectKey, key_hash
+from tests.properties.platform import Files, Platform
+from tests.properties.repositories import config_map, definition, faults, instance, plain
+from tests.properties.test_convergence import STUCK, examples
+from tests.properties.world import Write
+
+READERS = ("r0", "r1", "r2")
+FOUND = {
+    "id": "found",
+    "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.spec.text}"}},
+}
+DEFINITIONS = {
+    "base.json": definition("Base", [config_map("a"), config_map("b", "a")]),
+    "reader.json": definition("Reader", [FOUND, config_map("c", "found"), config_map("d")]),
+}
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> list[Files]:
+    """Who reads what stays the same, without circles: an instance's object, a plain one, or what another reader made. What is there differs."""
+    reads: dict[str, str] = {}
+    for index, name in enumerate(READERS):
+        reads[name] = draw(st.sampled_from(["z0-a", "z1-b", "p", *(f"{other}-c" for other in READERS[:index])]))
+    everything = {name: instance("Base", name) for name in ("z0", "z1")} | {"p": plain("p")}
+    everything |= {name: instance("Reader", name, text=read) for name, read in reads.items()}
+    chosen = [
+        sorted(everything),
+        *draw(st.lists(st.lists(st.sampled_from(sorted(everything)), unique=True), max_size=3)),
+    ]
+    return [
+        {**DEFINITIONS, "stays.json": plain("stays"), **{f"{name}.json": everything[name] for name in names}}
+        for names in chosen
+    ]
+
+
+class Watched:
+    """What is deleted too early, by the files of the commit at that time."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform, self.files = platform, dict[str, str]()
+        self._first = platform.cluster.witness
+        platform.cluster.witness = self
+
+    def __call__(self, write: Write) -> None:
+        self._first(write)
+        if write.verb != "delete":
+            return
+        for key, obj in self.platform.cluster.objects.items():
+            goes = bool(label(obj, well_known.PART_OF)) and f"{key.name.partition('-')[0]}.json" not in self.files
+            if goes and key_hash(write.key) in Member.from_object(obj).reads:
+                self.platform.broken.append(f"I4: {write.key} was deleted while {key} reads it, which goes too")
+
+
+@examples(15)
+@given(history=commits(), crashes=st.lists(faults(), max_size=3), stuck=st.sampled_from(["", *READERS]))
+def test_no_read_object_goes_before_its_readers_that_go_too(
+    history: list[Files], crashes: list[Mapping[int, str]], stuck: str
+) -> None:
+    """Whatever the program dies of, and while a reader has a finalizer. In the end only what Git says is left."""
+    with Platform() as platform:
+        watched = Watched(platform)
+        for number, files in enumerate(history):
+            watched.files = dict(files)
+            platform.commit(files)
+            for crash in crashes if number else ():
+                platform.run(crash)
+            platform.settle(anew=False)
+            hanging = ObjectKey("", "ConfigMap", "default", f"{stuck}-c")
+            if hanging in platform.cluster.objects:
+                if number:
+                    platform.cluster.edit(hanging, lambda obj: obj["metadata"].pop("finalizers", None))
+                else:
+                    platform.cluster.edit(hanging, lambda obj: obj["metadata"].update(finalizers=[STUCK]))
+                platform.settle(anew=False)
+            assert platform.broken == []
+        instances = {key.name for key in platform.cluster.objects if key.kind in {"Base", "Reader"}}
+        assert instances == {name.removesuffix(".json") for name in history[-1]} & {"z0", "z1", *READERS}
