@@ -17,6 +17,7 @@ from renderer.catalog.catalog import Catalog, load
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.kinds import POLICY, WINDOW
+from renderer.render.render import render
 
 
 class RulesError(GitopsError):
@@ -119,4 +120,5 @@ def _with_rules(state: SourceState, rules: Catalog) -> SourceState:
 
 
 def _collect_problems(catalog: Catalog) -> tuple[Problem, ...]:
-    return tuple(sorted((*catalog.problems, *resolve_rules(catalog, {}).problems)))
+    """The mistakes of a commit, as `levelgate lint` finds them without a cluster."""
+    return tuple(sorted({*render([catalog]).problems, *resolve_rules(catalog, {}).problems}))

@@ -1,17 +1,18 @@
-"""What one commit holds, put together from its files. A kind is defined once, by the first file that defines it.
+"""What one commit holds, put together from its files. A kind that several files define is broken: none of them is obeyed.
 
 What definitions say of one another's kinds, and of those of CRDs in the commit, is checked here: a definition whose types do not fit is broken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 
 from renderer.catalog import file_content, gate_cycles
+from renderer.catalog.duplicate_definitions import DuplicateDefinitions, find_duplicate_definitions
 from renderer.catalog.file_content import DeclaredObject, FileContent
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.definition import kind_schemas, type_check
@@ -36,6 +37,7 @@ class CatalogChange:
 class Catalog:
     """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
     `author` and `message` are those of the commit, empty where there is none.
+    Of the `broken` kinds those in `duplicates` are defined more than once.
     `step` says how it came from the commit before, where these differ in what some files say of their objects.
     """
 
@@ -45,6 +47,7 @@ class Catalog:
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
+    duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
     objects: tuple[DeclaredObject, ...] = ()
     rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -155,13 +158,16 @@ def load(
     }
     for file, message in (refused_files or {}).items():
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
-    definitions, duplicates = _unique_definitions(contents.values())
+    duplicates = find_duplicate_definitions(contents.values())
+    all_definitions = [definition for content in contents.values() for definition in content.definitions]
+    definitions = {one.group_kind: one for one in all_definitions if one.group_kind not in duplicates.places}
     types = kind_schemas.from_crds(
-        _crds(contents.values(), definitions.values()), previous.types if previous else KindSchemas()
+        _crds(contents.values(), definitions.values(), duplicates.crds), previous.types if previous else KindSchemas()
     )
     check_results = {kind: type_check.check_definition(definition, types) for kind, definition in definitions.items()}
     cycles = gate_cycles.find_gate_cycles(definitions)
     broken = {kind: origin for content in contents.values() for kind, origin in content.broken}
+    broken |= {one.group_kind: one.origin for one in reversed(all_definitions) if one.group_kind in duplicates.places}
     broken |= {kind: definitions[kind].origin for kind in cycles}
     broken |= {kind: result.definition.origin for kind, result in check_results.items() if result.problems}
     problems = [problem for content in contents.values() for problem in content.problems]
@@ -172,9 +178,10 @@ def load(
         commit=commit,
         definitions={kind: result.definition for kind, result in check_results.items() if kind not in broken},
         broken=broken,
+        duplicates=duplicates,
         objects=tuple(declared for content in contents.values() for declared in content.objects),
         rules=tuple(rule for content in contents.values() for rule in content.rules),
-        problems=tuple(sorted([*problems, *duplicates])),
+        problems=tuple(sorted([*problems, *duplicates.problems])),
         contents=contents,
         types=types,
     )
@@ -215,20 +222,13 @@ def _has_only_objects(content: FileContent) -> bool:
     return not other_content and all(declared.group_kind != CRD for declared in content.objects)
 
 
-def _crds(contents: Iterable[FileContent], definitions: Iterable[Definition]) -> Iterator[Manifest]:
-    """All CRDs of a commit: as files, as resources of definitions, and of the definitions themselves."""
-    yield from (declared.manifest for content in contents for declared in content.objects if declared.group_kind == CRD)
+def _crds(
+    contents: Iterable[FileContent], definitions: Iterable[Definition], refused: Container[str]
+) -> Iterator[Manifest]:
+    """All CRDs of a commit, but those `refused`: as files, as resources of definitions, and of the definitions themselves."""
+    for declared in (declared for content in contents for declared in content.objects):
+        if declared.group_kind == CRD and declared.manifest["metadata"]["name"] not in refused:
+            yield declared.manifest
     for definition in definitions:
         yield from definition.declared_crds
         yield definition.crd
-
-
-def _unique_definitions(contents: Iterable[FileContent]) -> tuple[dict[GroupKind, Definition], list[Problem]]:
-    definitions_by_kind: dict[GroupKind, Definition] = {}
-    duplicates: list[Problem] = []
-    for definition in (definition for content in contents for definition in content.definitions):
-        other = definitions_by_kind.setdefault(definition.group_kind, definition)
-        if other is not definition:
-            message = f"{definition.group_kind} is defined at {other.origin} already; keep one of the two"
-            duplicates.append(Problem(definition.origin.file, definition.origin.line, "spec.schema.kind", message))
-    return definitions_by_kind, duplicates

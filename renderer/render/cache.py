@@ -17,6 +17,7 @@ from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
+from renderer.render.duplicates import DeclaredNodes, refuse_duplicates
 from renderer.render.instance_cache import CachedRoot, InstanceRevisions, ReadSet, SharedRenderInputs
 from renderer.render.model import Live, RenderedApplySet, RenderedNode
 from renderer.render.order import SourceOrder, Uses, declared_node
@@ -53,7 +54,7 @@ class _Listed:
 
     objects: tuple[DeclaredObject, ...]
     namespaced: Mapping[GroupKind, bool]
-    nodes: list[RenderedNode]
+    declared: DeclaredNodes
     each: Mapping[int, _Placed]
 
 
@@ -175,16 +176,16 @@ class RenderCache:
         family = CachedRoot(declared, ground, node, sets, others, tuple(problems), known, self._used.reading(live))
         self._families.current[source, node.key] = family, self._used
 
-    def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> list[RenderedNode]:
-        """Each of its objects as `content.placed`; of each kind whether it is namespaced."""
+    def placed(self, catalog: Catalog, namespaced: Mapping[GroupKind, bool]) -> DeclaredNodes:
+        """Each of its objects as `declared_node`, without duplicates; of each kind whether it is namespaced."""
         known = self._listed.get(catalog.source)
         if known is None or known.objects is not catalog.objects or known.namespaced != namespaced:
             each = [(one, self._placed_one(one, namespaced[one.group_kind])) for one in catalog.objects]
-            nodes = [found.node for _, found in each]
-            known = _Listed(catalog.objects, namespaced, nodes, {id(one): found for one, found in each})
+            declared = refuse_duplicates([found.node for _, found in each])
+            known = _Listed(catalog.objects, namespaced, declared, {id(one): found for one, found in each})
         self._listed[catalog.source] = known
         self._placed.current |= known.each
-        return known.nodes
+        return known.declared
 
     def _placed_one(self, declared: DeclaredObject, namespaced: bool) -> _Placed:
         known = self._placed.get(id(declared))

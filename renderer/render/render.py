@@ -18,6 +18,7 @@ from renderer.errors import Problem
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.render.cache import RenderCache
+from renderer.render.duplicates import DeclaredNodes, MadeTwice, find_made_twice, refuse_made
 from renderer.render.instances import InstanceOwner, InstanceRenderer
 from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode, Rendering
 from renderer.render.order import source_node, uses_of
@@ -42,19 +43,28 @@ class _Render:
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]
         declared_crds = [
-            item.manifest
+            (item.manifest["metadata"]["name"] in catalog.duplicates.crds, item.manifest)
             for catalog in catalogs
             if CRD in catalog.kinds
             for item in catalog.objects
             if item.group_kind == CRD
         ]
+        clear_crds = [manifest for is_duplicate, manifest in declared_crds if not is_duplicate]
+        contradicting = scopes_of(manifest for is_duplicate, manifest in declared_crds if is_duplicate)
         nested_crds = [crd for definition in self.definitions.current.values() for crd in definition.declared_crds]
         foreign = scopes_of(one.crd for one in world.types.described.values())
-        self.scopes = {**foreign, **world.scopes, **scopes_of([*crds, *declared_crds, *nested_crds])}
+        self.scopes = {
+            **foreign,
+            **contradicting,
+            **world.scopes,
+            **scopes_of([*crds, *clear_crds, *nested_crds]),
+        }
         self.instances = InstanceRenderer(self.definitions, self.scopes, world, memo)
 
     def bundle(self) -> Rendering:
-        declared = {catalog.source: self._declared(catalog) for catalog in self.catalogs}
+        declared = {catalog.source: self._declared(catalog, {}) for catalog in self.catalogs}
+        if made_twice := self._find_made_twice():
+            declared = self._declared_without(made_twice)
         for catalog in self.catalogs:
             self._keep_unreadable(catalog)
         sources = {catalog.source: self._source(catalog, declared[catalog.source]) for catalog in self.catalogs}
@@ -127,7 +137,7 @@ class _Render:
     def _crd(self, catalog: Catalog, kind: GroupKind) -> RenderedNode:
         """The CRD of a definition, as wide as the revisions need that instances are at."""
         origin = catalog.broken.get(kind) or catalog.definitions[kind].origin
-        if why := self.definitions.held.get(kind):
+        if why := self.definitions.held.get(kind) or self.definitions.refused.get(kind):
             return source_node(
                 {}, crd.key_of(kind), origin, error=f"the definition of {kind} {why}; its CRD stays as it is"
             )
@@ -145,26 +155,72 @@ class _Render:
         return source_node(manifest, crd.key_of(kind), origin, error=error)
 
     def _by_key(self, found: Iterable[RenderedNode]) -> dict[ObjectKey, RenderedNode]:
-        """Of two with one key the first."""
+        """Of those with one key the first: the CRD of a definition before a file with it, and else one of several that are refused."""
         nodes: dict[ObjectKey, RenderedNode] = {}
         for node in found:
             assert node.key is not None
-            if (other := nodes.setdefault(node.key, node)) is not node:
-                message = f"{node.key} stands at {other.origin} already; keep one of the two"
-                self.problems.append(Problem(node.origin.file, node.origin.line, "", message))
+            nodes.setdefault(node.key, node)
         return nodes
 
-    def _declared(self, catalog: Catalog) -> Sequence[RenderedNode]:
-        """What stands in Git as nodes: instances with all that is nested in them, everything else as it is."""
-        namespaced = {kind: is_namespaced(kind, self.scopes) for kind in catalog.kinds}
+    def _find_made_twice(self) -> dict[str, dict[ObjectKey, MadeTwice]]:
+        """By source, what it declares and an instance of it makes as well."""
+        found = {}
+        for catalog in self.catalogs:
+            overlapping = {
+                definition.name
+                for definition in self.definitions.current.values()
+                if any(node.group_kind in catalog.kinds for node in definition.nodes)
+            }
+            sets = (
+                rendered
+                for rendered in (self.instances.sets.values() if overlapping else ())
+                if rendered.source == catalog.source and rendered.definition in overlapping
+            )
+            if made_twice := find_made_twice(self._placed(catalog).by_key, sets):
+                found[catalog.source] = made_twice
+        return found
+
+    def _declared_without(
+        self, made_twice: Mapping[str, Mapping[ObjectKey, MadeTwice]]
+    ) -> dict[str, Sequence[RenderedNode]]:
+        """What stands in Git as nodes, rendered anew without what is made twice: an instance that is, is held before anybody renders it."""
+        self.instances = InstanceRenderer(self.definitions, self.scopes, self.world, self.memo)
+        declared = {
+            catalog.source: self._declared(catalog, made_twice.get(catalog.source, {})) for catalog in self.catalogs
+        }
+        self.instances.sets = {
+            key: refuse_made(rendered, made_twice.get(rendered.source, {}))
+            for key, rendered in self.instances.sets.items()
+        }
+        return declared
+
+    def _declared(self, catalog: Catalog, made_twice: Mapping[ObjectKey, MadeTwice]) -> Sequence[RenderedNode]:
+        """What stands in Git as nodes: instances with all that is nested in them, everything else as it is, and what is declared twice in error."""
+        declared = self._placed(catalog).without_made(made_twice)
+        self.problems += declared.problems
         instances = {kind for kind in catalog.kinds if self.instances.is_instance(kind)}
-        nodes = self.memo.placed(catalog, namespaced)
         if not instances:
-            return nodes
+            return declared.nodes
+        for key in sorted(declared.refused):
+            if key.group_kind in instances:
+                node, owner = declared.by_key[key], self._holder(catalog.source, key, made_twice.get(key))
+                self.instances.hold(key, node.mistake, node.manifest, owner)
         return [
-            self._instance(catalog.source, one, node) if one.group_kind in instances else node
-            for one, node in zip(catalog.objects, nodes, strict=True)
+            self._instance(catalog.source, one, node)
+            if one.group_kind in instances and node.key not in declared.refused
+            else node
+            for one, node in zip(catalog.objects, declared.nodes, strict=True)
         ]
+
+    def _placed(self, catalog: Catalog) -> DeclaredNodes:
+        return self.memo.placed(catalog, {kind: is_namespaced(kind, self.scopes) for kind in catalog.kinds})
+
+    def _holder(self, source: str, key: ObjectKey, made_twice: MadeTwice | None) -> InstanceOwner:
+        """Who has an instance that is refused: the instance that makes it as well, or the source."""
+        live = self.world.live.get(key)
+        set_id = (live["metadata"].get("labels") or {}).get(well_known.PART_OF) if live else ""
+        is_made = made_twice is not None and set_id == applyset_id(made_twice.maker)
+        return InstanceOwner(source, made_twice.maker) if made_twice and is_made else InstanceOwner.of_source(source)
 
     def _instance(self, source: str, declared: DeclaredObject, found: RenderedNode) -> RenderedNode:
         assert found.key is not None

@@ -26,8 +26,9 @@ from renderer.render.revisions import DefinitionRevision, StoredRevisions, defin
 @dataclass
 class RevisionSelection:
     """`current` definitions by kind with the `numbers` of their revisions and the source that owns each; `issued` are those whose revision is
-    not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final. `types` are the
-    kinds that are described outside of Git, `known` all that each source can count on.
+    not stored yet; `held` the kinds that cannot be rendered, with the reason; `unread` the records to read before this is final. `refused` are
+    kinds whose definition counts for nothing, as a plain CRD of them is there. `types` are the kinds that are described outside of Git, `known` all
+    that each source can count on.
     """
 
     catalogs: Sequence[Catalog]
@@ -40,6 +41,7 @@ class RevisionSelection:
     owner: dict[GroupKind, str] = field(default_factory=dict)
     issued: dict[GroupKind, Definition] = field(default_factory=dict)
     held: dict[GroupKind, str] = field(default_factory=dict)
+    refused: dict[GroupKind, str] = field(default_factory=dict)
     problems: list[tuple[str, Problem]] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     _built: dict[str, Definition | None] = field(default_factory=dict)
@@ -51,12 +53,15 @@ class RevisionSelection:
             elsewhere = catalog.types.with_fallback(elsewhere)
         self.known = {catalog.source: catalog.types.with_fallback(elsewhere) for catalog in self.catalogs}
         wanted = self._union()
-        broken = {kind: catalog.source for catalog in self.catalogs for kind in catalog.broken if kind not in wanted}
+        broken = {kind: catalog for catalog in self.catalogs for kind in catalog.broken if kind not in wanted}
         for kind, definition in wanted.items():
             self._check(kind, definition)
-        for kind, source in broken.items():
-            self.owner[kind] = source
-            self._serve_on(kind, "does not build")
+        for kind, catalog in broken.items():
+            self.owner[kind] = catalog.source
+            if (why := catalog.duplicates.describe(kind)) and self._is_plain(kind):
+                self.refused[kind] = why
+            else:
+                self._serve_on(kind, why or "does not build")
 
     def at(self, kind: GroupKind, number: int) -> Definition | None:
         """The definition of a kind at this revision; None where it is not stored, not read yet or no longer builds."""
@@ -128,6 +133,11 @@ class RevisionSelection:
         else:
             self.held[kind] = why
 
+    def _is_plain(self, kind: GroupKind) -> bool:
+        """Is the CRD of this kind there, and not that of a definition?"""
+        live = self.live.get(crd.key_of(kind))
+        return live is not None and not (live["metadata"].get("annotations") or {}).get(well_known.DEFINITION)
+
     def _first(self, kind: GroupKind) -> int:
         """The number of a first revision: past every number that live instances still name, should the records have been lost."""
         told = (LevelgateStatus.from_instance(obj) for key, obj in self.live.items() if key.group_kind == kind)
@@ -158,7 +168,7 @@ class RevisionSelection:
             served = before.crd["spec"]
         else:
             live = self.live.get(crd.key_of(definition.group_kind))
-            if live is None or not (live["metadata"].get("annotations") or {}).get(well_known.DEFINITION):
+            if live is None or self._is_plain(definition.group_kind):
                 return ""
             served = live["spec"]
         version = served["versions"][0]

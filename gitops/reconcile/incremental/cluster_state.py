@@ -99,12 +99,16 @@ class ClusterState:
         }
         scopes = {kind: one.namespaced for kind, one in observed.discovery.resources.items()}
         self._declared: dict[Place, DeclaredObject] = {}
+        self._duplicates: dict[Place, list[DeclaredObject]] = {}
         self._places: dict[int, ObjectKey] = {}
         for state in self.sources:
             for one in state.catalog.objects:
                 key = declared_key(one, namespaced=is_namespaced(one.group_kind, scopes))
-                if self._declared.setdefault((state.catalog.source, key), one) is one:
+                place = state.catalog.source, key
+                if self._declared.setdefault(place, one) is one:
                     self._places[id(one)] = key
+                else:
+                    self._duplicates.setdefault(place, []).append(one)
         self._crds = [obj for key, obj in observed.objects.items() if key.group_kind == CRD]
 
     def _want(self, rendered: RenderedApplySet, before: RenderedApplySet | None = None) -> None:
@@ -156,9 +160,9 @@ class ClusterState:
         return self._roots.get(key)
 
     def source_of(self, key: ObjectKey) -> str:
-        """The one source that declares the object of this key; empty where there is none, or more than one."""
+        """The one source that declares the object of this key; empty where there is none, or more than one, or one that declares it twice."""
         found = [name for name in self.bundle.sources if (name, key) in self._declared]
-        return found[0] if len(found) == 1 else ""
+        return found[0] if len(found) == 1 and (found[0], key) not in self._duplicates else ""
 
     def is_said_otherwise(self, place: Place, declared: DeclaredObject) -> bool:
         """Does this say something else than what was declared there? Where it stands in its file is nothing that it says."""
@@ -166,9 +170,10 @@ class ClusterState:
         return (before.manifest, before.refused_reason) != (declared.manifest, declared.refused_reason)
 
     def place_of(self, source: str, declared: DeclaredObject) -> ObjectKey | None:
-        """The key of an object as this source declares it; None if it counts for nothing, because another one stands in its place."""
+        """The key of an object as this source declares it; None if it counts for nothing, because another one is declared in its place, too."""
         key = self._places.get(id(declared))
-        return key if key and self._declared.get((source, key)) is declared else None
+        is_one = key is not None and (source, key) not in self._duplicates
+        return key if key and is_one and self._declared.get((source, key)) is declared else None
 
     def family(self, roots: Iterable[ObjectKey]) -> frozenset[ObjectKey]:
         """These instances and all that are nested in them."""
@@ -201,7 +206,8 @@ class ClusterState:
                 objects=tuple(
                     one
                     for key in sorted(around.get(state.catalog.source, ()))
-                    if (one := self._declared.get((state.catalog.source, key)))
+                    if (first := self._declared.get((state.catalog.source, key)))
+                    for one in (first, *self._duplicates.get((state.catalog.source, key), ()))
                 ),
                 contents={},
                 problems=(),

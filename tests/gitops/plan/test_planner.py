@@ -80,12 +80,14 @@ def test_what_waits_for_a_cluster_is_there_and_goes_with_its_instance() -> None:
 def test_what_an_instance_that_waits_wants_is_not_another_s_to_have() -> None:
     """`prod/shop` has a WebApp of its own name, which waits for its database."""
     own = sample()["apps/prod/docs.yaml"].replace("name: docs", "name: shop")
-    (failed,) = (
+    failed = [
         one
         for one in planned(sample(), {**sample(), "apps/prod/own.yaml": own}).changes
         if one.action is PlannedAction.FAILED
-    )
-    assert failed.message.startswith("OwnedElsewhere: WebApp.platform.example.com/prod/shop belongs to Product")
+    ]
+    told = "WebApp.platform.example.com/prod/shop is declared at apps/prod/own.yaml:2, and Product.platform.example.com/prod/shop makes it"
+    assert failed
+    assert all(told in one.message for one in failed)
 
 
 def test_what_has_a_definition_that_does_not_build_is_told_once() -> None:

@@ -133,10 +133,46 @@ def test_a_definition_whose_kind_cannot_be_read_makes_its_file_unreadable() -> N
     assert (found.definitions, found.broken, found.unreadable_files) == ({}, {}, frozenset({"a.yaml"}))
 
 
-def test_a_second_definition_of_a_kind_is_ignored_and_told() -> None:
+def test_two_definitions_of_a_kind_are_both_refused_and_told() -> None:
+    """Nobody can tell which is right; the kind is broken, so its last revision serves on."""
     found = read(a=definition("Link", [config_map("a")]), b=definition("Link", [config_map("b")]))
-    assert [node.id for node in found.definitions[LINK].nodes] == ["a"]
-    assert f"b.yaml:1: spec.schema.kind: Link.{GROUP} is defined at a.yaml:1 already" in str(found.problems[0])
+    assert found.definitions == {}
+    assert str(found.broken[LINK]) == "a.yaml:1"
+    assert found.duplicates.describe(LINK) == "is declared at a.yaml:1 and b.yaml:1"
+    told = (
+        f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, and none of these is obeyed; keep one"
+    )
+    assert list(map(str, found.problems)) == [f"a.yaml:1: {told}", f"b.yaml:1: {told}"]
+
+
+def test_definitions_that_make_one_crd_or_have_one_name_are_refused() -> None:
+    """Kinds that differ in capitals alone have one plural; and one definition cannot make two kinds."""
+    found = read(a=definition("WebApp", [config_map("a")]), b=definition("Webapp", [config_map("b")]))
+    assert found.definitions == {}
+    assert set(found.broken) == {GroupKind(GROUP, "WebApp"), GroupKind(GROUP, "Webapp")}
+    name = json.loads(definition("Link", [config_map("a")]))["metadata"]["name"]
+    other = json.loads(definition("Other", [config_map("b")])) | {"metadata": {"name": name}}
+    found = read(a=definition("Link", [config_map("a")]), b=json.dumps(other))
+    assert {kind.kind for kind in found.broken} == {"Link", "Other"}
+    assert {problem.path for problem in found.problems} == {"metadata.name"}
+
+
+def test_a_definition_that_does_not_build_counts_as_one_more() -> None:
+    broken = definition("Link", [config_map("a")]).replace('"id": "a"', '"id": 7')
+    found = read(a=broken, b=definition("Link", [config_map("b")]))
+    assert set(found.broken) == {LINK}
+    assert [problem.path for problem in found.problems if "b.yaml:1" in problem.message] == ["spec.schema.kind"] * 2
+
+
+def test_a_plain_crd_beside_a_definition_is_refused_with_it() -> None:
+    """And describes nothing, so that no other definition is checked against it."""
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    spec = {"group": GROUP, "names": {"kind": "Link", "plural": "links"}, "scope": "Cluster", "versions": []}
+    crd = json.dumps({**kind, "metadata": {"name": f"links.{GROUP}"}, "spec": spec})
+    found = read(a=definition("Link", [config_map("a")]), crd=crd)
+    assert found.duplicates.crds == {f"links.{GROUP}"}
+    assert [problem.file for problem in found.problems] == ["a.yaml", "crd.yaml"]
+    assert found.types.described == {}
 
 
 @pytest.mark.parametrize("key", ["applyset.kubernetes.io/part-of", "levelgate.dev/commit", "internal.levelgate.dev/x"])

@@ -79,12 +79,12 @@ def test_objects_in_a_circle_are_told_and_all_others_go_on() -> None:
     assert "ConfigMap/default/p -> ConfigMap/default/q -> ConfigMap/default/p" in str(bundle.problems[0])
 
 
-def test_an_object_that_stands_twice_is_told_and_kept_once() -> None:
-    bundle = rendered({"a.json": plain("p", text="first"), "b.json": plain("p", text="second")})
-    assert of_source(bundle)["ConfigMap/default/p"].manifest["data"] == {"text": "first"}
-    assert [str(problem) for problem in bundle.problems] == [
-        "b.json:1: ConfigMap/default/p stands at a.json:1 already; keep one of the two"
-    ]
+def test_an_object_that_stands_twice_is_refused_and_told_at_both_places() -> None:
+    bundle = rendered({"a.json": plain("p", text="first"), "b.json": plain("p", text="second"), "c.json": plain("q")})
+    told = "ConfigMap/default/p is declared at a.json:1 and b.json:1; it stays as it is until only one of them is left"
+    found = of_source(bundle)
+    assert (found["ConfigMap/default/p"].error, found["ConfigMap/default/q"].error) == (told, "")
+    assert [str(problem) for problem in bundle.problems] == [f"a.json:1: {told}", f"b.json:1: {told}"]
 
 
 @pytest.mark.parametrize(
