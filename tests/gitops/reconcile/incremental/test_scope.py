@@ -333,6 +333,24 @@ def test_which_commits_to_plain_objects_need_a_whole_pass(plain: Fleet, changed:
     assert why in widened(commit(plain, **changed))
 
 
+def test_an_object_that_is_declared_twice_is_left_to_a_whole_pass(plain: Fleet) -> None:
+    """A part that saw one of the two declarations would follow it. Fails where `ClusterState` keeps the first alone."""
+    plain.plain["stray"] = config_map("x", data={"text": "stray"})
+    plain.push()
+    plain.settle()
+    for name in ("x", "stray"):
+        assert "which objects there are" in widened(
+            commit(plain, **{name: config_map("x", data={"text": f"{name} again"})})
+        )
+        assert "was not known" in widened(plain.call(plain.reconciler.reconcile_roots([at("x")])))
+        plain.settle()
+    assert plain.request("GET", f"{CONFIG_MAPS}/x")["data"] == {"text": "one"}
+    del plain.plain["stray"]
+    plain.push()
+    plain.settle()
+    assert plain.request("GET", f"{CONFIG_MAPS}/x")["data"] == {"text": "x again"}
+
+
 def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: Fleet) -> None:
     """S0-9: the Deployment comes after the ConfigMap, which another part may be at."""
     commit(plain, x=config_map("x", data={"text": "two"}), web=deployment("web", "two", "x"))
