@@ -28,6 +28,8 @@ from renderer.render.render import render
 from renderer.render.world import ClusterView
 
 if TYPE_CHECKING:
+    from gitops.source_config import SourceConfig
+    from gitops.windows.selectable import UnmatchedSelector
     from gitops.windows.window import WindowTarget
 
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 @revision_option
 @schemas_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too, unless they may be wrong for what is not read.")
 @config_option("Check this configuration of `run` too, and that it declares the external facts that gates ask for.")
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Show every problem of a repository, sorted by file and line.
@@ -58,7 +60,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
     findings = lint({path: file.data for path, file in snapshot.files.items()}, catalog, bundle, types)
     findings += [*(LintFinding(problem, Severity.ERROR) for problem in unreadable), *config_findings]
     findings += [
-        *_rule_findings(catalog, bundle, config),
+        *_rule_findings(catalog, bundle, config, governs_all=_governs_all(place, catalog, config)),
         *(_revert_findings(place, catalog, config) if config else ()),
     ]
     findings.sort(key=lambda finding: finding.problem)
@@ -72,20 +74,23 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
         echo(
             f"{format_count(len(snapshot.files), 'file')}: {format_count(errors, 'error')}, {format_count(warnings, 'warning')}."
         )
-    return 1 if errors or (strict and warnings) else 0
+    return 1 if errors or (strict and any(finding.fails_strict for finding in findings)) else 0
 
 
 def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
-    """The configuration, or what is wrong with it."""
+    """The configuration, and what is wrong with it, or with names in it that select nothing."""
     if file is None:
         return None, []
     try:
-        return read_config(file), []
+        config = read_config(file)
     except ConfigErrors as errors:
         return None, [LintFinding(problem, Severity.ERROR) for problem in errors.problems]
+    return config, [LintFinding(problem, Severity.WARNING) for problem in config.warnings]
 
 
-def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -> Iterator[LintFinding]:
+def _rule_findings(
+    catalog: Catalog, bundle: Rendering, config: Config | None, *, governs_all: bool
+) -> Iterator[LintFinding]:
     """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
     from gitops.rollouts.directives import find_ineffective_break_glass
 
@@ -95,10 +100,12 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
-    from gitops.rollouts.lint import lint_policies
+    from gitops.rollouts.lint import find_unmatched_selectors, lint_policies
     from gitops.rollouts.policy_reader import read_policies
+    from gitops.rollouts.source_rules import resolve_rules
     from gitops.windows.lint import find_warnings
-    from gitops.windows.window import LOCAL, list_targets
+    from gitops.windows.selectable import SelectableObjects
+    from gitops.windows.window import LOCAL
     from gitops.windows.window_reader import read_windows
 
     windows, policies = read_windows(catalog), read_policies(catalog)
@@ -108,7 +115,10 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     unknown = find_unknown_names(definitions.values(), windows.broken.keys() | windows.rules.keys(), externals)
     for problem in (*windows.problems, *policies.problems, *instances.problems, *unknown):
         yield LintFinding(problem, Severity.ERROR)
-    window_targets = list(list_targets(bundle, catalog.definitions, config.cluster if config else LOCAL))
+    objects = SelectableObjects.from_rendering(catalog, bundle, config.cluster if config else LOCAL)
+    for unmatched in find_unmatched_selectors(resolve_rules(catalog, {}), catalog.rules, objects):
+        yield _unmatched_finding(unmatched, is_elsewhere=governs_all or objects.is_empty)
+    window_targets = objects.targets
     unsatisfiable = find_unsatisfiable_gates(definitions, windows.rules, window_targets, now)
     for problem in (*instances.warnings, *unsatisfiable):
         yield LintFinding(problem, Severity.WARNING)
@@ -116,6 +126,26 @@ def _rule_findings(catalog: Catalog, bundle: Rendering, config: Config | None) -
     for warning in find_warnings(tuple(windows.rules.values()), now):
         message = f"window {warning.window} {warning.message}"
         yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
+
+
+def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> LintFinding:
+    """A rule that selects nothing; one that may govern other sources, which nobody reads here, fails no run."""
+    problem = unmatched.with_other_sources().problem if is_elsewhere else unmatched.problem
+    return LintFinding(problem, Severity.WARNING, is_certain=not is_elsewhere)
+
+
+def _governs_all(place: str, catalog: Catalog, config: Config | None) -> bool:
+    """Whether the configuration lets the rules of `place` govern all sources; of a place that it does not name, whether those of any source do."""
+    if config is None or not catalog.rules or not config.governors:
+        return False
+    sources = _sources_at(place, config) or config.sources
+    return any(source.governs_all for source in sources)
+
+
+def _sources_at(place: str, config: Config) -> list[SourceConfig]:
+    """The sources of the configuration that are this place."""
+    urls, path = locations.list_identities(place)
+    return [source for source in config.sources if identity(source.target.url) in urls and source.target.path == path]
 
 
 def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
@@ -128,12 +158,7 @@ def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[L
         for policy_entry in read_policies(catalog).rules.values()
         if policy_entry.on_halt is OnHalt.PROPOSE_REVERT
     ]
-    urls, path = locations.list_identities(place) if reverting_policies else (frozenset(), "")
-    matching_sources = [
-        source_entry
-        for source_entry in config.sources
-        if identity(source_entry.target.url) in urls and source_entry.target.path == path
-    ]
+    matching_sources = _sources_at(place, config) if reverting_policies else []
     sources_without_forge = [
         unlinked_source.name for unlinked_source in matching_sources or config.sources if unlinked_source.forge is None
     ]

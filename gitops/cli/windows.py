@@ -32,8 +32,8 @@ from gitops.rollouts.source_rules import resolve_rules
 from gitops.source import locations
 from gitops.text import TimeFormat
 from gitops.windows import zones
-from gitops.windows.lint import find_clock_changes, find_warnings
-from gitops.windows.window import list_targets
+from gitops.windows.lint import find_clock_changes, find_unmatched_windows, find_warnings
+from gitops.windows.selectable import SelectableObjects
 from renderer.render.render import render
 
 
@@ -111,7 +111,10 @@ def _read_repository(place: str, revision: str, named: str) -> tuple[list[Window
     rules = resolve_rules(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
     gates = gates_by_target({definition.name: definition for definition in catalog.definitions.values()})
-    calendar = WindowCalendar.from_rules(rules, list_targets(render([catalog]), catalog.definitions, named), gates)
+    objects = SelectableObjects.from_rendering(catalog, render([catalog]), named)
+    calendar = WindowCalendar.from_rules(rules, objects.targets, gates)
+    for unmatched in find_unmatched_windows(rules.windows.values(), catalog.rules, objects):
+        echo(f"warning: {(unmatched.with_other_sources() if objects.is_empty else unmatched).problem}", err=True)
     return [calendar], f"{place}: {snapshot.describe(revision)}\n", list(map(str, [*problems, *rules.problems]))
 
 

@@ -24,7 +24,8 @@ class Config:
     `context` is that of the kubeconfig, empty: the current one; `apply_concurrency`, `max_concurrent_reconciles` are
     None where nothing is said.
     `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
-    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty.
+    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty. `warnings` are of what is valid, and
+    selects nothing.
     """
 
     sources: tuple[SourceConfig, ...]
@@ -38,6 +39,7 @@ class Config:
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
     log_format: str = ""
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def governors(self) -> frozenset[str]:

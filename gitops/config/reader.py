@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import count
@@ -68,6 +68,7 @@ class _ConfigReader(SourceReader):
     """Collects mistakes while it goes; a field that is wrong counts as not given, so that all others are looked at."""
 
     value: dict[str, Any] = field(default_factory=dict)
+    warnings: list[Problem] = field(default_factory=list)
 
     def parse_config(self, value: dict[str, Any]) -> Config:
         self._check_schema(value)
@@ -93,6 +94,7 @@ class _ConfigReader(SourceReader):
             tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
             self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
             self.value.get("logFormat", ""),
+            tuple(self.warnings),
         )
 
     def _cluster(self) -> str:
@@ -146,7 +148,18 @@ class _ConfigReader(SourceReader):
             return None
         events = frozenset(value["events"]) if "events" in value else DEFAULT_EVENTS
         sources = frozenset(value.get("sources") or ())
+        self._check_receiver_sources(path, value.get("sources") or ())
         return Receiver(value.get("name", ""), channel, events, sources, value.get("template", DEFAULT_TEMPLATE))
+
+    def _check_receiver_sources(self, path: str, names: Sequence[str]) -> None:
+        """Warn of sources that do not exist: their receiver waits for nothing. A source may be prepared, so it is no mistake."""
+        known = {item["name"] for item in self._list_items("sources") if "name" in item}
+        for index, name in enumerate(names):
+            if name not in known:
+                place = f"{path}.sources[{index}]"
+                declared = self.problems.declared
+                message = f"no source {name!r}{suggestion_or_names(name, known)}"
+                self.warnings.append(Problem(declared.origin.file, declared.line_of(place), place, message))
 
     def _check_schema(self, value: dict[str, Any]) -> None:
         """Names and types of fields; those that are wrong are taken out."""

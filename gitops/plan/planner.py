@@ -20,6 +20,7 @@ from gitops.plan.interim_changes import InterimChanges, add_repairs
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind, plan_hash
 from gitops.plan.snapshot import ClusterSnapshot
+from gitops.plan.unmatched_rules import ComparedObjects, find_newly_unmatched
 from gitops.plan.warnings import collect_warnings
 from gitops.reconcile.context import EventualPlan, Preview
 from gitops.reconcile.preview import preview
@@ -55,6 +56,7 @@ async def plan_commits(
     levels = {
         node.key: node.level for applyset in head_rendering.sources.values() for node in applyset.nodes if node.key
     }
+    held = ComparedObjects.from_commits(base, base_rendering, head.catalog, head_rendering, cluster_name)
     if reduced := restrict_to_affected(base, head.catalog, base_rendering, head_rendering, head.brake):
         base, head = reduced[0], replace(head, catalog=reduced[1])
         left_out = _count_members(base_rendering)
@@ -80,6 +82,7 @@ async def plan_commits(
             levels=levels,
             cache=cache,
             masks=masks,
+            held=held,
         )
     finally:
         await cluster.close()
@@ -157,10 +160,11 @@ async def plan_against_cluster(
     masks: SecretMasks | None = None,
     hidden: Collection[ObjectKey] = (),
     own_configmaps: Sequence[Object] | None = None,
+    held: ComparedObjects | None = None,
 ) -> Report:
     """What `head` changes of a cluster, of which `own` are the ConfigMaps of our namespace where they were read already; `masks` may know Secrets
-    that are in neither. Of objects in `hidden` the cluster's data are not known, and
-    taken to be as `head` says. Nothing is written.
+    that are in neither. `held` is what rules can select, where `head` and the cluster are only parts of it. Of objects in
+    `hidden` the cluster's data are not known, and taken to be as `head` says. Nothing is written.
 
     Raises ClusterError only when the cluster cannot be read at all.
     """
@@ -206,7 +210,13 @@ async def plan_against_cluster(
         hash=plan_hash(head.catalog, changes, moves, problems),
         changes=changes,
         warnings=tuple(
-            sorted((*collect_warnings(cluster_preview, changes, masks), *neighbours.handover_warnings(changes)))
+            sorted(
+                (
+                    *collect_warnings(cluster_preview, changes, masks),
+                    *neighbours.handover_warnings(changes),
+                    *find_newly_unmatched(cluster_preview, head, changes, held, masks),
+                )
+            )
         ),
         moves=moves,
         steps=tuple(start_times.schedule_steps(cluster_preview, changes)),

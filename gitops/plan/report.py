@@ -172,6 +172,7 @@ class WarningKind(StrEnum):
     PRIVILEGES = "PrivilegesGrow"
     HOLDS_BACK = "HoldsBack"
     RULES = "RulesChange"
+    SELECTS_NOTHING = "SelectsNothing"
     NOT_COMPARED = "NotCompared"
     STILL_READ = "StillRead"
 

@@ -60,6 +60,10 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
         "A window, a policy or an iCalendar file changes.",
         "Objects in the cluster do not change by that; when and how they may change does.",
     ),
+    WarningKind.SELECTS_NOTHING: (
+        "A window, a policy or a wave selects nothing.",
+        "It holds nothing back. Correct the name; where it is for objects to come, leave it.",
+    ),
     WarningKind.NOT_COMPARED: (
         "Something was not compared with live objects.",
         "The message names it, and the reason; plan again with more permissions.",

@@ -1,4 +1,5 @@
-"""Warnings about policies: windows that leave too little room, policies that cannot be told apart, waves that fit no instance.
+"""Warnings about policies: windows that leave too little room, policies that cannot be told apart, instances that fit no wave, and selectors that
+fit nothing.
 
 `availability` of the default policy asks for so many hours in every period of the coming year, in pieces that are long
 enough. The least is found where a period begins when a piece ends or gets too short, or ends when a piece begins or gets
@@ -14,10 +15,20 @@ from typing import Final
 from applier.plan.model import Operation
 from gitops.rollouts.policy import Availability, Policy, select_policy
 from gitops.rollouts.source_rules import SourceRules
+from gitops.windows.lint import find_unmatched_windows
+from gitops.windows.selectable import (
+    SelectableObjects,
+    UnmatchedSelector,
+    describe_missing_labels,
+    find_missing_names,
+)
 from gitops.windows.verdict import TrustedTime, judge
 from gitops.windows.window import WindowTarget
+from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem
 from renderer.frozen import dataclass
+from renderer.kinds import POLICY, WINDOW
+from renderer.phrasing import suggestion_or_names
 from renderer.render.model import Rendering
 
 LOOKAHEAD: Final = timedelta(days=366)
@@ -113,3 +124,62 @@ def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyL
         warning for policy, instances in instances_by_policy.values() for warning in policy.find_stragglers(instances)
     )
     return PolicyLintResult(tuple(sorted(problems)), tuple(sorted(warnings)))
+
+
+def find_unmatched_selectors(
+    rules: SourceRules, declared_rules: Collection[DeclaredObject], objects: SelectableObjects
+) -> Iterator[UnmatchedSelector]:
+    """Selectors of all rules of a source that fit nothing which it holds; `declared_rules` tell the lines, and which windows cannot be read."""
+    declared_windows = {rule.manifest["metadata"]["name"] for rule in declared_rules if rule.group_kind.kind == WINDOW}
+    yield from find_unmatched_windows(rules.windows.values(), declared_rules, objects)
+    yield from find_unmatched_policies(rules.policies, declared_rules, declared_windows | rules.windows.keys(), objects)
+
+
+def find_unmatched_policies(
+    policies: Iterable[Policy],
+    declared_rules: Iterable[DeclaredObject],
+    windows: Collection[str],
+    objects: SelectableObjects,
+) -> Iterator[UnmatchedSelector]:
+    """Selectors of policies and of their waves that fit no definition or instance of the source, and `windows` that waves name and that do not exist.
+
+    A policy counts for the definitions of its source. Where the source holds no instance of them, nothing is known of their labels.
+    """
+    declared_by_name = {
+        rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == POLICY
+    }
+    for policy in policies:
+        declared = declared_by_name.get(policy.name)
+        for place, message in (*_missing_definitions(policy, objects), *_missing_instances(policy, objects, windows)):
+            line = declared.line_of(place) if declared else policy.origin.line
+            problem = Problem(policy.origin.file, line, place, f"policy {policy.name}: {message}")
+            yield UnmatchedSelector((POLICY, policy.name), problem)
+
+
+def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
+    names, what = tuple(objects.definitions), "no definition here is called"
+    misses = list(find_missing_names(policy.selector.rgds, names, what, is_certain=objects.knows_definitions))
+    consequence = "; it governs nothing" if len(misses) == len(policy.selector.rgds) else ""
+    for index, message in misses:
+        yield f"spec.selector.rgds[{index}]", f"{message}{consequence}"
+
+
+def _missing_instances(
+    policy: Policy, objects: SelectableObjects, windows: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    instances, is_certain = objects.labels_of(policy.selector.rgds), objects.knows_objects
+    if instances and (selector := policy.selector.instances):
+        if message := describe_missing_labels(selector, instances, is_certain=is_certain):
+            yield "spec.selector.instances", f"{message}; it governs nothing"
+            return
+        instances = [labels for labels in instances if selector.matches(labels)]
+    for index, wave in enumerate(policy.waves):
+        if instances and (message := describe_missing_labels(wave.selector, instances, is_certain=is_certain)):
+            yield f"spec.waves[{index}].selector", f"{message}; wave {wave.name} is empty"
+        for position, name in enumerate(wave.windows):
+            if name not in windows:
+                place = f"spec.waves[{index}].windows[{position}]"
+                yield (
+                    place,
+                    f"window {name!r} does not exist{suggestion_or_names(name, windows)}; wave {wave.name} never starts",
+                )

@@ -5,17 +5,27 @@ Warnings are values; nothing is refused for them. They depend on the time: what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Final
 
 from gitops.windows import zones
 from gitops.windows.occurrences import Repeating, WallClock
+from gitops.windows.selectable import (
+    SelectableObjects,
+    UnmatchedSelector,
+    describe_missing_labels,
+    find_missing_names,
+    required_labels,
+)
 from gitops.windows.verdict import OpenState, find_next_change, start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector
-from renderer.errors import SourceLocation
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
+from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
 _YEAR: Final = timedelta(days=366)
@@ -41,6 +51,70 @@ def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarni
         if window.kind is WindowKind.ALLOW
         and (message := _describe_end(window, now) or _describe_denial(window, windows, now))
     )
+
+
+def find_unmatched_windows(
+    windows: Iterable[Window], declared_rules: Iterable[DeclaredObject], objects: SelectableObjects
+) -> Iterator[UnmatchedSelector]:
+    """Selectors, and entries of them, that fit nothing which the source holds; `declared_rules` tell their lines.
+
+    A window that governs only by its name selects nothing. A cluster of another name is none: one repository may serve several.
+    """
+    declared_by_name = {
+        rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == WINDOW
+    }
+    for window in windows:
+        if window.by_name:
+            continue
+        misses = list(_missing_parts(window.selector, objects))
+        governs_nothing = not any(_without_exclusions(window.selector).matches(target) for target in objects.targets)
+        if governs_nothing and not misses and objects.is_whole and _count_fields(window.selector) > 1:
+            misses = [("", "no object here has all that it names together")]
+        for path, message in misses:
+            place = f"spec.selector{path}"
+            consequence = "; it governs nothing" if governs_nothing else ""
+            declared = declared_by_name.get(window.name)
+            line = declared.line_of(place) if declared else window.origin.line
+            problem = Problem(window.origin.file, line, place, f"window {window.name}: {message}{consequence}")
+            yield UnmatchedSelector((WINDOW, window.name), problem)
+
+
+def _missing_parts(selector: WindowSelector, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
+    """Paths below the selector, and what is not there."""
+    for field, entries, known, what, is_certain in (
+        (
+            "namespaces",
+            selector.namespaces,
+            objects.namespaces,
+            "no object here is in namespace",
+            objects.knows_namespaces,
+        ),
+        ("rgds", selector.rgds, objects.definitions, "no definition here is called", objects.knows_objects),
+        (
+            "nodes",
+            selector.nodes,
+            objects.node_ids,
+            "no resource of a definition here is called",
+            objects.knows_objects,
+        ),
+        ("kinds", selector.kinds, objects.kind_names, "no object here is of kind", objects.knows_objects),
+    ):
+        for index, message in find_missing_names(entries, tuple(known), what, is_certain=is_certain):
+            yield f".{field}[{index}]", message
+    if selector.instances and (
+        message := describe_missing_labels(selector.instances, objects.all_labels, is_certain=objects.knows_objects)
+    ):
+        yield ".instances", message
+
+
+def _without_exclusions(selector: WindowSelector) -> WindowSelector:
+    """The same in any cluster, without the labels that it excludes."""
+    return replace(selector, clusters=None, instances=selector.instances and required_labels(selector.instances))
+
+
+def _count_fields(selector: WindowSelector) -> int:
+    fields = (selector.namespaces, selector.rgds, selector.nodes, selector.kinds, selector.instances)
+    return sum(value is not None for value in fields)
 
 
 def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | None:

@@ -45,10 +45,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """One thing that is wrong, or probably not meant."""
+    """One thing that is wrong, or probably not meant. A warning that is not `is_certain` may be wrong for what is not read here."""
 
     problem: Problem
     severity: Severity
+    is_certain: bool = True
+
+    @property
+    def fails_strict(self) -> bool:
+        """Whether a strict run fails for it: not for what may be wrong."""
+        return self.severity is Severity.ERROR or self.is_certain
 
     def __str__(self) -> str:
         location, _, description = str(self.problem).partition(": ")

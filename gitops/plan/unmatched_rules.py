@@ -1,0 +1,139 @@
+"""Rules that this commit leaves without anything to select: the rule is new or changes, or what it selected goes.
+
+What selected nothing before, too, is left to `lint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from applier.cluster import Object
+from applier.state.observed import annotation
+from gitops.plan.masking import SecretMasks
+from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
+from gitops.reconcile.context import Preview
+from gitops.reconcile.sources import SourceState
+from gitops.rollouts.lint import find_unmatched_selectors
+from gitops.rollouts.source_rules import restore_rules
+from gitops.windows.selectable import Labels, SelectableObjects
+from gitops.windows.window import WindowTarget
+from renderer import well_known
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.kinds import CRD
+from renderer.render.model import Rendering, id_in_definition
+
+_LEAVING = frozenset({PlannedAction.DELETE, PlannedAction.RELEASE})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedObjects:
+    """What a source holds before and after a commit."""
+
+    before: SelectableObjects
+    after: SelectableObjects
+
+    @classmethod
+    def from_commits(
+        cls, base: Catalog, base_rendering: Rendering, head: Catalog, head_rendering: Rendering, cluster: str
+    ) -> ComparedObjects | None:
+        """Return what two commits hold, as they are rendered; None where the second has no rules."""
+        if not head.rules:
+            return None
+        return cls(
+            SelectableObjects.from_rendering(base, base_rendering, cluster),
+            SelectableObjects.from_rendering(head, head_rendering, cluster),
+        )
+
+
+def find_newly_unmatched(
+    preview: Preview,
+    head: SourceState,
+    changes: Sequence[PlannedChange],
+    held: ComparedObjects | None,
+    masks: SecretMasks,
+) -> Iterator[PlanWarning]:
+    """One for each selector that fits nothing after the commit, and was another or fitted something before. `held` is what the source holds, where
+    the preview is only of a part of it.
+    """
+    source = head.catalog.source
+    if not head.catalog.rules:
+        return
+    compared = held or _compare_objects(preview, head, changes)
+    rules_before = restore_rules(source, preview.accepted.get(source) or {})
+    rules_after = preview.due.situation.conditions.rules[source]
+    known = {
+        (unmatched.rule, unmatched.problem.message)
+        for unmatched in find_unmatched_selectors(rules_before, (), compared.before)
+    }
+    is_elsewhere = source in head.governors or compared.after.is_empty
+    for unmatched in find_unmatched_selectors(rules_after, head.catalog.rules, compared.after):
+        if (unmatched.rule, unmatched.problem.message) not in known:
+            problem = unmatched.with_other_sources().problem if is_elsewhere else unmatched.problem
+            yield PlanWarning(
+                WarningKind.SELECTS_NOTHING,
+                masks.mask_text(problem.message),
+                unmatched.rule[1],
+                problem.file,
+                problem.line,
+            )
+
+
+def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[PlannedChange]) -> ComparedObjects:
+    """What the source holds after a commit by its rendering, and before it: that, what goes, and what live instances are labelled."""
+    cluster = preview.due.situation.conditions.cluster
+    after = SelectableObjects.from_rendering(head.catalog, _own_sets(preview.due.bundle, head), cluster)
+    live = preview.due.situation.observed.objects
+    leaving = {change.key: change for change in changes if change.key and change.action in _LEAVING}
+    definitions = preview.due.bundle.definitions
+    keys = [*preview.due.bundle.instances, *leaving]
+    instances = {key: live[key] for key in keys if key in live and key.group_kind in definitions}
+    labels: dict[str, tuple[Labels, ...]] = {}
+    for key, obj in instances.items():
+        name = definitions[key.group_kind].name
+        labels[name] = (*labels.get(name, ()), obj["metadata"].get("labels") or {})
+    before = replace(
+        after,
+        targets=(*after.targets, *(_leaving_target(change, preview, live, cluster) for change in leaving.values())),
+        namespaces=after.namespaces | {key.namespace for key in leaving} - {""},
+        kinds=after.kinds | {key.group_kind for key in leaving},
+        definitions={**dict.fromkeys(_leaving_definitions(leaving, live), frozenset[str]()), **after.definitions},
+        labels={name: (*after.labels.get(name, ()), *labels.get(name, ())) for name in after.labels.keys() | labels},
+    )
+    return ComparedObjects(before, after)
+
+
+def _own_sets(rendering: Rendering, head: SourceState) -> Rendering:
+    """The rendering without what other sources hold."""
+    source = head.catalog.source
+    return replace(
+        rendering,
+        sources={name: rendered for name, rendered in rendering.sources.items() if name == source},
+        instances={key: rendered for key, rendered in rendering.instances.items() if rendered.source == source},
+    )
+
+
+def _leaving_target(
+    change: PlannedChange, preview: Preview, live: Mapping[ObjectKey, Object], cluster: str
+) -> WindowTarget:
+    """An object that goes, as windows select it."""
+    assert change.key
+    owner = change.instance or change.key
+    definition = preview.due.bundle.definitions.get(owner.group_kind)
+    labels = (live.get(owner) or {}).get("metadata", {}).get("labels") or {}
+    return WindowTarget(
+        change.key.group_kind,
+        change.key.namespace,
+        cluster,
+        definition.name if definition else "",
+        id_in_definition(change.node) if definition else "",
+        labels if definition else None,
+    )
+
+
+def _leaving_definitions(leaving: Iterable[ObjectKey], live: Mapping[ObjectKey, Object]) -> Iterator[str]:
+    for key in leaving:
+        if key.group_kind == CRD and key in live:
+            yield annotation(live[key], well_known.DEFINITION)
