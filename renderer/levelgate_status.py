@@ -41,7 +41,8 @@ class LevelgateStatus:
     """The fields as they are stored, in this order; what is not told is empty, and not stored.
 
     `target`, `applied` and `settled` are each a `RevisionAtCommit`, `blocked` the rows of what the instance waits for,
-    `asked` since when each directive of a person stands, `progress` how far the instance has come towards its target.
+    `asked` since when each directive of a person stands, `progress` how far the instance has come towards its target,
+    `begun` since when (RFC 3339) the change is under way whose start its members alone do not tell.
     """
 
     source: str = ""
@@ -54,6 +55,7 @@ class LevelgateStatus:
     rollout: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
     synced: str = ""
+    begun: str = ""
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:

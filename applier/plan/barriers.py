@@ -8,7 +8,6 @@ ancestor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from applier.applyset import member
@@ -17,6 +16,7 @@ from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.errors import ClusterError
 from applier.plan.constraints import PlanConstraints
+from applier.plan.drain_progress import DrainProgressFinder
 from applier.plan.model import (
     Barrier,
     CandidateChange,
@@ -26,12 +26,11 @@ from applier.plan.model import (
     NodePlan,
     Operation,
 )
-from applier.state.managed_fields import applied_at, apply_entry, is_annotated_by_others
+from applier.state.managed_fields import apply_entry, is_annotated_by_others
 from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, RenderedNode
 
 BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.REPLACE, NodeAction.ADOPT})
@@ -102,47 +101,7 @@ class WriteBarriers:
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
         """Return how far a set has moved to what is new; None where nothing has moved, or the new part is not known."""
-        if rendered.is_applied or (rendered.applied and rendered.applied_rendering is None):
-            return None
-        applied_manifests = (
-            {node.key: node.manifest for node in rendered.applied_rendering.nodes} if rendered.applied_rendering else {}
-        )
-        is_for_target = self._target_filter(rendered)
-        moved_nodes = [
-            (node.level, written_at)
-            for node in rendered.nodes
-            if node.key
-            and node.writable
-            and applied_manifests.get(node.key) != node.manifest
-            and (live := self.observed.objects.get(node.key))
-            and is_written_from(live, node.manifest, node.hash)
-            and (written_at := applied_at(live, CONTENT_MANAGER))
-            and is_for_target(live, written_at)
-        ]
-        return (
-            DrainProgress(max(level for level, _ in moved_nodes), min(since for _, since in moved_nodes))
-            if moved_nodes
-            else None
-        )
-
-    def _target_filter(self, rendered: RenderedApplySet) -> Callable[[Object, datetime], bool]:
-        """Return a predicate of a member and the time of its last write: was it written for the present target?
-
-        An earlier target may have wanted the same manifest. In a source the recorded commit tells; in an instance its
-        revision, and the time at which its own manifest was written.
-        """
-        if rendered.is_source:
-            commit = member.short_commit(self.commits.get(rendered.source, ""))
-            return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
-        parent, revision = self.observed.objects.get(rendered.parent), str(rendered.revision)
-        instance_written_at = (
-            applied_at(parent, CONTENT_MANAGER) if parent and is_written_from(parent, rendered.manifest) else None
-        )
-        return lambda live, written_at: (
-            instance_written_at is not None
-            and written_at >= instance_written_at
-            and annotation(live, well_known.REVISION) == revision
-        )
+        return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
         """Return why the object may not be written, whatever its ancestors do."""

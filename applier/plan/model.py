@@ -86,6 +86,11 @@ class DrainProgress(NamedTuple):
     level: int
     since: datetime
 
+    @classmethod
+    def without_level(cls, since: datetime) -> DrainProgress:
+        """Return the progress of a set that has begun although none of its own nodes was written."""
+        return cls(-1, since)
+
 
 class CandidateChange(NamedTuple):
     """A write or deletion that could start now.
@@ -214,8 +219,9 @@ class ApplySetPlan:
     With an `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
     reconciliation, or may not be deleted yet. `deletion` says why a parent that is being deleted is still there, where
     that is not a matter of time alone. A set that `is_unknown` may still be wanted: its status is not written
-    either. One that `is_lost` has members, and neither an instance nor anybody who wants it. `former_source` is the
-    source whose set no longer wants this one.
+    either. One that `is_lost` has members, and neither an instance nor anybody who wants it. `begun_at` is the start of a
+    change that has to be recorded, since the members alone will not tell it; None where none is to be. `former_source` is
+    the source whose set no longer wants this one.
     """
 
     rendered: RenderedApplySet
@@ -237,6 +243,7 @@ class ApplySetPlan:
     deletion: Cause | None = None
     is_unknown: bool = False
     is_lost: bool = False
+    begun_at: datetime | None = None
     former_source: str = ""
 
     @property

@@ -155,6 +155,8 @@ class PlanCache:
     def keep(self, plan: ApplySetPlan, around: SetPlanInputs, asked: tuple[PermissionAnswer, ...]) -> None:
         """Remember a plan as it was made, if it rests on nothing but what `take` compares."""
         rendered, parent, observed = plan.rendered, plan.parent, around.observed
+        if asked and rendered.is_nested:  # what it may finish rests on the set of the instance around it
+            return
         if parent is None or not label(parent, well_known.PARENT_ID) or is_terminating(parent) or not plan.nodes:
             return
         if (

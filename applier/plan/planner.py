@@ -16,6 +16,7 @@ from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE, brake_message
+from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer, Plan
 from applier.plan.node_planner import NodePlanner
 from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
@@ -84,7 +85,7 @@ def _plan_all(
     to_final_state: bool,
 ) -> Plan:
     """Plan all sets under these constraints, those of the deletion brake included."""
-    wanting_sets = _wanting_sets(rendering)
+    wanting_sets = index_wanting_sets(rendering)
     contested_keys = frozenset(key for key, set_ids in wanting_sets.items() if len(set_ids) > 1)
     foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
     wanting_sets = {**foreign_claims, **wanting_sets}
@@ -116,6 +117,7 @@ def _plan_all(
             to_final_state,
             rendering.instances.keys(),
             {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()},
+            barriers.drain_progress,
         ),
     )
     shared_inputs = comparison_cache.carried.under(
@@ -181,16 +183,6 @@ class _CachingPlanner:
         set_plan = self.set_planner.plan_set(rendered, None, None)
         self.comparison_cache.carried.keep(set_plan, self.set_inputs, tuple(self.permission_answers))
         return set_plan
-
-
-def _wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
-    """Return the ids of the sets that want each key, in the order of the sets."""
-    wanting_sets: dict[ObjectKey, list[str]] = {}
-    for rendered in rendering.sets:
-        for node in rendered.nodes:
-            if node.key and not node.external:
-                wanting_sets.setdefault(node.key, []).append(rendered.id)
-    return wanting_sets
 
 
 def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[RenderedApplySet]:

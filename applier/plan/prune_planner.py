@@ -6,9 +6,9 @@ incomplete reads, pruning holds, refused deletions and missing permissions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from applier.applyset import inventory
 from applier.applyset.inventory import ForeignSet, Scope
@@ -16,7 +16,7 @@ from applier.applyset.member import Member, MembersByHash
 from applier.causes import Cause, Reason
 from applier.plan import prune
 from applier.plan.constraints import PlanConstraints
-from applier.plan.model import CandidateChange, ChangePermissions, NodePlan, Operation
+from applier.plan.model import CandidateChange, ChangePermissions, DrainProgress, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.plan.prune_readers import Leaving, MemberSet, ReadOrder, find_leaving
 from applier.state.observed import Observed, is_terminating
@@ -32,7 +32,8 @@ class PrunePlanner:
     """The planner of deletions. `wanting_sets` maps a key to the ids of sets that want it; `sets` are all, by id.
 
     `instances` are the keys of the instances that are rendered. `former_reads` is, by member, the hashes of what it reads as it
-    was applied last: members that an earlier version wrote do not record it.
+    was applied last: members that an earlier version wrote do not record it. `drain_progress` returns how far a set has
+    moved to what is new.
     """
 
     observed: Observed
@@ -43,6 +44,7 @@ class PrunePlanner:
     to_final_state: bool
     instances: Collection[ObjectKey]
     former_reads: Mapping[ObjectKey, frozenset[str]]
+    drain_progress: Callable[[RenderedApplySet], DrainProgress | None]
 
     @cached_property
     def dependents(self) -> MembersByHash:
@@ -151,9 +153,10 @@ class PrunePlanner:
             release=release,
             keeping_source=self._keeping_source(rendered),
         )
+        drain_progress = cache(partial(self.drain_progress, rendered))
         return tuple(
             replace(
-                self._with_obstacles(rendered, candidate),
+                self._with_obstacles(rendered, candidate, drain_progress),
                 going_readers=tuple(
                     reader.key for reader in self.read_order.going_first.get(key_hash(candidate.member.key), ())
                 ),
@@ -212,7 +215,12 @@ class PrunePlanner:
             return "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
         return ""
 
-    def _with_obstacles(self, rendered: RenderedApplySet, candidate: PruneCandidate) -> PruneCandidate:
+    def _with_obstacles(
+        self,
+        rendered: RenderedApplySet,
+        candidate: PruneCandidate,
+        drain_progress: Callable[[], DrainProgress | None],
+    ) -> PruneCandidate:
         """Return the candidate with the refusal, or the missing permission, that prevents its deletion.
 
         A candidate that other members still hold is asked about as well: its cause is the same while a gate holds it.
@@ -226,7 +234,9 @@ class PrunePlanner:
             return replace(candidate, allowed=False, blocked=Cause.from_error(failure))
         if not (candidate.is_protected or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):
             return candidate
-        change = CandidateChange(rendered, member.key, Operation.PRUNE, member.node_id, member.level, live=live)
+        change = CandidateChange(
+            rendered, member.key, Operation.PRUNE, member.node_id, member.level, drain_progress(), live
+        )
         cause = self.permissions.check(change)
         return replace(candidate, outcome=PruneOutcome.DELETE, allowed=False, blocked=cause) if cause else candidate
 

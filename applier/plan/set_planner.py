@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import datetime
 from itertools import filterfalse
 
 from applier.applyset import completed_jobs, inventory, kro
@@ -285,7 +286,7 @@ class ApplySetPlanner:
             candidates = _postponed(candidates, "pruned after everything is applied")
         elif parent is not None and not candidates:
             exact_scope = self._exact_scope(rendered, desired_scope, current_scope)
-        return ApplySetPlan(
+        set_plan = ApplySetPlan(
             rendered,
             parent,
             current_scope,
@@ -297,6 +298,19 @@ class ApplySetPlanner:
             superset_scope,
             exact_scope,
         )
+        return replace(set_plan, begun_at=self._start_to_record(set_plan))
+
+    def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
+        """Return when an instance began what it has to do, where its members may not tell that later.
+
+        Objects that are deleted are gone. An instance around counts as applied before the one nested in it is.
+        """
+        rendered = set_plan.rendered
+        is_unfinished = rendered.is_nested and not all(node_plan.is_applied for node_plan in set_plan.nodes)
+        if rendered.is_source or not (set_plan.candidates_to_remove or is_unfinished):
+            return None
+        progress = self.prune_planner.drain_progress(rendered)
+        return progress.since if progress else None
 
     def _plan_repairs(
         self,

@@ -8,6 +8,7 @@ from typing import Final
 
 from applier.causes import Cause, Reason
 from applier.plan.model import CandidateChange, Operation
+from gitops.decisions.drains import finishes_change
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
 from gitops.gates.evaluate import GateFacts
@@ -15,7 +16,6 @@ from gitops.gates.node_gates import NodeGates
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.state import DecisionRecord
 from gitops.windows.verdict import ClosedWindow, WindowVerdict
-from gitops.windows.window import Drain
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
@@ -115,15 +115,5 @@ class ChangeJudge:
         return self._nodes[instance]
 
     def _drains(self, verdict: WindowVerdict, change: CandidateChange) -> bool:
-        """May what was begun before the window closed be finished? Deletions are not begun anew."""
-        if change.drain_progress is None or change.operation is Operation.PRUNE:
-            return False
-        if verdict.closed_at and change.drain_progress.since >= verdict.closed_at:
-            return False
-        if verdict.drain is None:
-            return verdict.reason is Reason.WINDOW_CLOSED
-        if verdict.drain_until and self.situation.now >= verdict.drain_until:
-            return False
-        if verdict.drain is Drain.LEVEL:
-            return change.level is not None and change.level <= change.drain_progress.level
-        return verdict.drain is Drain.ROLLOUT
+        """Return whether the change finishes what was begun before the window closed."""
+        return finishes_change(verdict, change, self.situation.bundle.definitions, self.situation.now)

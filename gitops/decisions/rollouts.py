@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from applier.causes import Cause, Reason
+from applier.plan.drain_progress import DrainProgressFinder
 from applier.state.observed import annotation, is_terminating
+from gitops.decisions.drains import finishes_nested_instance
 from gitops.decisions.explanation import DecidedRollout
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts
@@ -21,11 +24,12 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import DecisionRecord, RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times, newest_target
-from gitops.windows.verdict import ClosedWindow
+from gitops.windows.verdict import ClosedWindow, WindowVerdict
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.instance_cache import RevisionPlacement
+from renderer.render.model import RenderedApplySet
 from renderer.well_known import HALT
 
 Labels = Mapping[str, str]
@@ -203,7 +207,7 @@ class RolloutDecisions:
         unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
         shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
-        if shut is None and not verdict.is_open:
+        if shut is None and not verdict.is_open and not self._is_part_of_begun(one.rendered, verdict):
             shut = self.verdicts.blocked(verdict, key)
         return items.make_item(
             one,
@@ -217,6 +221,17 @@ class RolloutDecisions:
             granted=self.targets.get(key) == target.revision,
             is_creation_paced=paced,
         )
+
+    def _is_part_of_begun(self, rendered: RenderedApplySet, verdict: WindowVerdict) -> bool:
+        """Return whether an instance is new in one that had begun before the window closed."""
+        if rendered.applied or not rendered.is_nested:
+            return False
+        progress = self._drain_progress.find_progress(rendered)
+        return finishes_nested_instance(verdict, progress, self.situation.now)
+
+    @cached_property
+    def _drain_progress(self) -> DrainProgressFinder:
+        return DrainProgressFinder.of_rendering(self.situation.bundle, self.situation.observed)
 
     def _past_gates(
         self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, ClosedWindow]

@@ -17,6 +17,7 @@ from applier.plan.set_causes import set_causes
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows
 from gitops.records.cause_rows import MAX_MESSAGE_CHARACTERS
+from gitops.timestamps import timestamp
 from renderer.definition.custom_conditions import LEVELGATE_CONDITIONS
 from renderer.identity import digest
 from renderer.levelgate_status import LEVELGATE_KEY, LevelgateStatus, RevisionAtCommit
@@ -222,7 +223,13 @@ def _levelgate_status(
         blocked=cause_rows.format_rows(blocked, objects, previous.blocked, now),
     )
     if plan.error or plan.deletion:
-        return replace(status, target=previous.target, applied=previous.applied, settled=previous.settled)
+        return replace(
+            status,
+            target=previous.target,
+            applied=previous.applied,
+            settled=previous.settled,
+            begun=previous.begun,
+        )
     if not rendered.source:
         return status
     current = _current_target(plan, previous, commit)
@@ -235,6 +242,7 @@ def _levelgate_status(
         target=target.to_dict(),
         applied=current.to_dict() if is_applied else previous.applied,
         settled=current.to_dict() if is_settled else previous.settled,
+        begun=timestamp(plan.begun_at) if plan.begun_at else "",
     )
 
 

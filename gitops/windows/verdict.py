@@ -109,7 +109,7 @@ def judge(
         return WindowVerdict(True, edge, until, overridden=overridden)
     closed_sources = [source_windows for source_windows in governing if not source_windows.state(now).is_open]
     drain_rules = [drain_rule for source_windows in closed_sources if (drain_rule := source_windows.drain_rule(now))]
-    drain, drain_until = min(drain_rules, key=lambda candidate: candidate[0], default=(None, None))
+    drain, drain_until = _strictest_rule(drain_rules) if drain_rules else (None, None)
     closed_at = _earliest(source_windows.closed_since(now) for source_windows in closed_sources)
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
     return WindowVerdict(False, edge, until, reason, closed_windows, overridden, drain, drain_until, closed_at)
@@ -151,6 +151,33 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
     in_cutoff = span.active and span.until and not state.is_open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
     return ClosedWindow(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
+
+
+class _DrainRule(NamedTuple):
+    """What may be finished, and until when; None: that is for the cluster to say, as nothing new is written."""
+
+    drain: Drain
+    until: datetime | None
+
+
+def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
+    """Return the rule of windows that closed together; of several that are equally strict the first limit counts.
+
+    Where it is not known since when they are closed, no limit would end it: nothing new is written.
+    """
+    strictest = min(window.drain for window in windows)
+    limits = [
+        since + window.overrun_limit
+        for window in windows
+        if window.drain is strictest and strictest.is_limited and (since := window.timeline.span(now).since)
+    ]
+    return _DrainRule(strictest if limits else min(strictest, Drain.UNIT), min(limits, default=None))
+
+
+def _strictest_rule(rules: Sequence[_DrainRule]) -> _DrainRule:
+    """Return the strictest scope, within the first limit of all."""
+    drain = min(rule.drain for rule in rules)
+    return _DrainRule(drain, _earliest(rule.until for rule in rules) if drain.is_limited else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,28 +253,57 @@ class _SourceWindows:
             return tuple(self._closed_by_deny(window, now) for window in denies)
         return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
 
-    def drain_rule(self, now: datetime) -> tuple[Drain, datetime | None] | None:
-        """What may be finished, and until when, while it is closed: as the strictest of the active Denies says, else of the Allows that closed
-        last. None where an Allow has only come into its last part.
+    def drain_rule(self, now: datetime) -> _DrainRule | None:
+        """Return what may be finished, and until when, while it is closed; None where an Allow has only come into its last part.
+
+        The strictest of the active Denies says it, else the strictest of the Allows that closed last. A Deny that begins
+        when Allows have closed already adds to what they say. After the end of a break-glass nothing new is written.
         """
-        closed_windows = self.active_denies(now)
-        if not closed_windows:
-            allows = self.current_allows(now)
-            if any(window.timeline.span(now).active for window in allows):
-                return None
-            last_opened = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
-            closed_windows = [window for window in allows if window.timeline.span(now).since == last_opened]
-        if not closed_windows:
-            return Drain.UNIT, None
-        strictest = min(closed_windows, key=lambda window: window.drain)
-        since = strictest.timeline.span(now).since
-        is_limited = since is not None and strictest.drain in {Drain.LEVEL, Drain.ROLLOUT}
-        return strictest.drain, since + strictest.overrun_limit if since and is_limited else None
+        denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
+        if not denies and closed_allows is None:
+            return None
+        groups = (
+            [denies, closed_allows or []]
+            if self._is_closed_before(denies, closed_allows, now)
+            else [denies or closed_allows or []]
+        )
+        rules = [_drain_rule_of(windows, now) for windows in groups if windows]
+        if not rules or self._is_past_break_glass(
+            now
+        ):  # a break-glass ends with its own time, and nobody asked for more
+            rules.append(_DrainRule(Drain.UNIT, None))
+        return _strictest_rule(rules)
+
+    def _allows_closed_last(self, now: datetime) -> list[Window] | None:
+        """Return the Allows that closed last; None where one of them is active."""
+        allows = self.current_allows(now)
+        if any(window.timeline.span(now).active for window in allows):
+            return None
+        last = max((since for window in allows if (since := window.timeline.span(now).since)), default=None)
+        return [window for window in allows if window.timeline.span(now).since == last]
+
+    def _is_closed_before(
+        self, denies: Sequence[Window], closed_allows: Sequence[Window] | None, now: datetime
+    ) -> bool:
+        """Return whether Allows had closed when the first of the active Denies began."""
+        began, closed = (
+            min((since for window in windows if (since := window.timeline.span(now).since)), default=None)
+            for windows in (denies, closed_allows or ())
+        )
+        return began is not None and closed is not None and closed < began
+
+    def _is_past_break_glass(self, now: datetime) -> bool:
+        """Return whether a break-glass has ended since these windows closed."""
+        until, closed_at = self.rules.break_glass_until, self.closed_since(now)
+        return self.allows_break_glass and until is not None and closed_at is not None and closed_at < until <= now
 
     def closed_since(self, now: datetime) -> datetime | None:
-        """Since when nothing may be started: since the first of the active Denies, or the end of the last Allow."""
+        """Return since when nothing may be started: the start of the first active Deny, or the end of the last Allow, if that was before."""
+        denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
+        if closed_allows and self._is_closed_before(denies, closed_allows, now):
+            return closed_allows[0].timeline.span(now).since
         times = [closed_window.since for closed_window in self._closing_windows(now) if closed_window.since]
-        return (min if self.active_denies(now) else max)(times, default=None)
+        return (min if denies else max)(times, default=None)
 
     def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
         span = window.timeline.span(now)

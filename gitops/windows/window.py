@@ -37,12 +37,23 @@ class Openness(StrEnum):
 
 
 class Drain(IntEnum):
-    """What may be finished after closing, the strictest first."""
+    """What may be finished after closing, the strictest first. Each allows what those before it allow."""
 
     NONE = 0
     UNIT = 1
     LEVEL = 2
-    ROLLOUT = 3
+    INSTANCE = 3
+    ROLLOUT = 4
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether new writes are sent after closing, so that `overrunLimit` has to end them."""
+        return self >= Drain.LEVEL
+
+    @property
+    def may_end_halfway(self) -> bool:
+        """Return whether an instance that has begun may be left between two levels when the window closes."""
+        return self < Drain.INSTANCE
 
 
 LOCAL: Final = "local"

@@ -139,7 +139,12 @@ class RenderedApplySet:
     @cached_property
     def is_source(self) -> bool:
         """Is this the set of a source, and not of an instance?"""
-        return (self.parent.group, self.parent.kind) == ("", "ConfigMap")
+        return _is_source(self.parent)
+
+    @property
+    def is_nested(self) -> bool:
+        """Return whether this is the set of an instance that another instance wants."""
+        return self.owner is not None and not _is_source(self.owner)
 
     @property
     def levels(self) -> list[list[RenderedNode]]:
@@ -192,6 +197,11 @@ class RenderedApplySet:
                 if by_id[name].external:
                     pending.extend(by_id[name].depends_on)
         return found
+
+
+def _is_source(parent: ObjectKey) -> bool:
+    """Return whether the parent of a set is the record of a source."""
+    return (parent.group, parent.kind) == ("", "ConfigMap")
 
 
 @dataclass(frozen=True, slots=True)

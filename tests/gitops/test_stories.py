@@ -242,6 +242,7 @@ def image(fleet: Fleet, name: str) -> str:
         ("Unit", set(), set(), set()),
         ("None", set(), set(), set()),
         ("Level", {"beside"}, {"beside"}, {"beside"}),
+        ("Instance", {"beside"}, {"beside", "i0-app", "second-i0-app"}, {"beside"}),
         ("Rollout", {"beside"}, {"beside", "i0-app", "second-i0-app"}, {"beside"}),
     ],
 )
@@ -280,7 +281,7 @@ def test_what_may_be_finished_after_a_window_has_closed(
         assert {image(fleet, name) for name in names} == {"two"}
 
 
-@pytest.mark.parametrize("drain", ["Level", "Rollout"])
+@pytest.mark.parametrize("drain", ["Level", "Instance", "Rollout"])
 @pytest.mark.parametrize("change", ["spec", "definition", "plain"])
 def test_what_is_committed_after_a_window_has_closed_was_not_begun_in_it(drain: str, change: str) -> None:
     """3.3, 8 and I5: an instance, and a source, that never came to their end had begun with something else. `beside` is the same before and after."""

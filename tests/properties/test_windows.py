@@ -39,13 +39,13 @@ def written(fleet: Fleet, request: Request, response: Response) -> Written | Non
     if plural not in KINDS or not is_content or response.status >= 300 or "levelgate-system" in above:
         return None
     kind, namespace = KINDS[plural], "" if plural == "customresourcedefinitions" else "default"
-    content, image = None, ""
+    content, unit = None, ("gone", name.removesuffix("-app"))
     if request.method != "DELETE":
         manifest = json.loads(request.body)
         parts = manifest.get("spec"), manifest.get("data"), (manifest["metadata"].get("annotations") or {}).get("text")
         content = json.dumps(parts, sort_keys=True)
         image = next((word for word in content.split('"') if word.startswith("image-")), "")
-    unit = (name, image) if image else None
+        unit = (name, image) if image else None
     return Written(fleet.clock.moment, kind, namespace, DEFINITION, unit, f"{plural}/{name}", content)
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 DAY = 24 * 60
 VERBS = ("create", "update", "prune", "heal")
+FINISHING = ("Instance", "Rollout")
+"""Drains under which an instance that has begun ends new."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Daily:
     start: int
     minutes: int
     cutoff: int = 0
-    drain: str = "Unit"
+    drain: str = "Instance"
     verbs: tuple[str, ...] = VERBS[:3]
     field: str = ""
     names: tuple[str, ...] = ()
@@ -50,7 +52,8 @@ class Daily:
 
 @dataclass(frozen=True)
 class Written:
-    """One write of content: `member` names the object, `unit` the instance and what it is brought to. `content` is None where it was deleted."""
+    """One write of content: `member` names the object, `unit` the instance and what it is brought to, or that it goes.
+    `content` is None where it was deleted."""
 
     moment: datetime
     kind: str
@@ -85,28 +88,28 @@ class Watch:
             had.clear()
         else:
             had.add(write.content)
-            self._begun.add(write.unit)
+        self._begun.add(write.unit)
 
     def _closed(self, write: Written, verb: str) -> str:
         governing = [window for window in self.windows if write.is_governed(window, verb)]
-        goes_on = write.unit is not None and write.unit in self._begun and verb != "prune"
+        goes_on = write.unit is not None and write.unit in self._begun
         if denies := [one for one in governing if one.deny and one.left(write.moment) > 0]:
             lasting = [one.minutes - one.left(write.moment) for one in denies]
-            drains = goes_on and all(one.drain == "Rollout" for one in denies) and min(lasting) < 60
+            drains = goes_on and all(one.drain in FINISHING for one in denies) and min(lasting) < 60
             return "" if drains else f"denied by {denies}"
         allows = [window for window in governing if not window.deny]
         if not allows or any(one.left(write.moment) > one.cutoff for one in allows):
             return ""
         if goes_on and any(one.left(write.moment) > 0 for one in allows):
             return ""  # in the cutoff, what was begun goes on
-        drains = goes_on and any(one.drain == "Rollout" and one.left(write.moment) > -60 for one in allows)
+        drains = goes_on and any(one.drain in FINISHING and one.left(write.moment) > -60 for one in allows)
         return "" if drains else f"allowed by none of {allows}"
 
 
 @st.composite
 def calendars(draw: st.DrawFn, *, selectors: Sequence[tuple[str, tuple[str, ...]]]) -> list[Daily]:
     """One to three windows, all with the same drain."""
-    drain = draw(st.sampled_from(["Unit", "None", "Rollout"]))
+    drain = draw(st.sampled_from(["Unit", "None", "Instance", "Rollout"]))
     found = []
     for _ in range(draw(st.integers(1, 3))):
         deny, minutes = draw(st.booleans()), draw(st.integers(60, 22 * 60))

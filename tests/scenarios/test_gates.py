@@ -304,7 +304,7 @@ def order(platform: Platform, command: str, *arguments: str) -> None:
     platform.levelgate(command, f"rollout/chains.{platform.group}", *arguments, check=0)
 
 
-DRAINS = ("Level", "None", "Rollout", "Unit")
+DRAINS = ("Instance", "Level", "None", "Rollout", "Unit")
 
 
 def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> None:
@@ -328,7 +328,11 @@ def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> No
         if moment == closes:
             all_ready(platform, "two")
     apps = {f"{name}-app" for name in (*map(str.lower, DRAINS), "glass")}
-    assert found == [apps, {"level-beside", "rollout-beside"}, {"rollout-after"}]
+    assert found == [
+        apps,
+        {"instance-beside", "level-beside", "rollout-beside"},
+        {"instance-after", "rollout-after"},
+    ]
     until = closes + timedelta(minutes=40)
     for said in ("reason=INC-7", f"until={until:%Y-%m-%dT%H:%M:%SZ}"):
         annotate(platform, f"chains.{platform.group}/glass", f"levelgate.dev/break-glass-{said}")

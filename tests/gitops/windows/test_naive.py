@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from applier.plan.model import Operation
 from gitops.windows import occurrences, verdict, zones
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
-from gitops.windows.window import Window
+from gitops.windows.window import Drain, Window
 from tests.gitops.windows.naive import MINUTE, Naive, Walk, startable
 from tests.gitops.windows.windows import PROD, manifest, read
 from tests.properties.test_convergence import examples
@@ -32,6 +32,7 @@ CHANGES = [
 ]  # fmt: skip
 BEFORE, AFTER, AHEAD = timedelta(days=14), timedelta(days=5), timedelta(days=5)
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+DRAINS = ("None", "Unit", "Level", "Instance", "Rollout")
 Spec = tuple[dict[str, Any], Naive]
 
 
@@ -198,8 +199,10 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
     denied, allowed = [False] * len(minutes.walls), [False] * len(minutes.walls)
     governed = [False] * len(minutes.walls)
     windows = []
+    denies_by_drain: list[tuple[Drain, list[bool]]] = []
     for deny in [True] * denies + [False] * allows:
         written, naive = data.draw(specs(zone, around, deny=deny))
+        written |= {"drain": data.draw(st.sampled_from(DRAINS)), "overrunLimit": "45m"}
         cutoff = 0 if deny else data.draw(st.sampled_from([0, 20, 90]))
         if (found := made(written | ({"cutoff": f"{cutoff}m"} if cutoff else {}))) is None:
             continue
@@ -208,6 +211,7 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
         begins = minutes.first.get(datetime.combine(naive.first, time()), 0) if naive.first else 0
         if deny:
             denied = [a or b for a, b in zip(denied, active, strict=True)]
+            denies_by_drain.append((found.drain, active))
         else:
             allowed = [a or b for a, b in zip(allowed, startable(active, cutoff), strict=True)]
             governed = [there or index >= begins for index, there in enumerate(governed)]
@@ -216,6 +220,15 @@ def test_a_verdict_and_its_end_are_those_of_the_naive_windows(
     for index in data.draw(st.lists(st.integers(start, end - 1), min_size=5, max_size=5)):
         verdict = judge([WindowSet(windows)], PROD, Operation.UPDATE, TrustedTime(minutes.start + index * MINUTE))
         assert verdict.is_open == states[index]
+        if strictest := min((drain for drain, active in denies_by_drain if active[index]), default=None):
+            assert verdict.drain is not None
+            assert verdict.drain <= strictest
+            assert allows or verdict.drain is strictest
+        if verdict.drain and verdict.drain.is_limited:
+            assert verdict.closed_at
+            assert verdict.drain_until == verdict.closed_at + timedelta(minutes=45) or len(windows) > 1
+            assert verdict.drain_until
+            assert verdict.drain_until - verdict.closed_at >= timedelta(minutes=45)
         if until := min((edge for edge in edges if edge > index), default=None):
             assert verdict.until == minutes.start + until * MINUTE
         else:

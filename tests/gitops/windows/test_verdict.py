@@ -165,7 +165,9 @@ def test_what_ends_inside_an_occurrence_cuts_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(("drain", "hours"), [("None", None), ("Unit", None), ("Level", 2), ("Rollout", 2)])
+@pytest.mark.parametrize(
+    ("drain", "hours"), [("None", None), ("Unit", None), ("Level", 2), ("Instance", 2), ("Rollout", 2)]
+)
 def test_what_may_be_finished_after_closing_and_how_long(drain: str, hours: int | None) -> None:
     allow = window(zone="UTC", cron="0 9 * * *", until="10:00", drain=drain, overrunLimit="2h")
     found = verdict(allow, at=NOON)
@@ -177,6 +179,35 @@ def test_the_allow_that_closed_last_says_what_may_be_finished() -> None:
     early = window("a", zone="UTC", cron="0 8 * * *", until="10:00", drain="None")
     late = window("b", zone="UTC", cron="0 9 * * *", until="11:00", drain="Rollout")
     assert verdict(early, late, at=NOON).drain is Drain.ROLLOUT
+
+
+def test_of_windows_that_are_equally_strict_the_first_limit_counts() -> None:
+    """The order of the windows in the repository does not."""
+    denies = [
+        window(name, kind="Deny", zone="UTC", cron=f"{minute} 11 * * *", duration="3h", overrunLimit="45m")
+        for name, minute in (("late", 50), ("early", 20))
+    ]
+    for order in (denies, denies[::-1]):
+        assert verdict(*order, at=NOON).drain_until == utc("2026-03-16 12:05")
+
+
+def test_a_deny_that_begins_after_an_allow_has_closed_gives_no_more_time() -> None:
+    """What the Allow would not let be finished any more, the Deny does not either."""
+    allow = window("hours", zone="UTC", cron="0 8 * * *", until="10:30")
+    deny = window("night", kind="Deny", zone="UTC", cron="45 11 * * *", duration="3h")
+    found = verdict(allow, deny, at=NOON)
+    assert (found.drain, found.drain_until) == (Drain.INSTANCE, utc("2026-03-16 11:30"))
+    assert found.closed_at == utc("2026-03-16 10:30")
+    unit = window("hours", zone="UTC", cron="0 8 * * *", until="10:30", drain="Unit")
+    assert verdict(unit, deny, at=NOON).drain is Drain.UNIT
+
+
+def test_after_a_break_glass_nothing_new_is_written_but_one_of_long_ago_says_nothing() -> None:
+    deny = window("night", kind="Deny", zone="UTC", cron="0 11 * * *", duration="3h")
+    ends = {"2026-03-16 11:30": Drain.UNIT, "2026-03-15 11:30": Drain.INSTANCE}
+    for until, drain in ends.items():
+        rules = WindowSet([deny], break_glass_until=utc(until))
+        assert judge([rules], PROD, Operation.UPDATE, TrustedTime(utc(NOON))).drain is drain
 
 
 def test_of_two_sources_that_close_the_one_with_its_window_over_says_what_may_be_finished() -> None:

@@ -181,7 +181,7 @@ def test_a_broken_window_leaves_the_others() -> None:
 def test_what_is_left_out_has_its_default() -> None:
     found = window(cron="0 9 * * *", duration="1h")
     assert found.operations == {Operation.CREATE, Operation.UPDATE, Operation.PRUNE}
-    assert (found.cutoff, found.drain, found.overrun_limit) == (timedelta(), Drain.UNIT, timedelta(hours=1))
+    assert (found.cutoff, found.drain, found.overrun_limit) == (timedelta(), Drain.INSTANCE, timedelta(hours=1))
     assert (found.forbids_break_glass, found.by_name, found.description, found.ticket) == (False, False, "", "")
     assert found.selector.instances is None
 

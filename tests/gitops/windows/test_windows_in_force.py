@@ -186,7 +186,9 @@ def test_what_is_nested_in_what_may_not_be_removed_yet_is_healed_too(fleet: Flee
     assert fleet.request("GET", path)["metadata"]["labels"] == labels
 
 
-@pytest.mark.parametrize(("drain", "goes_on"), [("Unit", False), ("Level", False), ("Rollout", True), ("None", False)])
+@pytest.mark.parametrize(
+    ("drain", "goes_on"), [("Unit", False), ("Level", False), ("Instance", True), ("Rollout", True), ("None", False)]
+)
 def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) -> None:
     """W28: what was written is followed to readiness; what else may be finished is what `drain` says, and no other instance starts."""
     fleet.start(hours={**HOURS, "drain": drain})

@@ -1,0 +1,174 @@
+"""How far a set has moved to what is new, told by live objects alone: so it outlives restarts and crashes. Pure.
+
+A set has begun when a member was written from its new manifest, or a member was deleted that it drops. An instance that
+is no longer wanted has begun when it is being deleted itself. A nested instance belongs to the instance around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from applier.applyset import member
+from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
+from applier.plan.model import DrainProgress
+from applier.state.managed_fields import applied_at
+from applier.state.observed import Observed, annotation, is_terminating, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey, applyset_id
+from renderer.levelgate_status import LevelgateStatus
+from renderer.manifest_hash import is_written_from
+from renderer.render.model import RenderedApplySet, Rendering
+
+
+def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
+    """Return the ids of the sets that want each key, in the order of the sets."""
+    wanting_sets: dict[ObjectKey, list[str]] = {}
+    for rendered in rendering.sets:
+        for node in rendered.nodes:
+            if node.key and not node.external:
+                wanting_sets.setdefault(node.key, []).append(rendered.id)
+    return wanting_sets
+
+
+@dataclass(frozen=True)
+class DrainProgressFinder:
+    """The facts that tell what sets have begun.
+
+    `wanting_sets` maps a key to the ids of the sets that want it. `sets` are all sets of the plan, by id. `commits` are
+    those of the sources.
+    """
+
+    observed: Observed
+    wanting_sets: Mapping[ObjectKey, Sequence[str]]
+    sets: Mapping[str, RenderedApplySet]
+    commits: Mapping[str, str]
+
+    @classmethod
+    def of_rendering(cls, rendering: Rendering, observed: Observed) -> DrainProgressFinder:
+        """Return the finder for the sets of a rendering."""
+        sets = {rendered.id: rendered for rendered in rendering.sets}
+        return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
+
+    def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
+        """Return how far a set has moved; None where nothing has moved, or the new part is not known.
+
+        A nested instance has begun as soon as the one around it has, but on no level of its own.
+        """
+        progress = self._own_progress(rendered)
+        owner = None if rendered.is_applied else self._owner_of(rendered)
+        around = self.find_progress(owner) if owner else None
+        if around is None:
+            return progress
+        if progress is None:
+            return DrainProgress.without_level(around.since)
+        return progress._replace(since=min(progress.since, around.since))
+
+    def _own_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
+        parent = self.observed.objects.get(rendered.parent)
+        if not rendered.is_source and rendered.parent not in self.wanting_sets:
+            return DrainProgress.without_level(deleted_at) if parent and (deleted_at := _deleted_at(parent)) else None
+        steps = list(self._deletions(rendered, parent))
+        if not rendered.is_applied and not (rendered.applied and rendered.applied_rendering is None):
+            steps += [*self._moved_nodes(rendered), *self._dropped_nodes(rendered, parent)]
+        if not steps:
+            return None
+        return DrainProgress(max(step.level for step in steps), min(step.since for step in steps))
+
+    def _deletions(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
+        """Yield a step for the recorded start of an instance, and for each deletion that is under way."""
+        written_at = _written_at(rendered, parent)
+        if parent is None or written_at is None:
+            return
+        recorded = LevelgateStatus.from_instance(parent).begun
+        unwanted = (key for key in self.observed.members.get(rendered.id, ()) if key not in self.wanting_sets)
+        deleted = [_deleted_at(self.observed.objects[key]) for key in unwanted]
+        for since in (_time(recorded) if recorded else None, *deleted):
+            # A nested instance may have begun with the one around it, before its own object was written.
+            if since and (rendered.is_nested or since >= written_at):
+                yield DrainProgress.without_level(since)
+
+    def _moved_nodes(self, rendered: RenderedApplySet) -> Iterator[DrainProgress]:
+        """Yield a step for each member that was written from a new manifest, for the present target."""
+        applied_manifests = (
+            {node.key: node.manifest for node in rendered.applied_rendering.nodes} if rendered.applied_rendering else {}
+        )
+        is_for_target = self._target_filter(rendered)
+        for node in rendered.nodes:
+            if (
+                node.key
+                and node.writable
+                and applied_manifests.get(node.key) != node.manifest
+                and (live := self.observed.objects.get(node.key))
+                and is_written_from(live, node.manifest, node.hash)
+                and (written_at := applied_at(live, CONTENT_MANAGER))
+                and is_for_target(live, written_at)
+            ):
+                yield DrainProgress(node.level, written_at)
+
+    def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
+        """Yield a step where an instance is without a member that it was applied with, and that nothing wants any more.
+
+        An object that is gone does not tell when. Deletions follow the records of the instance that set its target.
+        """
+        written_at = _written_at(rendered, parent)
+        if rendered.applied_rendering is None or parent is None or written_at is None:
+            return
+        if any(
+            node.key and node.writable and node.key not in self.wanting_sets and self._is_deleted(node.key)
+            for node in rendered.applied_rendering.nodes
+        ):
+            yield DrainProgress.without_level(max(written_at, applied_at(parent, PARENT_MANAGER) or written_at))
+
+    def _is_deleted(self, key: ObjectKey) -> bool:
+        """Return whether an object is gone, or being deleted."""
+        live = self.observed.objects.get(key)
+        return is_terminating(live) if live else self.observed.is_known(key)
+
+    def _owner_of(self, rendered: RenderedApplySet) -> RenderedApplySet | None:
+        """Return the set of the instance in which an instance is nested; None where a source declares it."""
+        parent = self.observed.objects.get(rendered.parent)
+        owner_id = (
+            applyset_id(rendered.owner) if rendered.owner else label(parent, well_known.PART_OF) if parent else ""
+        )
+        owner = self.sets.get(owner_id)
+        return None if owner is None or owner.is_source or rendered.is_source else owner
+
+    def _target_filter(self, rendered: RenderedApplySet) -> Callable[[Object, datetime], bool]:
+        """Return a predicate of a member and the time of its last write: was it written for the present target?
+
+        An earlier target may have wanted the same manifest. In a source the recorded commit tells; in an instance its
+        revision, and the time at which its own manifest was written.
+        """
+        if rendered.is_source:
+            commit = member.short_commit(self.commits.get(rendered.source, ""))
+            return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
+        instance_written_at = _written_at(rendered, self.observed.objects.get(rendered.parent))
+        revision = str(rendered.revision)
+        return lambda live, written_at: (
+            instance_written_at is not None
+            and written_at >= instance_written_at
+            and annotation(live, well_known.REVISION) == revision
+        )
+
+
+def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:
+    """Return when the object of an instance was written as it is wanted; None where it is not so yet, and of a source."""
+    is_written = parent is not None and not rendered.is_source and is_written_from(parent, rendered.manifest)
+    return applied_at(parent, CONTENT_MANAGER) if parent and is_written else None
+
+
+def _deleted_at(obj: Object) -> datetime | None:
+    """Return when the deletion of an object was asked for; None where it is not being deleted."""
+    time = obj["metadata"].get("deletionTimestamp")
+    return datetime.fromisoformat(time) if time else None
+
+
+def _time(text: str) -> datetime | None:
+    """Return a time from a status, which others may have written; None where it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo else None
