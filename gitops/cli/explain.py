@@ -296,6 +296,8 @@ def _link_as_json(link: Link) -> dict[str, Any]:
                 "source": closing.source,
                 "kind": window.kind,
                 "ticket": window.ticket,
+                "drain": window.drain.name.title(),
+                "mayEndHalfway": window.drain.may_end_halfway,
             }
             times = {"since": optional_timestamp(closing.since), "until": optional_timestamp(closing.until)}
             return {**window_fields, **times, "opens": [optional_timestamp(moment) for moment in opens]}

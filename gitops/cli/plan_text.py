@@ -149,9 +149,12 @@ def _step_lines(report: Report, times: TimeFormat) -> Iterator[str]:
         yield from _wrap_lines(
             f"  {start_text:<22} ", f"{step.summary} {join_names(step.refs, limit=_MAX_NAMES)}".strip()
         )
-        for detail in filter(
-            None, (step.prerequisite, f"window {step.window_capacity}" if step.window_capacity else "")
-        ):
+        details = [step.prerequisite]
+        if step.window_capacity:
+            details.append(f"window {step.window_capacity}")
+        if step.halfway:
+            details.append(f"{step.halfway} {join_names(step.halfway.refs, limit=_MAX_NAMES)}")
+        for detail in filter(None, details):
             yield from _wrap_lines(f"  {'':<22} ", detail)
 
 

@@ -39,6 +39,15 @@ def finishes_nested_instance(verdict: WindowVerdict, progress: DrainProgress | N
     return reaches_it and progress is not None and _is_in_time(verdict, progress, now)
 
 
+def describe_overrun(verdict: WindowVerdict, progress: DrainProgress | None, now: datetime) -> str:
+    """Return that something was begun and not finished within the limit; empty where that is not so."""
+    if progress is None or verdict.drain_until is None or now < verdict.drain_until:
+        return ""
+    if verdict.closed_at and progress.since >= verdict.closed_at:
+        return ""
+    return f"what has begun stays half-way, as its overrunLimit ended at {verdict.drain_until:%Y-%m-%dT%H:%MZ}"
+
+
 def _is_in_time(verdict: WindowVerdict, progress: DrainProgress, now: datetime) -> bool:
     """Return whether anything that was begun may be finished now: until the limit, or in the last part of a window."""
     if verdict.closed_at and progress.since >= verdict.closed_at:

@@ -8,7 +8,7 @@ from typing import Final
 
 from applier.causes import Cause, Reason
 from applier.plan.model import CandidateChange, Operation
-from gitops.decisions.drains import finishes_change
+from gitops.decisions.drains import describe_overrun, finishes_change
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
 from gitops.gates.evaluate import GateFacts
@@ -68,7 +68,9 @@ class ChangeJudge:
                 yield self._told(wait, instance)
         verdict = self.verdicts.of(change)
         if not verdict.is_open and not (in_turn and self._drains(verdict, change)):
-            yield self.verdicts.blocked(verdict, instance)
+            cause = self.verdicts.blocked(verdict, instance)
+            note = describe_overrun(verdict, change.drain_progress, self.situation.now)
+            yield replace(cause, message=f"{cause.message}; {note}") if note else cause
 
     def _closed(self, source: str) -> str:
         if source not in self._closed_sources:

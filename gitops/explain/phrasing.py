@@ -133,6 +133,9 @@ def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
         yield "never opens again" if edge == "opens" else "has no end"
     for index, opening in enumerate(link.opens):
         yield f"{edge if index == 0 else '     '}  {times.format_full(opening)}   {opening.astimezone(UTC):%H:%MZ}"
+    window = link.closed_window.window
+    if window.drain.may_end_halfway:
+        yield f"drain {window.drain.name.title()}: what has begun may stay half-way until then; Instance finishes it"
 
 
 def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:

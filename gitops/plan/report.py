@@ -228,9 +228,21 @@ class WindowCapacity:
 
 
 @dataclass(frozen=True, slots=True)
+class HalfwayEnd:
+    """What may stay with some levels new and others old, by its reference, when a window closes that has this `drain`."""
+
+    drain: str
+    refs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"may end half-way when it closes (drain {self.drain}):"
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStep:
     """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
     a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
+    `halfway` is what a window that closes may leave between two levels; None where it lets all be finished.
     """
 
     summary: str
@@ -238,6 +250,7 @@ class PlanStep:
     at: datetime | None = None
     prerequisite: str = ""
     window_capacity: WindowCapacity | None = None
+    halfway: HalfwayEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ def _step(step: PlanStep) -> dict[str, Any]:
         "at": optional_timestamp(step.at),
         "after": step.prerequisite,
         "window": _window_capacity(step.window_capacity) if step.window_capacity else None,
+        "halfway": {"drain": step.halfway.drain, "refs": list(step.halfway.refs)} if step.halfway else None,
     }
 
 

@@ -150,8 +150,12 @@ def _format_start(step: PlanStep) -> str:
 
 
 def _format_summary(step: PlanStep) -> str:
-    capacity = f"<br>window {step.window_capacity}" if step.window_capacity else ""
-    return f"{_format_prose(step.summary)} {_format_names(step.refs)}".strip() + capacity
+    lines = [f"{_format_prose(step.summary)} {_format_names(step.refs)}".strip()]
+    if step.window_capacity:
+        lines.append(f"window {step.window_capacity}")
+    if step.halfway:
+        lines.append(f"{step.halfway} {_format_names(step.halfway.refs)}")
+    return "<br>".join(lines)
 
 
 def _format_prose(text: str) -> str:

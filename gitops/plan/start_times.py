@@ -76,7 +76,8 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
         names = dict.fromkeys(
             started.instance.qualified_name if started.instance else started.ref for started in changes_by_start[start]
         )
-        yield PlanStep(start.summary, tuple(names), start.at, start.prerequisite, capacity)
+        halfway = capacities.halfway_end(changes_by_start[start], begins_at) if begins_at else None
+        yield PlanStep(start.summary, tuple(names), start.at, start.prerequisite, capacity, halfway)
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:

@@ -18,12 +18,13 @@ from applier.plan.model import ApplySetPlan, CandidateChange, Operation
 from applier.state.managed_fields import applied_at
 from applier.state.observed import annotation
 from gitops.decisions.window_verdicts import WindowVerdicts
-from gitops.plan.report import PlannedAction, PlannedChange, WindowCapacity
+from gitops.plan.report import HalfwayEnd, PlannedAction, PlannedChange, WindowCapacity
 from gitops.reconcile.context import Preview
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.shapes import frontier
 from gitops.windows.verdict import start_state
+from gitops.windows.window import Drain
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -46,16 +47,21 @@ class WindowCapacities:
         needs, is_recorded = self._required_time(changes)
         return WindowCapacity(closes_at - begins_at, needs, is_recorded)
 
+    def halfway_end(self, changes: Sequence[PlannedChange], begins_at: datetime) -> HalfwayEnd | None:
+        """Return which of the changes that start together may stay half-way; None where a window lets all be finished."""
+        drains = self._drains(changes, begins_at)
+        if not (refs := _halfway_refs(changes, drains)):
+            return None
+        return HalfwayEnd(min(drains.values()).name.title(), refs)
+
     @cached_property
     def _sets(self) -> Mapping[ObjectKey, ApplySetPlan]:
         return {set_plan.rendered.parent: set_plan for set_plan in self.preview.due.plan.sets}
 
     def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
         """When the windows next close that are open at this time and govern the changes, or are named by their gates."""
-        reading = self.preview.due.situation.conditions.reading
-        conditions = replace(self.preview.due.situation.conditions, reading=reading._replace(now=begins_at))
-        situation = replace(self.preview.due.situation, conditions=conditions)
-        verdicts = WindowVerdicts(situation)
+        situation = self.preview.due.situation
+        verdicts = self._verdicts_at(begins_at)
         for change in changes:
             verdict = verdicts.of(candidate_change) if (candidate_change := self._candidate_change(change)) else None
             if verdict and verdict.is_open and verdict.until:
@@ -70,6 +76,26 @@ class WindowCapacities:
                 state = start_state(window, begins_at) if window else None
                 if state and state.is_open and state.until:
                     yield state.until
+
+    def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
+        """Return the verdicts of windows at another time."""
+        situation = self.preview.due.situation
+        reading = situation.conditions.reading._replace(now=moment)
+        return WindowVerdicts(replace(situation, conditions=replace(situation.conditions, reading=reading)))
+
+    def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
+        """Return, by instance (None: plain objects), the strictest drain of the windows that close after the start."""
+        drains: dict[ObjectKey | None, Drain] = {}
+        opening = self._verdicts_at(begins_at)
+        for change in changes:
+            candidate_change = self._candidate_change(change)
+            verdict = opening.of(candidate_change) if candidate_change else None
+            if candidate_change is None or verdict is None or not (verdict.is_open and verdict.until):
+                continue
+            closed = self._verdicts_at(verdict.until).of(candidate_change)
+            drain = min((one.window.drain for one in closed.closed_windows), default=Drain.INSTANCE)
+            drains[change.instance] = min(drain, drains.get(change.instance, drain))
+        return drains
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
         """The change as windows judge it."""
@@ -132,6 +158,16 @@ class WindowCapacities:
         last, newest = max(times)
         first = min(written_at for written_at, commit in times if commit == newest)
         return progress.ready_since - first if last <= progress.ready_since else None
+
+
+def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | None, Drain]) -> tuple[str, ...]:
+    """Return the instances, and the plain objects, that change on several levels and may stay between them."""
+    names: list[str] = []
+    for instance, drain in drains.items():
+        own = [change for change in changes if change.instance == instance and (change.node or instance is None)]
+        if drain.may_end_halfway and len({change.level for change in own}) > 1:
+            names += [instance.qualified_name] if instance else [change.ref for change in own]
+    return tuple(dict.fromkeys(names))
 
 
 def _rollout_duration(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:

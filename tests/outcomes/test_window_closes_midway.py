@@ -11,6 +11,10 @@ import pytest
 
 from applier.cluster import Object
 from applier.sandbox.wire import Request
+from gitops.explain.explainer import explain
+from gitops.explain.phrasing import format_links
+from gitops.records.references import Ref
+from gitops.text import TimeFormat
 from tests.gitops.fleet import GROUP, MERGE, Died, Fleet
 
 HOURS: dict[str, Any] = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
@@ -133,9 +137,22 @@ def test_the_overrun_limit_ends_it_and_is_told(fleet: Fleet) -> None:
     assert images(fleet, "a-app", "a-last") == ["one", "one"]
     row = fleet.status("a")["levelgate"]["blocked"][0]
     assert (row["node"], row["reason"]) == ("after", "WindowClosed")
+    assert row["message"].endswith("what has begun stays half-way, as its overrunLimit ended at 2026-11-20T18:00Z")
     fleet.clock.moment = MONDAY
     fleet.step()
     assert images(fleet, "a-app", "a-last") == ["two", "two"]
+
+
+def test_a_newer_revision_waits_while_the_one_that_has_begun_is_finished(fleet: Fleet) -> None:
+    fleet.start(hours=HOURS)
+    begin(fleet, "two")
+    fleet.clock.moment = CLOSES + timedelta(minutes=5)
+    fleet.push("three")
+    close(fleet, LATER, "a")
+    assert (fleet.at("two"), images(fleet, "a-app", "a-last", "b-app")) == (["a"], ["two", "two", "one"])
+    fleet.clock.moment = MONDAY
+    fleet.step()
+    assert fleet.at("three") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -342,3 +359,14 @@ def run_all(fleet: Fleet, passes: int) -> None:
         fleet.step()
         for name in fleet.deployed_names():
             fleet.available(name)
+
+
+@pytest.mark.parametrize("drain", ["Unit", "Instance"])
+def test_explain_says_what_may_stay_halfway(fleet: Fleet, drain: str) -> None:
+    fleet.start(hours={**HOURS, "drain": drain})
+    begin(fleet, "two")
+    close(fleet, OVER, "a")
+    now = fleet.clock.now()
+    found = fleet.call(explain(fleet.cluster, Ref.parse(["link/a"]), "default", now=now))
+    lines = "\n".join(format_links(found.chain, TimeFormat(utc=True), now))
+    assert ("drain Unit: what has begun may stay half-way" in lines) == (drain == "Unit")

@@ -39,7 +39,8 @@ def written(fleet: Fleet, request: Request, response: Response) -> Written | Non
     if plural not in KINDS or not is_content or response.status >= 300 or "levelgate-system" in above:
         return None
     kind, namespace = KINDS[plural], "" if plural == "customresourcedefinitions" else "default"
-    content, unit = None, ("gone", name.removesuffix("-app"))
+    content: str | None = None
+    unit: tuple[str, str] | None = ("gone", name.removesuffix("-app"))
     if request.method != "DELETE":
         manifest = json.loads(request.body)
         parts = manifest.get("spec"), manifest.get("data"), (manifest["metadata"].get("annotations") or {}).get("text")

@@ -199,3 +199,17 @@ def test_what_lost_its_health_while_it_baked_says_nothing_of_the_next_time() -> 
             fleet.step()
         assert fleet.waits() == {"a": "Settled"}
         assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=50))
+
+
+@pytest.mark.parametrize(
+    ("drain", "names"), [("None", ["i0"]), ("Unit", ["i0"]), ("Level", ["i0"]), ("Instance", []), ("Rollout", [])]
+)
+def test_what_may_end_halfway_is_named(drain: str, names: list[str]) -> None:
+    """In text, in markdown and in JSON; nothing of it where the window lets instances be finished."""
+    found = report_of({"duration": "15m", "drain": drain}, None, instances=1)
+    step = next(one for one in as_json(found)["steps"] if one["at"])
+    refs = [f"default/{name}" for name in names]
+    assert step["halfway"] == ({"drain": drain, "refs": refs} if names else None)
+    note = f"may end half-way when it closes (drain {drain}): "
+    shown = " ".join(click.unstyle(" ".join(text(found, TimeFormat(utc=True)))).split())
+    assert [note in whole for whole in (shown, format_comment(found))] == [bool(names)] * 2
