@@ -33,8 +33,8 @@ def finishes_change(
     return not (is_prune and is_instance)
 
 
-def finishes_nested_instance(verdict: WindowVerdict, progress: DrainProgress | None, now: datetime) -> bool:
-    """Return whether a new instance may be made, because the one around it has come so far before the window closed."""
+def finishes_instance(verdict: WindowVerdict, progress: DrainProgress | None, now: datetime) -> bool:
+    """Return whether an instance, with those nested in it, may be brought to its end because it has begun."""
     reaches_it = verdict.drain is None or verdict.drain >= Drain.INSTANCE
     return reaches_it and progress is not None and _is_in_time(verdict, progress, now)
 

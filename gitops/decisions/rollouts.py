@@ -10,7 +10,7 @@ from functools import cached_property
 from applier.causes import Cause, Reason
 from applier.plan.drain_progress import DrainProgressFinder
 from applier.state.observed import annotation, is_terminating
-from gitops.decisions.drains import finishes_nested_instance
+from gitops.decisions.drains import finishes_instance
 from gitops.decisions.explanation import DecidedRollout
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts
@@ -227,7 +227,7 @@ class RolloutDecisions:
         if rendered.applied or not rendered.is_nested:
             return False
         progress = self._drain_progress.find_progress(rendered)
-        return finishes_nested_instance(verdict, progress, self.situation.now)
+        return finishes_instance(verdict, progress, self.situation.now)
 
     @cached_property
     def _drain_progress(self) -> DrainProgressFinder:
@@ -255,5 +255,12 @@ class RolloutDecisions:
         self.places[key] = RevisionPlacement(target.revision if member.granted else own, target.revision)
         started = not rendered.applied and completed is not None and own == completed.revision
         is_elsewhere = not (member.updated or started) and own not in {rendered.applied, self.targets.get(key, -1)}
-        if not member.granted and (is_elsewhere or not own):
+        if not member.granted and (is_elsewhere or not own) and not self._finishes_move(rendered):
             self.frozen.add(key)
+
+    def _finishes_move(self, rendered: RenderedApplySet) -> bool:
+        """Return whether an instance goes on to the revision that it began with, although it waits for a newer one."""
+        verdict = self.verdicts.of_instance(rendered)
+        if verdict.is_open or not rendered.applied:
+            return False
+        return finishes_instance(verdict, self._drain_progress.find_progress(rendered), self.situation.now)
