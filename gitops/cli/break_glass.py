@@ -1,4 +1,4 @@
-"""`levelgate break-glass`: an instance, or all of a definition, goes past maintenance windows for a short time."""
+"""`levelgate break-glass`: an instance, a plain object, or all of a definition or a source, goes past windows for a short time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import timedelta
 import click
 
 from gitops.cli.options import Duration
-from gitops.cli.person_requests import INSTANCE, RequestCommand, reason_option, request_options
+from gitops.cli.person_requests import INSTANCE, PLAIN_OBJECT, RequestCommand, reason_option, request_options
 from gitops.records import requests
-from gitops.records.references import DEFINITION
+from gitops.records.references import DEFINITION, SOURCE
 
 
 @click.command()
@@ -17,7 +17,9 @@ from gitops.records.references import DEFINITION
 @reason_option
 @request_options
 def command(duration: timedelta, reason: str, give: RequestCommand) -> int:
-    """Let an instance, or every instance of a definition (rgd/NAME), bypass maintenance windows for a short time.
+    """Let something bypass maintenance windows for a short time: an instance, a plain object, a definition (rgd/NAME) or a source.
+
+    Of a definition that is every instance, of a source everything that it has; deletions as well.
 
     Pace, halts, holds and approvals still apply; a window can forbid break-glass.
 
@@ -25,5 +27,13 @@ def command(duration: timedelta, reason: str, give: RequestCommand) -> int:
 
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7
+    levelgate break-glass configmap/settings -n prod --for 1h --reason INC-7
+    levelgate break-glass source/platform --for 30m --reason INC-7
     """
-    return give(lambda subject: requests.break_glass(subject, reason, subject.now + duration), INSTANCE, DEFINITION)
+    return give(
+        lambda subject: requests.break_glass(subject, reason, subject.now + duration),
+        INSTANCE,
+        PLAIN_OBJECT,
+        DEFINITION,
+        SOURCE,
+    )

@@ -12,14 +12,14 @@ import click
 
 from applier.cluster import CLI_MANAGER, Object
 from applier.kube.cluster import KubeCluster
-from applier.state.observed import annotation
+from applier.state.observed import annotation, label
 from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION, configured_sources
 from gitops.records.references import SOURCE, Ref, find_key, suggest_name
 from gitops.records.requests import PersonRequest, RequestError, RequestSubject
-from gitops.records.source_record import read_source_names
+from gitops.records.source_record import read_names_by_set_id, read_source_names
 from gitops.text import format_local_time, title, to_utc
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -29,6 +29,9 @@ from renderer.phrasing import suggestion_or_names
 
 INSTANCE = ""
 """The word for a kind of the cluster, as `Ref.own` has it."""
+
+PLAIN_OBJECT = "object"
+"""Beside `INSTANCE`: a plain object may be named as well."""
 
 _ANONYMOUS_USER = "system:anonymous"
 
@@ -88,7 +91,10 @@ class RequestCommand:
                 if everything
                 else f"name what is meant: {_format_accepted(accepted)}"
             )
-        return asyncio.run(self._send_requests(make_request, [None if everything else self._parse_ref(accepted)]))
+        refs = [None if everything else self._parse_ref(accepted)]
+        return asyncio.run(
+            self._send_requests(make_request, refs, self._verb(), takes_plain_objects=PLAIN_OBJECT in accepted)
+        )
 
     def to_sources(
         self,
@@ -97,8 +103,9 @@ class RequestCommand:
         after_write: AfterWrite | None,
     ) -> int:
         """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
+        refs = [self._parse_ref(accepted)] if self.words else ()
         return asyncio.run(
-            self._send_requests(make_request, [self._parse_ref(accepted)] if self.words else (), after_write)
+            self._send_requests(make_request, refs, self._verb(), after_write, takes_plain_objects=False)
         )
 
     def _parse_ref(self, accepted: tuple[str, ...]) -> Ref:
@@ -109,11 +116,18 @@ class RequestCommand:
             raise click.UsageError(f"{ref} does not support this request; name {_format_accepted(accepted)}")
         return ref
 
+    def _verb(self) -> str:
+        """The command that is being given."""
+        return click.get_current_context().info_name or ""
+
     async def _send_requests(
         self,
         make_request: Callable[[RequestSubject], PersonRequest],
         refs: Sequence[Ref | None],
+        verb: str,
         after_write: AfterWrite | None = None,
+        *,
+        takes_plain_objects: bool,
     ) -> int:
         async with self.choice.connect() as cluster:
             refs = refs or [Ref(SOURCE, name) for name in await read_source_names(cluster)]
@@ -122,7 +136,8 @@ class RequestCommand:
                     f"no source is known in cluster {cluster.name}; start it with levelgate run --source NAME=URL"
                 )
             namespace = self.namespace or cluster.namespace
-            requests = [make_request(await _subject(cluster, ref, namespace, may_be_missing=self.git)) for ref in refs]
+            finder = _SubjectFinder(cluster, namespace, verb, self.git, takes_plain_objects)
+            requests = [make_request(await finder.find(ref)) for ref in refs]
             is_preview = self.dry_run or self.git
             header = f"Cluster {cluster.name}, {format_local_time(requests[0].subject.now)}"
             echo(f"# {header}" if is_preview else header)
@@ -160,7 +175,8 @@ class RequestCommand:
 
 
 def _format_accepted(accepted: Sequence[str]) -> str:
-    return ", ".join({INSTANCE: "an instance (webapp/shop)"}.get(word, f"{word}/NAME") for word in accepted)
+    names = {INSTANCE: "an instance (webapp/shop)", PLAIN_OBJECT: "a plain object (configmap/settings)"}
+    return ", ".join(names.get(word, f"{word}/NAME") for word in accepted)
 
 
 def request_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -178,31 +194,69 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in (
         click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
         click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
-        click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]"),
+        click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]"),
         click.argument("ref", nargs=-1),
     ):
         wrapped = option(wrapped)
     return wrapped
 
 
-async def _subject(cluster: KubeCluster, ref: Ref | None, namespace: str, *, may_be_missing: bool) -> RequestSubject:
-    """What Git is to say of an instance may be said before it exists."""
-    key = INSTALLATION if ref is None else await find_key(cluster, ref, namespace)
-    is_instance = ref is not None and not ref.own_type
-    live = await cluster.get(key)
-    if live is None and is_instance and may_be_missing:
-        live = {"metadata": {}}
-    if live is None and ref and ref.own_type == SOURCE:
-        raise RequestError(await _describe_unread_source(cluster, ref))
-    if live is None:
-        place = f" in namespace {key.namespace}" if is_instance and key.namespace else ""
-        unsaid = "; for an instance that is only in Git, --git prints what to write there" if is_instance else ""
-        hint = (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
-        raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
-    if is_instance:
-        await _expect_instance(cluster, key, live)
-    user = await cluster.user()
-    return RequestSubject(key, live, ref, "" if user == _ANONYMOUS_USER else user, SystemClock().now())
+@dataclass(frozen=True, slots=True)
+class _SubjectFinder:
+    """Finds what the order `verb` is for. What Git is to say of an object may be said before it exists (`may_be_missing`)."""
+
+    cluster: KubeCluster
+    namespace: str
+    verb: str
+    may_be_missing: bool
+    takes_plain_objects: bool
+
+    async def find(self, ref: Ref | None) -> RequestSubject:
+        """Raises RequestError where there is nothing of that name, or nothing that this can be ordered of, RefError, ClusterError."""
+        cluster = self.cluster
+        key = INSTALLATION if ref is None else await find_key(cluster, ref, self.namespace)
+        is_object = ref is not None and not ref.own_type
+        live = await cluster.get(key)
+        if live is None and is_object and self.may_be_missing:
+            live = {"metadata": {}}
+        if live is None and ref and ref.own_type == SOURCE:
+            raise RequestError(await _describe_unread_source(cluster, ref))
+        if live is None:
+            place = f" in namespace {key.namespace}" if is_object and key.namespace else ""
+            unsaid = "; for what is only in Git, --git prints what to write there" if is_object else ""
+            hint = (
+                (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
+            )
+            raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
+        is_instance = is_object and await _is_instance(cluster, key)
+        if is_object and not is_instance:
+            await self._expect_plain_object(key, live)
+        user = await cluster.user()
+        by = "" if user == _ANONYMOUS_USER else user
+        return RequestSubject(key, live, ref, by, SystemClock().now(), is_instance)
+
+    async def _expect_plain_object(self, key: ObjectKey, live: Object) -> None:
+        """Raises RequestError unless this is a plain object of a source, and one may be named."""
+        if owner := annotation(live, well_known.INSTANCE):
+            kind, _, qualified_name = owner.partition("/")
+            namespace, _, name = qualified_name.rpartition("/")
+            place = f" -n {namespace}" if namespace else ""
+            raise RequestError(
+                f"{key} belongs to instance {owner}, and follows what is ordered of that; "
+                f"name the instance: levelgate {self.verb} {kind.lower()}/{name}{place}"
+            )
+        if not self.takes_plain_objects:
+            raise RequestError(f"{key} is not an instance of a definition")
+        if key.group_kind == CRD and (definition := annotation(live, well_known.DEFINITION)):
+            raise RequestError(f"{key} is made from a definition; name that, rgd/{definition}, or its source")
+        if not live["metadata"]:
+            return  # it is to be written in Git
+        sources = await read_names_by_set_id(self.cluster)
+        if label(live, well_known.PART_OF) not in sources:
+            raise RequestError(
+                f"{key} is in no source, so Levelgate never writes it, and nothing can be ordered of it; "
+                f"`levelgate tree source/NAME` shows what a source has"
+            )
 
 
 async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
@@ -217,9 +271,8 @@ async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
     return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; levelgate run --source {ref.name}=URL does'}"
 
 
-async def _expect_instance(cluster: KubeCluster, key: ObjectKey, live: Object) -> None:
+async def _is_instance(cluster: KubeCluster, key: ObjectKey) -> bool:
+    """Does a definition define its kind?"""
     resource = (await cluster.discover()).resources[key.group_kind]
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
-    if crd is None or not annotation(crd, well_known.DEFINITION):
-        owner = annotation(live, well_known.INSTANCE)
-        raise RequestError(f"{key} is not an instance of a definition" + (f"; it belongs to {owner}" if owner else ""))
+    return crd is not None and bool(annotation(crd, well_known.DEFINITION))

@@ -8,6 +8,7 @@ from textwrap import wrap
 
 import click
 
+from applier.causes import Reason
 from gitops.plan.field_diff import diff_lines, shorten
 from gitops.plan.grouping import ChangeGroup, FoldedChange, fold_changes, group_changes
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, Report, RevisionMove
@@ -136,6 +137,8 @@ def _object_name(change: PlannedChange) -> str:
 
 
 def _format_gate(gate: Obstacle) -> str:
+    if gate.reason in {Reason.HELD, Reason.SUSPENDED}:
+        return f"{gate.reason}, {shorten(gate.message)}"
     return f"{gate.name} ({gate.reason})" if gate.name else str(gate.reason)
 
 

@@ -6,6 +6,7 @@ import click
 
 from gitops.cli.person_requests import (
     INSTANCE,
+    PLAIN_OBJECT,
     RequestCommand,
     everything_option,
     optional_reason_option,
@@ -28,5 +29,11 @@ def command(reason: str, everything: bool, give: RequestCommand) -> int:
     levelgate resume rollout/webapp.kro.run --reason "INC-7 is over"
     """
     return give(
-        lambda subject: requests.resume(subject, reason), INSTANCE, DEFINITION, SOURCE, ROLLOUT, everything=everything
+        lambda subject: requests.resume(subject, reason),
+        INSTANCE,
+        PLAIN_OBJECT,
+        DEFINITION,
+        SOURCE,
+        ROLLOUT,
+        everything=everything,
     )

@@ -8,6 +8,7 @@ import click
 
 from gitops.cli.person_requests import (
     INSTANCE,
+    PLAIN_OBJECT,
     RequestCommand,
     everything_option,
     reason_option,
@@ -26,7 +27,7 @@ from gitops.records.references import DEFINITION, SOURCE
 def command(reason: str, until: datetime | None, everything: bool, give: RequestCommand) -> int:
     """Stop all writes to REF, or to everything with --all: no change, no healing, no pruning.
 
-    REF is an instance, a definition (rgd/NAME) or a source.
+    REF is an instance, a plain object, a definition (rgd/NAME) or a source.
 
     With --all, pending writes end and no other starts. Undo: levelgate resume.
 
@@ -36,5 +37,10 @@ def command(reason: str, until: datetime | None, everything: bool, give: Request
     levelgate suspend webapp/shop -n prod --reason "debugging, Ada"
     """
     return give(
-        lambda subject: requests.suspend(subject, reason, until), INSTANCE, DEFINITION, SOURCE, everything=everything
+        lambda subject: requests.suspend(subject, reason, until),
+        INSTANCE,
+        PLAIN_OBJECT,
+        DEFINITION,
+        SOURCE,
+        everything=everything,
     )

@@ -6,7 +6,7 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,15 +17,16 @@ from applier.causes import Cause
 from applier.plan.model import Barrier, CandidateChange, ChangePermissions, PermissionAnswer
 from applier.state.observed import Observed
 from gitops.decisions import suspension
-from gitops.decisions.decision import Decision
+from gitops.decisions.decision import Decision, Override
 from gitops.decisions.explanation import Explanation, explain_instances
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.permission import ChangeJudge
+from gitops.decisions.plain_objects import SourceRequests
 from gitops.decisions.rollouts import RolloutDecisions
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
-from gitops.rollouts.directives import NO_DIRECTIVES
+from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.state import DecisionRecord
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.model import Rendering
 from renderer.render.revisions import StoredRevisions
@@ -66,13 +67,16 @@ def decide_changes(here: DecisionInputs) -> Decision:
         here,
         verdicts,
         suspended,
-        moves.holds,
+        {**here.object_holds, **moves.holds},
+        here.source_holds,
         frozenset(moves.frozen),
         moves.unruled,
         moves.policies,
     )
     barriers = {key: policy.barrier for key, policy in moves.policies.items() if policy.barrier is not Barrier.PATH}
+    holds = (*here.object_holds.values(), *here.source_holds.values())
     edges = {*moves.edges, *verdicts.edges, *(end for end in here.suspensions.ends if end > here.now)}
+    edges |= {hold.until for hold in holds if hold.until}
     rules = here.conditions.rules
     return Decision(
         moves.places,
@@ -84,6 +88,7 @@ def decide_changes(here: DecisionInputs) -> Decision:
         min(edges, default=None),
         tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
         explain=partial(explain, permission, moves),
+        source_requests=_source_requests(here),
     )
 
 
@@ -138,24 +143,55 @@ def all_causes(decided: Decision, here: DecisionInputs) -> Callable[[CandidateCh
     return lambda change: tuple(asked.all_causes(change))
 
 
-def _under_glass(
-    permission: ChangeJudge, found: Explanation, change: CandidateChange
-) -> tuple[str, DecisionRecord] | None:
-    """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more."""
+def find_overrides(decided: Decision, here: DecisionInputs) -> Callable[[CandidateChange], DecisionRecord | None]:
+    """What lets a change of the plan in `here` past windows that are closed; None where nothing does, or something else holds it."""
+    check = decided.gates.check
+    if not isinstance(check, ChangeJudge):
+        return lambda _: None
+    asked = check.for_plan(here)
+    return lambda change: None if any(asked.all_causes(change)) else asked.override_record(change)
+
+
+def _under_glass(permission: ChangeJudge, found: Explanation, change: CandidateChange) -> Override | None:
+    """Recorded with the rollout of the instance; with that of its definition, where the instance is in none any more; else with the source."""
     if not (entry := permission.override_record(change)):
         return None
     instance = instance_of(change)
     definition = permission.situation.bundle.definitions.get(instance.group_kind)
     known = found.remembered.get(instance, {}).get("rollout") or {"name": definition.name if definition else ""}
-    return (known["name"], entry) if known["name"] else None
+    return Override(entry, permission.verdicts.source_of(change), known["name"])
+
+
+def _source_requests(here: DecisionInputs) -> dict[str, SourceRequests]:
+    """What is asked of each source and its plain objects: since when, so that it can lapse, and what holds now."""
+    found: dict[str, SourceRequests] = {}
+    for name, asked in here.asked_of_sources.items():
+        plain = {key: one.directives for key, one in here.asked_of_plain_objects.items() if one.source == name}
+        everyone = {source_parent(name): asked, **plain}
+        seen = {str(key): dict(_seen(here, key, one)) for key, one in everyone.items()}
+        holds = [
+            replace(cause, node=str(key), object_key=key)
+            for key, one in plain.items()
+            if (cause := one.active_suspension(here.now) or here.object_holds.get(key))
+        ]
+        if source_hold := here.source_holds.get(name):
+            holds.insert(0, source_hold)
+        overrides = here.before.source_requests.get(name, SourceRequests()).overrides
+        found[name] = SourceRequests({key: one for key, one in seen.items() if one}, tuple(holds), overrides)
+    return found
+
+
+def _seen(here: DecisionInputs, key: ObjectKey, asked: Directives) -> Iterator[tuple[str, dict[str, str]]]:
+    """What somebody asks of an object, and since when."""
+    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
+    for name, word in said.items():
+        if word:
+            yield name, {"said": word, "since": here.since(key, name, word).isoformat()}
 
 
 def _asked(here: DecisionInputs, key: ObjectKey) -> dict[str, Any]:
     """What somebody asks of an instance and since when, so that it can lapse."""
     if (asked := here.asked[key]) is NO_DIRECTIVES:
         return {}
-    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
-    found = {
-        name: {"said": word, "since": here.since(key, name, word).isoformat()} for name, word in said.items() if word
-    }
+    found = dict(_seen(here, key, asked))
     return {"asked": found} if found else {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.causes import Cause, Reason
 from applier.plan.model import CandidateChange, ChangePermissions, Plan
 from gitops.decisions.deadlock import Awaited
 from gitops.decisions.explanation import CountedItem, DecidedRollout
+from gitops.decisions.plain_objects import SourceRequests
 from gitops.rollouts.state import DecisionRecord, RolloutState
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -18,14 +19,24 @@ from renderer.identity import ObjectKey
 from renderer.render.instance_cache import RevisionPlacement
 
 
+class Override(NamedTuple):
+    """A change made in spite of a closed window, for the record of its rollout; of what is in none, for that of its source."""
+
+    entry: DecisionRecord
+    source: str
+    rollout: str
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name, `rules` those in force by source.
-    `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose bakes and deadlines concern one
-    instance each. `stopped`: a person has suspended everything, so nothing at all may be written. `under_glass`: the rollout that records a change
-    that is made in spite of a closed window, and what to record. `explain` adds why each instance is not moved to where Git wants it (`stays`), what
-    the status of an instance has to remember of its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`),
-    and the `rollouts` as they were decided: that takes as long as to decide, and only the decision that stands needs it.
+    """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name,
+    `rules` those in force by source. `wake_at`: when to look again although nothing happened; `edges`: the same but
+    for what rollouts count, whose bakes and deadlines concern one instance each. `stopped`: a person has suspended
+    everything, so nothing at all may be written. `under_glass`: what to record of a change that is made in spite of
+    a closed window. `source_requests` is what people ask of each source and its plain objects. `explain` adds why
+    each instance is not moved to where Git wants it (`stays`), what the status of an instance has to remember of
+    its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`), and the
+    `rollouts` as they were decided: that takes as long as to decide, and only the decision that stands needs it.
     """
 
     places: Mapping[ObjectKey, RevisionPlacement] = field(default_factory=dict)
@@ -43,7 +54,8 @@ class Decision:
     awaited: Awaited = field(default_factory=dict)
     rollouts: Mapping[str, DecidedRollout] = field(default_factory=dict, repr=False)
     explain: Callable[[Decision], Decision] = lambda decided: decided
-    under_glass: Callable[[CandidateChange], tuple[str, DecisionRecord] | None] = lambda _: None
+    under_glass: Callable[[CandidateChange], Override | None] = lambda _: None
+    source_requests: Mapping[str, SourceRequests] = field(default_factory=dict)
 
     def with_overrides(self, plan: Plan) -> Decision:
         """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so
@@ -59,11 +71,19 @@ class Decision:
             *(orphan.blocked for one in plan.sets for orphan in one.prune_candidates),
         ]
         edges = {self.next_edge, *(cause.until for cause in causes if cause)}
-        states = dict(self.states)
+        states, requests = dict(self.states), dict(self.source_requests)
         for used in filter(None, map(self.under_glass, plan.changes)):
-            rollout, entry = used
-            states[rollout] = states.get(rollout, RolloutState()).with_decision(entry)
-        return replace(self, states=states, wake_at=earliest(self.wake_at, *edges), next_edge=earliest(*edges))
+            if used.rollout:
+                states[used.rollout] = states.get(used.rollout, RolloutState()).with_decision(used.entry)
+            else:
+                requests[used.source] = requests.get(used.source, SourceRequests()).with_override(used.entry)
+        return replace(
+            self,
+            states=states,
+            source_requests=requests,
+            wake_at=earliest(self.wake_at, *edges),
+            next_edge=earliest(*edges),
+        )
 
     def same_placements(self, other: Decision) -> bool:
         """Would a pass do the same?"""

@@ -12,11 +12,11 @@ from applier.causes import Cause
 from applier.errors import ClusterError
 from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
-from gitops.decisions import suspension
+from gitops.decisions import plain_objects, suspension
 from gitops.decisions.decision import Decision
 from gitops.gates.evaluate import ExternalFact, GateFacts, TargetVariables
-from gitops.records.source_record import causes_of
-from gitops.rollouts.directives import Directives, first_seen_at
+from gitops.records.source_record import causes_of, requests_of
+from gitops.rollouts.directives import NO_DIRECTIVES, Directives, first_seen_at
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy, select_policy
 from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
@@ -39,7 +39,7 @@ class DecisionRules:
     `reading` of the clock for all of it. `cluster` is the name that windows select.
     `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
     sources suspend which are not read. `depends_on` says after which others a source is applied for the first time, `governors` whose rules govern
-    it beside its own.
+    it beside its own. Of `unrecorded_sources` no use of a break-glass could be recorded, so none counts for their plain objects.
     `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
     rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
     """
@@ -56,6 +56,7 @@ class DecisionRules:
     externals: Mapping[str, ExternalFact] | None = None
     is_part: bool = False
     unrecorded: Mapping[str, ClusterError] = field(default_factory=dict)
+    unrecorded_sources: Mapping[str, ClusterError] = field(default_factory=dict)
 
     def governing(self, source: str) -> tuple[SourceRules, ...]:
         """The rules that govern a source, its own first; all there are, where it is not known what the source is."""
@@ -97,12 +98,56 @@ class DecisionInputs:
 
     @cached_property
     def asked(self) -> Mapping[ObjectKey, Directives]:
-        """What people ask of each instance; a break-glass of its definition counts where it has none of its own."""
+        """What people ask of each instance; a break-glass of its definition, then of its source, counts where it has none of its own."""
         return {
-            key: Directives.from_objects(one.rendered.manifest, one.parent).with_wider_break_glass(
-                self._definitions.get(key.group_kind)
-            )
+            key: Directives.from_objects(one.rendered.manifest, one.parent)
+            .with_wider_break_glass(self._definitions.get(key.group_kind))
+            .with_wider_break_glass(self.asked_of_sources.get(one.source))
             for key, one in self.plans.items()
+        }
+
+    @cached_property
+    def asked_of_sources(self) -> Mapping[str, Directives]:
+        """What people ask of each source, on its record."""
+        return suspension.sources(self.bundle, self.observed)
+
+    @cached_property
+    def asked_of_plain_objects(self) -> Mapping[ObjectKey, plain_objects.PlainDirectives]:
+        """What people ask of plain objects, of those of which anything is asked."""
+        instances = self.plans.keys() | self.bundle.instances.keys()
+        return dict(plain_objects.directives_of(self.plan, self.observed, instances, self.bundle.definitions.keys()))
+
+    def glass_of(self, key: ObjectKey, source: str) -> Directives:
+        """Whose break-glass counts for an instance, or for another object of the source: its own, else a wider one."""
+        if asked := self.asked.get(key):
+            return asked
+        own = self.asked_of_plain_objects.get(key)
+        directives = own.directives if own and own.source == source else NO_DIRECTIVES
+        return directives.with_wider_break_glass(self.asked_of_sources.get(source))
+
+    @cached_property
+    def source_holds(self) -> Mapping[str, Cause]:
+        """The sources that a person holds now."""
+        held = {name: asked for name, asked in self.asked_of_sources.items() if asked.hold_reason}
+        return {
+            name: hold
+            for name, asked in held.items()
+            if (hold := plain_objects.hold_of_source(name, asked, self.now, self.since_of_source(name, asked)))
+        }
+
+    def since_of_source(self, name: str, asked: Directives) -> datetime:
+        """Since when a source is asked to stay as it is."""
+        return self.since(source_parent(name), "hold", asked.hold_reason)
+
+    @cached_property
+    def object_holds(self) -> Mapping[ObjectKey, Cause]:
+        """The plain objects, and the instances that nothing wants any more, that a person holds now."""
+        held = {key: one.directives for key, one in self.asked_of_plain_objects.items() if one.directives.hold_reason}
+        held |= {key: one for key, one in self.asked.items() if one.hold_reason and key not in self.bundle.instances}
+        return {
+            key: hold
+            for key, asked in held.items()
+            if (hold := asked.active_hold(DEFAULT_POLICY, self.now, since=self.since(key, "hold", asked.hold_reason)))
         }
 
     @cached_property
@@ -112,9 +157,16 @@ class DecisionInputs:
             **dict(suspension.waiting_for_sources(said.depends_on, here)),
             **suspension.configured(said.suspended),
         }
-        sources = suspension.sources(self.bundle, here)
+        plain = {key: one.directives for key, one in self.asked_of_plain_objects.items()}
         return suspension.Suspensions(
-            sources, self._definitions, self.asked, self.plans, self.bundle, configured, said.suspended_kinds
+            self.asked_of_sources,
+            self._definitions,
+            self.asked,
+            self.plans,
+            self.bundle,
+            plain,
+            configured,
+            said.suspended_kinds,
         )
 
     @cached_property
@@ -132,7 +184,13 @@ class DecisionInputs:
         return {} if self.before.states else self.conditions.requests
 
     def since(self, key: ObjectKey, name: str, word: str) -> datetime:
-        """Since when this word of somebody is said of an instance, so that it can lapse. As long as it does not exist the source tells why."""
+        """Since when this word of somebody is said of an instance, so that it can lapse. As long as it does not exist the source tells why.
+
+        Of a source and a plain object the record of the source tells it.
+        """
+        if key not in self.plans:
+            seen = self._seen.get(str(key), {}).get(name) or {}
+            return (parse_timestamp(seen.get("since")) if seen.get("said") == word else None) or self.now
         one = self.plans[key]
         rows = self._told.get(one.rendered.source, ())
         told = (row.get("since") for row in rows if row.get("object") == str(key) and word in row.get("message", ""))
@@ -142,6 +200,12 @@ class DecisionInputs:
     def _told(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """Why things wait outside instances, as the records of the sources said before this pass."""
         return {name: causes_of(self.observed.objects.get(source_parent(name)) or {}) for name in self.bundle.sources}
+
+    @cached_property
+    def _seen(self) -> Mapping[str, Mapping[str, Any]]:
+        """What was asked of sources and of plain objects, as the records of the sources said before this pass."""
+        records = (self.observed.objects.get(source_parent(name)) or {} for name in self.bundle.sources)
+        return {key: seen for record in records for key, seen in requests_of(record).items()}
 
     def _rules_of(self, kind: GroupKind) -> tuple[SourceRules, ...]:
         """The rules that govern the source which defines a kind, its own first."""

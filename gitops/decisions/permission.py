@@ -25,12 +25,16 @@ _CONTENT: Final = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE
 
 @dataclass(frozen=True, repr=False)
 class ChangeJudge:
-    """By instance: who is `suspended`, `held` by a person, `frozen` where it is, and why one `stays`; `policies` are those of instances."""
+    """By object: who is `suspended` and `held` by a person; by instance who is `frozen` where it is, and why one `stays`.
+
+    `source_holds` are the sources that a person holds, `policies` those of instances.
+    """
 
     situation: DecisionInputs
     verdicts: WindowVerdicts
     suspended: Mapping[ObjectKey, Cause]
     held: Mapping[ObjectKey, Cause]
+    source_holds: Mapping[str, Cause]
     frozen: frozenset[ObjectKey]
     stays: Mapping[ObjectKey, Cause]
     policies: Mapping[ObjectKey, Policy]
@@ -58,17 +62,17 @@ class ChangeJudge:
         if change.operation is Operation.RECORD:
             return
         if change.operation in _CONTENT:
-            if instance in self.held:
-                yield self.held[instance]
+            if held := self.held.get(instance) or self.source_holds.get(self.verdicts.source_of(change)):
+                yield held
             if in_turn and instance in self.frozen and not change.set.is_source:
                 yield self.stays.get(instance) or Cause(Reason.PACE_REACHED, "waits for its queue position")
             if closed := self._closed(change.set.source):
                 yield Cause(Reason.GATE_ERROR, closed)
             if wait := self._at_node(change):
-                yield self._told(wait, instance)
+                yield self._told(wait, instance, self.verdicts.source_of(change))
         verdict = self.verdicts.of(change)
         if not verdict.is_open and not (in_turn and self._drains(verdict, change)):
-            cause = self.verdicts.blocked(verdict, instance)
+            cause = self.verdicts.blocked(verdict, instance, self.verdicts.source_of(change))
             note = describe_overrun(verdict, change.drain_progress, self.situation.now)
             yield replace(cause, message=f"{cause.message}; {note}") if note else cause
 
@@ -93,13 +97,12 @@ class ChangeJudge:
     def _asked_of(self, change: CandidateChange) -> NodeGates | None:
         return self._gates_of(change.set.parent) if change.node_id and not change.set.is_source else None
 
-    def _told(self, wait: Cause, instance: ObjectKey) -> Cause:
+    def _told(self, wait: Cause, instance: ObjectKey, source: str) -> Cause:
         if wait.reason not in {Reason.WINDOW_CLOSED, Reason.NEVER_OPENS}:
             return wait
         windows = self.situation.closings(instance.group_kind)
-        return self.verdicts.refused(
-            wait, instance, {windows[one.name].source for one in wait.references if one.kind == "Window"}
-        )
+        closed_sources = {windows[one.name].source for one in wait.references if one.kind == "Window"}
+        return self.verdicts.refused(wait, instance, source, closed_sources)
 
     def _gates_of(self, instance: ObjectKey) -> NodeGates | None:
         """Those of the nodes of an instance; None where it is not one that is rendered."""

@@ -202,13 +202,14 @@ class RolloutDecisions:
             if asked.hold_reason
             else None
         )
+        held = held or here.source_holds.get(one.source)
         if held:
             self.holds[key] = held
         unreadable = here.conditions.closed(one.rendered.source)
         verdict = self.verdicts.of_instance(one.rendered)
         shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
         if shut is None and not verdict.is_open and not self._is_part_of_begun(one.rendered, verdict):
-            shut = self.verdicts.blocked(verdict, key)
+            shut = self.verdicts.blocked(verdict, key, one.rendered.source)
         return items.make_item(
             one,
             target,

@@ -68,8 +68,9 @@ def _record(source: str, observed: Observed) -> SourceRecord:
 
 @dataclass(frozen=True)
 class Suspensions:
-    """What people ask, by what they ask it of; `plans` are those of instances. `configured` is the configuration's word on sources, `elsewhere`
-    that of sources that are not read on definitions; these come first.
+    """What people ask, by what they ask it of; `plans` are those of instances, `plain` the plain objects. `configured`
+    is the configuration's word on sources, `elsewhere` that of sources that are not read on definitions; these come
+    first.
     """
 
     sources: Mapping[str, Directives]
@@ -77,6 +78,7 @@ class Suspensions:
     instances: Mapping[ObjectKey, Directives]
     plans: Mapping[ObjectKey, ApplySetPlan]
     bundle: Rendering
+    plain: Mapping[ObjectKey, Directives]
     configured: Mapping[str, Cause] = field(default_factory=dict)
     elsewhere: Mapping[GroupKind, Cause] = field(default_factory=dict)
 
@@ -88,11 +90,16 @@ class Suspensions:
     @property
     def ends(self) -> set[datetime]:
         """When a word of somebody may end."""
-        everyone = (*self.instances.values(), *self.definitions.values(), *self.sources.values())
+        everyone = (
+            *self.instances.values(),
+            *self.definitions.values(),
+            *self.sources.values(),
+            *self.plain.values(),
+        )
         return {end for asked in everyone if asked is not NO_DIRECTIVES for end in asked.end_times}
 
     def waits(self, now: datetime) -> Iterator[tuple[ObjectKey, Cause]]:
-        """Parents of sets, and CRDs of definitions, that are suspended now, each once; the widest word counts."""
+        """Parents of sets, CRDs of definitions and plain objects that are suspended now, each once; the widest word counts."""
         sources = {
             name: wait
             for name, one in self.sources.items()
@@ -109,6 +116,7 @@ class Suspensions:
             wider = (sources and sources.get(self._source(key))) or (kinds and kinds.get(key.group_kind))
             if wait := wider or asked.active_suspension(now):
                 yield key, wait
+        yield from ((key, wait) for key, asked in self.plain.items() if (wait := asked.active_suspension(now)))
 
     def _name(self, kind: GroupKind) -> str:
         definition = self.bundle.definitions.get(kind)

@@ -16,7 +16,7 @@ from gitops.rollouts.state import OVERRIDDEN, DecisionRecord
 from gitops.windows.verdict import WindowVerdict, judge
 from gitops.windows.window import Window, WindowTarget
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
 from renderer.render.model import RenderedApplySet, id_in_definition
 
@@ -39,23 +39,29 @@ class WindowVerdicts:
 
     def of(self, change: CandidateChange) -> WindowVerdict:
         """May this change be made?"""
+        return self._judged(self._target(change), change.operation, self.source_of(change), instance_of(change))
+
+    def source_of(self, change: CandidateChange) -> str:
+        """The source of a change; where an instance goes, that which it goes from."""
         plan = self.situation.plans.get(change.set.parent)
-        source = plan.source if plan else change.set.source  # that of the source that an instance goes from
-        return self._judged(self._target(change), change.operation, source, instance_of(change))
+        return plan.source if plan else change.set.source
 
-    def blocked(self, verdict: WindowVerdict, instance: ObjectKey) -> Cause:
+    def blocked(self, verdict: WindowVerdict, instance: ObjectKey, source: str) -> Cause:
         """A verdict that is closed, as a cause of waiting, and why a break-glass does not help, where somebody asked for one."""
-        return self.refused(
-            closed_windows.closed_window_cause(verdict), instance, {one.source for one in verdict.closed_windows}
-        )
+        closed_sources = {one.source for one in verdict.closed_windows}
+        return self.refused(closed_windows.closed_window_cause(verdict), instance, source, closed_sources)
 
-    def refused(self, found: Cause, instance: ObjectKey, sources: Iterable[str]) -> Cause:
-        """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one."""
-        asked = self.situation.asked.get(instance)
-        if asked is None or not asked.break_glass_reason:
+    def refused(self, found: Cause, instance: ObjectKey, source: str, sources: Iterable[str]) -> Cause:
+        """A cause of waiting for windows of these sources, and why a break-glass does not help, where somebody asked for one.
+
+        `instance` may be another object of the source.
+        """
+        asked = self.situation.glass_of(instance, source)
+        if not asked.break_glass_reason:
             return found
-        refusal = asked.break_glass_refusal(self._asked_since(instance, asked), self.situation.now)
-        source = self.situation.plans[instance].source
+        refusal = asked.break_glass_refusal(self._asked_since(instance, source, asked), self.situation.now)
+        if not refusal and self._is_unrecorded(instance, source):
+            refusal = f"its use cannot be recorded: {self.situation.conditions.unrecorded_sources[source]}"
         if not refusal and not asked.break_glass_by and any(one != source for one in sources):
             refusal = "declared in Git it bypasses windows of its own source only; annotate the live object"
         refusal = refusal or "a window that governs it forbids that (breakGlass: Forbidden)"
@@ -63,19 +69,19 @@ class WindowVerdicts:
 
     def under_glass(self, change: CandidateChange, gated: Iterable[Window]) -> DecisionRecord | None:
         """For the record: that this change is made although windows are closed, or `gated` that its gate asks for, because of whom and why."""
-        instance = instance_of(change)
-        if change.operation is Operation.RECORD or instance not in self.situation.asked:
+        instance, source = instance_of(change), self.source_of(change)
+        if change.operation is Operation.RECORD or not self.situation.glass_of(instance, source).break_glass_reason:
             return None
         overridden = [one.window for one in self.of(change).overridden]
         overridden += [one for one in gated if one not in overridden]
-        return self.override_record(instance, f"{change.operation} {change.key}", change.set.source, overridden)
+        return self.override_record(instance, f"{change.operation} {change.key}", source, overridden)
 
     def override_record(
         self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]
     ) -> DecisionRecord | None:
         """For the record: what is done past these windows, because of whom and why; None where there are none."""
-        asked = self.situation.asked.get(instance)
-        if asked is None or not (named := ", ".join(map(closed_windows.format_window_name, windows))):
+        asked = self.situation.glass_of(instance, source)
+        if not (named := ", ".join(map(closed_windows.format_window_name, windows))):
             return None
         commit = self.situation.bundle.commits.get(source, "")
         by = asked.break_glass_by or f"commit {commit[:12]}"
@@ -83,10 +89,10 @@ class WindowVerdicts:
 
     def overridden_windows(self, instance: ObjectKey) -> frozenset[str]:
         """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
-        until, everywhere = self._glass(instance)
+        source = self.situation.plans[instance].source
+        until, everywhere = self._glass(instance, source)
         if until is None or self.situation.now >= until:
             return frozenset()
-        source = self.situation.plans[instance].source
         named = self.situation.closings(instance.group_kind)
         return frozenset(
             name
@@ -95,7 +101,7 @@ class WindowVerdicts:
         )
 
     def _judged(self, target: WindowTarget, effect: Operation, source: str, instance: ObjectKey) -> WindowVerdict:
-        glass, everywhere = self._glass(instance)
+        glass, everywhere = self._glass(instance, source)
         labels = tuple(sorted(target.labels.items())) if target.labels else ()
         place = (target.kind, target.namespace, target.rgd, target.node, labels, effect, source, glass, everywhere)
         if place not in self._known:
@@ -110,15 +116,23 @@ class WindowVerdicts:
                 self.edges.add(verdict.next_edge)
         return self._known[place]
 
-    def _glass(self, instance: ObjectKey) -> tuple[datetime | None, bool]:
-        """Until when somebody lets this instance pass windows, and whether those of all sources: what is said in Git passes those of its own."""
-        asked = self.situation.asked.get(instance)
-        if not asked or not asked.break_glass_reason:
+    def _glass(self, instance: ObjectKey, source: str) -> tuple[datetime | None, bool]:
+        """Until when somebody lets this object pass windows, and whether those of all sources: what is said in Git passes those of its own."""
+        asked = self.situation.glass_of(instance, source)
+        if not asked.break_glass_reason or self._is_unrecorded(instance, source):
             return None, False
-        return asked.windows_overridden_until(self._asked_since(instance, asked)), bool(asked.break_glass_by)
+        since = self._asked_since(instance, source, asked)
+        return asked.windows_overridden_until(since), bool(asked.break_glass_by)
 
-    def _asked_since(self, instance: ObjectKey, asked: Directives) -> datetime:
-        return self.situation.since(instance, "breakGlass", str(asked.break_glass_until))
+    def _is_unrecorded(self, key: ObjectKey, source: str) -> bool:
+        """Is there no place where it could be recorded that this object passes windows? Of an instance the rollout tells that."""
+        return key not in self.situation.asked and source in self.situation.conditions.unrecorded_sources
+
+    def _asked_since(self, instance: ObjectKey, source: str, asked: Directives) -> datetime:
+        """Since when; of an object that has no word of its own that of its source counts."""
+        has_own = instance in self.situation.asked or instance in self.situation.asked_of_plain_objects
+        carrier = instance if has_own else source_parent(source)
+        return self.situation.since(carrier, "breakGlass", str(asked.break_glass_until))
 
     def _target(self, change: CandidateChange) -> WindowTarget:
         """The object of a change as windows select it."""

@@ -16,7 +16,7 @@ from gitops.rollouts.queue_position import QueuePosition
 from gitops.text import TimeFormat, title
 from gitops.timestamps import parse_timestamp
 from gitops.windows.window import WindowKind
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, source_parent
 from renderer.phrasing import join_names
 
 _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
@@ -157,13 +157,13 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
             )
             if (
                 waiting_link
-                and waiting_link.instance
                 and not window.forbids_break_glass
                 and not any(ref.kind == "Gate" for ref in waiting_link.cause.references)
             ):
+                what = _reference_of_cause(waiting_link.key, waiting_link.cause, explanation)
                 yield (
                     f"bypass the window of {waiting_link.key.name}",
-                    f"levelgate break-glass {reference(waiting_link.key)} --for 1h --reason ...",
+                    f"levelgate break-glass {what} --for 1h --reason ...",
                 )
             yield f"change window {window.name}", f"in Git: {window.origin}"
         case WaitingLink(key=key, cause=cause, instance=instance):
@@ -204,18 +204,13 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
             approval = cause.details.get("approval") or {}
             text = f"approve ({' or '.join(approval['by'])})" if approval.get("by") else "approve"
             yield text, f"levelgate approve rollout/{rollout} --after {approval.get('after', 'WAVE')} --reason ..."
+        case Reason.HELD if key == source_parent(explanation.source) and not (cause.references or cause.object_key):
+            yield "follow its ref again", f"levelgate unpin source/{explanation.source}"
         case Reason.HELD:
-            yield "release the instance", f"levelgate release {reference(key)}"
+            what = _reference_of_cause(key, cause, explanation)
+            yield f"release {'the source' if what.startswith('source/') else 'it'}", f"levelgate release {what}"
         case Reason.SUSPENDED:
-            wider = next(
-                (
-                    f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}"
-                    for ref in cause.references
-                    if ref.kind in _REFERENCE_TYPES
-                ),
-                "",
-            )
-            yield "resume writes", f"levelgate resume {wider or reference(key)}"
+            yield "resume writes", f"levelgate resume {_reference_of_cause(key, cause, explanation)}"
         case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED:
             yield (
                 "approve the commit",
@@ -230,6 +225,13 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
             for gate in cause.details.get("gates") or ():
                 if gate["at"]:
                     yield "change the condition", f"in Git: {gate['at']}"
+
+
+def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
+    """What a person has to name to answer a cause: something wider that it comes from, else the object."""
+    wider = (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.references if ref.kind in _REFERENCE_TYPES)
+    is_source = key == source_parent(explanation.source)
+    return next(wider, f"source/{explanation.source}" if is_source else reference(key))
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:

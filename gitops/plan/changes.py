@@ -187,8 +187,13 @@ class ChangeCollector:
             if candidate_change and action.is_change
             else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
-            message=self.masks.mask_text(message),
+            message=self.masks.mask_text("; ".join(filter(None, (message, self._describe_override(candidate_change))))),
         )
+
+    def _describe_override(self, candidate_change: CandidateChange | None) -> str:
+        """Who lets a change past a window that is closed, and why; empty where nobody does."""
+        entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
+        return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
 
     def _source_location(self, set_plan: ApplySetPlan, node: RenderedNode) -> SourceLocation:
         """Where the commit says it: of what a definition of another source makes, or a revision before, that is the instance."""
@@ -316,6 +321,10 @@ class ChangeCollector:
         deletion = self.deletions.get(member.key)
         hold_obstacles += [obstacle_of(deletion)] if deletion else []
         obstacles = tuple(dict.fromkeys([*hold_obstacles, *map(obstacle_of, causes)]))
+        notes = (
+            self._describe_deleted_children(member.key),
+            self.masks.mask_text(self._describe_override(candidate_change)),
+        )
         return self._member_change(
             set_plan,
             member,
@@ -323,7 +332,7 @@ class ChangeCollector:
             obstacles=obstacles,
             users=tuple(sorted(map(str, self._users_of(member.key)))),
             readers=candidate.going_readers,
-            message=self.masks.mask_text(deletion.message) if deletion else self._describe_deleted_children(member.key),
+            message=self.masks.mask_text(deletion.message) if deletion else "; ".join(filter(None, notes)),
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:

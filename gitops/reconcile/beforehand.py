@@ -1,4 +1,4 @@
-"""What is recorded before it is acted on: new revisions of definitions, and what rollouts decide.
+"""What is recorded before it is acted on: new revisions of definitions, what rollouts decide, and what plain objects do past a window.
 
 Who rests on a record waits for it, and nobody else does: a revision that is not stored, or not yet, is not used; a rollout whose decision is not
 stored decides nothing in this pass.
@@ -15,10 +15,14 @@ from applier.errors import ClusterError, StaleWrite, WriteInFlight
 from applier.execute.results import Result
 from gitops.decisions import decide
 from gitops.reconcile.context import Context
-from gitops.reconcile.write_records import RecordUpdate, RecordWriter, record_update
+from gitops.reconcile.write_records import RecordUpdate, RecordWriter, record_update, status_update
+from gitops.records import pass_history
 from gitops.records.revisions import RevisionArchive, definition_body
 from gitops.records.rollout_records import Rollouts, rollout_key
+from gitops.records.source_record import SourceRecord
+from gitops.records.transitions import Transition, TransitionSubject, source_transitions
 from gitops.rollouts.state import RolloutState
+from renderer.identity import source_parent
 from renderer.render.model import NewRevision
 
 _UNANSWERED: Final = "its record is being written; the server has not answered yet"
@@ -78,3 +82,53 @@ async def store_decision(
     unrecorded = {**known.conditions.unrecorded, **failed}
     begun = decide.initial_placements(known.observed, known.archive.stored_revisions)
     return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False
+
+
+async def store_overrides(
+    records: RecordWriter, known: Context, commits: Mapping[str, str]
+) -> tuple[Context, bool, tuple[Transition, ...]]:
+    """Store what is done to plain objects past a window, in the history of their source, before it is done; and what is to be told of that.
+
+    False where that did not succeed: no break-glass counts there then. A source without a record has nothing that could be named.
+    """
+    due: dict[str, RecordUpdate] = {}
+    for name, requests in known.propagation.source_requests.items():
+        parent = known.observed.objects.get(source_parent(name))
+        if parent is None or not requests.overrides:
+            continue
+        before = SourceRecord.from_object(parent)
+        state = {name: RolloutState(decisions=requests.overrides)}
+        happened = pass_history.PassActivity((), lambda _: False, states=state)
+        passes = pass_history.append_pass(
+            before.passes,
+            happened,
+            commit=commits.get(name, ""),
+            state=before.state,
+            now=known.now,
+            max_bytes=before.passes_budget_bytes,
+        )
+        words = pass_history.parse_passes(passes)[-1].words if passes else ()
+        if passes == before.passes or not words:
+            continue
+        metadata = {field: parent["metadata"][field] for field in ("name", "namespace", "uid")}
+        body = {"apiVersion": parent["apiVersion"], "kind": parent["kind"], "metadata": metadata}
+        about = TransitionSubject(parent, name, commits.get(name, ""), before.state)
+        news = source_transitions(about, before, replace(before, passes=passes), ())
+        due[name] = status_update({**body, "data": {**(parent.get("data") or {}), "passes": passes}}, news)
+    if not due:
+        return known, True, ()
+    answers = await records.write([*due.values()])
+    errors = {result.key: result.error for _, result in answers}
+    unanswered = WriteInFlight(_UNANSWERED)
+    failed = {name: why for name, one in due.items() if (why := errors.get(one.result.key, unanswered))}
+    told = tuple(transition for name, one in due.items() if name not in failed for transition in one.transitions)
+    known = replace(known, observed=known.observed.with_objects([obj for obj, _ in answers if obj]))
+    if not failed:
+        return known, True, told
+    conditions = replace(known.conditions, unrecorded_sources={**known.conditions.unrecorded_sources, **failed})
+    before_requests = {
+        name: replace(one, overrides=()) if name in failed else one
+        for name, one in known.propagation.source_requests.items()
+    }
+    propagation = replace(known.propagation, source_requests=before_requests)
+    return replace(known, conditions=conditions, propagation=propagation), False, told

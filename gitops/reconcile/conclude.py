@@ -188,7 +188,7 @@ def _source_records(
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
             before = SourceRecord.from_object(parent)
-            record = source_record(state, ledger, before, now=timestamp(now))
+            record = source_record(state, ledger, before, propagation, now=timestamp(now))
             record = replace(
                 record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
             )

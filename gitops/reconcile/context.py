@@ -24,6 +24,7 @@ from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, StoredRules, resolve_rules
+from gitops.rollouts.state import DecisionRecord
 from gitops.windows.verdict import TrustedTime, make_trusted_time
 from renderer.catalog.catalog import Catalog
 from renderer.definition.kind_schemas import KindSchemas
@@ -95,12 +96,14 @@ class ReconcileResult:
 class EventualPlan:
     """All that is to be done in the end, whatever holds it now: the plan in `situation`.
 
-    `hindrances` are what holds a change of it, but for whether its instance has its turn. `answers` are what the server says to each change of a live
+    `hindrances` are what holds a change of it, but for whether its instance has its turn; `overrides` is the break-glass that lets one past a
+    window. `answers` are what the server says to each change of a live
     object: as it is, and as it would be. `denied` are those to which it says nothing else than that it may not be asked.
     """
 
     situation: DecisionInputs
     hindrances: Callable[[CandidateChange], tuple[Cause, ...]]
+    overrides: Callable[[CandidateChange], DecisionRecord | None]
     answers: Mapping[ObjectKey, tuple[Object, Object]]
     denied: Mapping[ObjectKey, Denied]
 

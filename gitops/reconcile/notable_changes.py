@@ -65,7 +65,7 @@ class RolloutHalted:
 
 @dataclass(frozen=True, slots=True)
 class WindowOverridden:
-    """Something is changed although a window is closed: by whom, why, and what."""
+    """Something is changed although a window is closed: by whom, why, and what. Of an object that is in no rollout its source stands in its place."""
 
     rollout: str
     decision: DecisionRecord
@@ -80,6 +80,7 @@ def news(before: ReconcileResult | None, after: ReconcileResult) -> Iterator[New
     settled = [key for key, (old, new) in moved.items() if old and not old.is_settled and new.is_settled]
     yield from (InstanceSettled(key) for key in sorted(settled))
     yield from _of_rollouts(before, after)
+    yield from _of_sources(before, after)
     known = set(before.problems) if before else set()
     sources = {problem: state.catalog.source for state in after.sources for problem in state.catalog.problems}
     yield from (ProblemFound(sources.get(one, ""), str(one)) for one in after.problems if one not in known)
@@ -122,6 +123,14 @@ def _holds(one: SetSummary) -> Iterator[tuple[str, Cause]]:
     for cause in one.holds:
         if not cause.reason.is_queued and cause.reason is not Reason.HALTED:
             yield cause.node, replace(cause, dependents=())
+
+
+def _of_sources(before: ReconcileResult | None, after: ReconcileResult) -> Iterator[News]:
+    """What was done to plain objects past a window."""
+    for name, requests in after.propagation.source_requests.items():
+        was = before.propagation.source_requests.get(name) if before else None
+        noted = was.overrides if was else ()
+        yield from (WindowOverridden(f"source {name}", one) for one in requests.overrides if one not in noted)
 
 
 def _of_rollouts(before: ReconcileResult | None, after: ReconcileResult) -> Iterator[News]:

@@ -76,7 +76,13 @@ def _prospect(bundle: Rendering, found: Plan, known: Context, rehearsal: DryRunR
     here = DecisionInputs(
         known.conditions, bundle, found, known.observed, known.archive.stored_revisions, known.propagation
     )
-    return EventualPlan(here, decide.all_causes(known.propagation, here), rehearsal.accepted_changes, rehearsal.denied)
+    return EventualPlan(
+        here,
+        decide.all_causes(known.propagation, here),
+        decide.find_overrides(known.propagation, here),
+        rehearsal.accepted_changes,
+        rehearsal.denied,
+    )
 
 
 def _stays(bundle: Rendering, decided: Decision) -> bool:

@@ -209,6 +209,10 @@ class Reconciler:
             known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=decided.is_idle)
             if asked or not is_stored:
                 continue  # decide anew, on what is stored
+            known, is_stored, told = await beforehand.store_overrides(self.records, known, bundle.commits)
+            await self.records.announce(told, known.now)
+            if not is_stored:
+                continue
             new = [one.rendered.parent for one in decided.sets if one.superset_scope and not one.parent]
             if new and (refused := await self._own_namespace_refused()):
                 known = replace(known, observed=known.observed.with_failures(dict.fromkeys(new, refused)))

@@ -16,6 +16,7 @@ from applier.plan.model import Plan
 from applier.plan.prune import PruneOutcome
 from applier.state.observed import Observed, annotation, label
 from gitops.decisions.decision import Decision
+from gitops.decisions.plain_objects import SourceRequests
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.tally import StateCounts
@@ -25,7 +26,7 @@ from gitops.records.instance_status import instance_status, is_marked_not_in_git
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import MAX_LISTED_OBJECTS, SourceRecord, is_approval
 from gitops.rollouts.directives import requester_of
-from gitops.rollouts.state import DecisionRecord
+from gitops.rollouts.state import DecisionRecord, RolloutState
 from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.definition.crd import key_of
@@ -49,9 +50,12 @@ def statuses(
             yield one.rendered, one.parent, status
 
 
-def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord, *, now: str) -> SourceRecord:
+def source_record(
+    state: SourceState, ledger: SetSummaries, before: SourceRecord, propagation: Decision, *, now: str
+) -> SourceRecord:
     """What the source's ConfigMap is to say after this pass."""
     name = state.catalog.source
+    requests = _requests(propagation, name)
     restless = [*ledger.restless(name)]
     instances = [one for one in restless if not one.plan.rendered.is_source]
     own = [one for one in restless if one.plan.rendered.is_source]
@@ -70,14 +74,14 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
         applied=target if all(one.is_brought_about for one in restless) else before.applied,
         own_objects_commit=target if all(one.is_brought_about for one in own) else before.own_objects_commit,
         since=before.since if before.target == target and before.since else now,
-        state=DisplayState.FAILED if excess or problems else _state(ledger, state, own),
+        state=DisplayState.FAILED if excess or problems else _state(ledger, state, requests, own),
         counts={
             "instances": len(ledger.of_source(name)) - len(own) - len(lost),
             "missing": missing.total(),
             "failed": existing.by_state.get(DisplayState.FAILED, 0) + missing["failed"],
             "held": existing.held + missing["held"],
         },
-        causes=_source_causes(state, problems, excess, own, lost, before.causes, now),
+        causes=_source_causes(state, problems, excess, requests, own, lost, before.causes, now),
         scopes=before.scopes if excess else scopes,
         claims=tuple(islice(_claims(restless), MAX_LISTED_OBJECTS)),
         prune_candidates=tuple(
@@ -91,6 +95,7 @@ def source_record(state: SourceState, ledger: SetSummaries, before: SourceRecord
                 MAX_LISTED_OBJECTS,
             )
         ),
+        requests=requests.seen,
         passes=before.passes,
         commit_before_pin=state.unpinned,
         version=state.version,
@@ -117,7 +122,7 @@ def passes_with(
     results: Sequence[Result],
     now: datetime,
 ) -> str:
-    """The passes of the source with this one. Decisions are those of the rollouts that its instances are in."""
+    """The passes of the source with this one. Decisions are those of the rollouts that its instances are in, and its own."""
     source = state.catalog.source
     definitions = ledger.definitions(source)
     states = {
@@ -125,6 +130,7 @@ def passes_with(
         for name, rollout in propagation.states.items()
         if any(name == one or name.startswith(f"{one}.") for one in definitions)
     }
+    states[str(source_parent(source))] = RolloutState(decisions=_requests(propagation, source).overrides)
     mine = ledger.of_source(source)
     words = []
     if is_approval(annotation(parent, well_known.APPROVED_COMMIT), record.target):
@@ -145,11 +151,16 @@ def passes_with(
     )
 
 
-def _state(ledger: SetSummaries, state: SourceState, own: Sequence[SetSummary]) -> str:
+def _requests(propagation: Decision, source: str) -> SourceRequests:
+    return propagation.source_requests.get(source, SourceRequests())
+
+
+def _state(ledger: SetSummaries, state: SourceState, requests: SourceRequests, own: Sequence[SetSummary]) -> str:
     if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
         return DisplayState.SUSPENDED
     state_of_sets = StateCounts.of_all(ledger, state.catalog.source).state
-    return DisplayState.worst([state_of_sets, DisplayState.HELD] if state.offer or state.pin else [state_of_sets])
+    is_held = state.offer or state.pin or any(hold.object_key is None for hold in requests.holds)
+    return DisplayState.worst([state_of_sets, DisplayState.HELD] if is_held else [state_of_sets])
 
 
 def _missing(restless: Sequence[SetSummary]) -> Counter[str]:
@@ -168,13 +179,14 @@ def _source_causes(
     state: SourceState,
     problems: Sequence[Problem],
     excess: str,
+    requests: SourceRequests,
     own: Sequence[SetSummary],
     lost: Sequence[SetSummary],
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
     """The problems of its commit, and what keeps the source's own set from being settled, beside its instances; and
-    what becomes of members whose instance is gone, and cannot tell it.
+    what becomes of members whose instance is gone, and cannot tell it; and who holds what of it.
     """
     rows = [
         Cause(Reason.RENDER_FAILED, str(one), object_key=kind and key_of(kind))
@@ -183,8 +195,11 @@ def _source_causes(
     rows += [Cause(Reason.APPLY_FAILED, excess)] if excess else []
     rows += [Cause(state.offer.reason, state.offer.why)] if state.offer else []
     rows += [state.pin.cause] if state.pin else []
+    rows += [hold for hold in requests.holds if hold.object_key is None]
     rows += [row for one in own for row in one.rows]
     rows += [replace(row, node="") for one in lost for row in one.rows]
+    told = {(row.node, row.reason) for row in rows}
+    rows += [hold for hold in requests.holds if hold.object_key and (hold.node, hold.reason) not in told]
     objects = {node.node.id: node.node.key for one in own for node in one.restless}
     return tuple(cause_rows.format_rows(rows, objects, before, now))
 

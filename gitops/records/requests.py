@@ -40,7 +40,7 @@ class RequestError(GitopsError):
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
     """What an order is about: the object that carries it, as it is, and the REF that named it (None: everything). `by` gives the order, empty where
-    the server does not say who that is.
+    the server does not say who that is. `is_instance`: it is in a rollout, so that there are others that pass it.
     """
 
     key: ObjectKey
@@ -48,6 +48,7 @@ class RequestSubject:
     ref: Ref | None
     by: str
     now: datetime
+    is_instance: bool
 
     def __str__(self) -> str:
         if self.ref is None:
@@ -112,7 +113,11 @@ class PersonRequest:
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
-    outcome = f"{subject} stays at its revision{_format_until(until)}, and is still healed. The others of its rollout pass it."
+    if subject.is_instance:
+        place, others = "at its revision", " The others of its rollout pass it."
+    else:
+        place, others = "as it is", " Nothing new of it is applied, and nothing of it is pruned."
+    outcome = f"{subject} stays {place}{_format_until(until)}, and is still healed.{others}"
     return PersonRequest(subject, annotations, outcome, subject.format_command("release"))
 
 

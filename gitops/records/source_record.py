@@ -108,6 +108,7 @@ class SourceRecord:
 
     `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
     set has, `leaves` what Git no longer wants of them and is still there, each at most `MAX_LISTED_OBJECTS`;
+    `requests` tells since when people ask something of the source or of a plain object of it, by the object: `{"hold": {"said": ..., "since": ...}}`.
     `passes` is the text of `passes.py`, `synced`
     the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to
     another. It `is_prune_disabled` everything
@@ -126,6 +127,7 @@ class SourceRecord:
     counts: Mapping[str, int] = field(default_factory=dict)
     causes: tuple[Mapping[str, Any], ...] = ()
     scopes: InstanceScopes = field(default_factory=InstanceScopes)
+    requests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     passes: str = ""
     claims: tuple[ObjectKey, ...] = ()
     prune_candidates: tuple[ObjectKey, ...] = ()
@@ -152,6 +154,7 @@ class SourceRecord:
             counts=_parse_mapping(data.get("counts", "")),
             causes=causes_of(parent),
             scopes=InstanceScopes(data.get("instances", "")),
+            requests=requests_of(parent),
             passes=data.get("passes", ""),
             claims=_parse_keys(data.get("claims", "")),
             prune_candidates=_parse_keys(data.get("leaves", "")),
@@ -177,6 +180,7 @@ class SourceRecord:
             "state": self.state,
             "counts": _dumps(self.counts),
             "causes": _dumps(self.causes),
+            "asked": _dumps(self.requests) if self.requests else "",
             "passes": self.passes,
             "claims": "\n".join(map(str, self.claims)),
             "leaves": "\n".join(map(str, self.prune_candidates)),
@@ -200,6 +204,12 @@ def _parse_keys(text: str) -> tuple[ObjectKey, ...]:
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
     """The rows of a record, alone: the scopes in it may be long."""
     return tuple(_parse_rows((parent.get("data") or {}).get("causes", "")))
+
+
+def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
+    """What people ask of a source and its plain objects, and since when, by the object; alone, as the scopes may be long."""
+    rows = _parse_mapping((parent.get("data") or {}).get("asked", ""))
+    return {key: row for key, row in rows.items() if isinstance(row, dict)}
 
 
 def is_approval(prefix: str, commit: str) -> bool:

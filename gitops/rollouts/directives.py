@@ -1,7 +1,8 @@
 """What people ask by annotations, in Git or on the live object: hold, suspend, priority, and going past a window.
 
-All of it can be asked of an instance, to suspend also of a definition, a source, and the whole installation. What cannot be read of a hold or of a
-suspension still holds or suspends; what cannot be read of a break-glass opens nothing.
+A hold, a suspension and a break-glass can be asked of an instance, a plain object and a source; of a definition a suspension and a break-glass; of
+the whole installation a suspension. What cannot be read of a hold or of a suspension still holds or suspends; what cannot be read of a break-glass
+opens nothing.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Directives:
 
     hold_reason: str = ""
     hold_until: datetime | None = None
+    hold_by: str = ""
     suspend_reason: str = ""
     suspend_until: datetime | None = None
     break_glass_reason: str = ""
@@ -81,6 +83,7 @@ class Directives:
         return cls(
             hold_reason=why(well_known.HOLD),
             hold_until=parse_timestamp(said(well_known.HOLD_UNTIL)),
+            hold_by=_author(manifest, live, well_known.HOLD, well_known.REQUESTED_BY) if why(well_known.HOLD) else "",
             suspend_reason=suspension,
             suspend_until=parse_timestamp(said(well_known.SUSPEND_UNTIL)),
             break_glass_reason=said(well_known.BREAK_GLASS_REASON),
@@ -107,16 +110,19 @@ class Directives:
         """When something of it may end."""
         return tuple(filter(None, (self.hold_until, self.suspend_until, self.break_glass_until)))
 
-    def active_hold(self, policy: Policy, now: datetime, *, since: datetime) -> Cause | None:
-        """The hold, while it lasts: as long as was said, and no longer than the policy allows after it was first seen."""
+    def active_hold(self, policy: Policy, now: datetime, *, since: datetime, subject: str = "") -> Cause | None:
+        """The hold, while it lasts: as long as was said, and no longer than the policy allows after it was first seen.
+
+        `subject` is what is held, where that is more than one object: `source platform is`.
+        """
         if not self.hold_reason:
             return None
         ends = policy.hold_end(since, self.hold_until)
-        return (
-            Cause(Reason.HELD, f"held until {ends:{_MINUTE_FORMAT}}: {self.hold_reason}", until=ends)
-            if now < ends
-            else None
-        )
+        if now >= ends:
+            return None
+        by = f" by {self.hold_by}" if self.hold_by else " by Git"
+        message = f"{subject} held{by} until {ends:{_MINUTE_FORMAT}}: {self.hold_reason}".lstrip()
+        return Cause(Reason.HELD, message, until=ends)
 
     def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
         """The suspension, while it lasts; `what` is suspended, where that is more than one instance: `source platform is`."""

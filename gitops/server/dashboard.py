@@ -48,9 +48,8 @@ def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Objec
     for source in result.sources:
         key = source_parent(source.catalog.source)
         if (record := result.observed.objects.get(key)) is not None:
-            new_record = source_record(
-                source, result.ledger, SourceRecord.from_object(record), now=timestamp(result.now)
-            )
+            before = SourceRecord.from_object(record)
+            new_record = source_record(source, result.ledger, before, result.propagation, now=timestamp(result.now))
             yield key, {**record, "data": new_record.data()}
     for name, state in result.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, encode_rollout(state))

@@ -51,7 +51,7 @@ def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, 
     ]
     fleet.push("two")
     assert fleet.move("two") == [["a", "c"]]
-    assert fleet.propagated("b") == ("Held", "held until 2026-11-20T16:00Z: a game is running")
+    assert fleet.propagated("b") == ("Held", "held by levelgate-cli until 2026-11-20T16:00Z: a game is running")
     assert undo(fleet, typed, told).splitlines()[1:] == [
         "Link default/b is no longer held.",
         "Written: levelgate.dev/hold-, levelgate.dev/hold-until-",
@@ -210,7 +210,7 @@ def test_an_order_is_signed_where_no_other_of_the_same_object_is(
 ) -> None:
     """Of two that stand on one object at once each keeps its own name."""
     subject = RequestSubject(
-        ObjectKey("g.test", "Link", "default", "a"), {"metadata": {"uid": "1"}}, None, "ada", START
+        ObjectKey("g.test", "Link", "default", "a"), {"metadata": {"uid": "1"}}, None, "ada", START, is_instance=True
     )
     assert order(subject).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] == "ada"
     assert order(replace(subject, by="")).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] is None
@@ -265,12 +265,10 @@ def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, t
 def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
     fleet.start()
     refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)
-    assert "is not an instance of a definition; it belongs to Link/default/a" in refused
+    assert "belongs to instance Link/default/a" in refused
+    assert "name the instance: levelgate hold link/a -n default" in refused
     missing = typed(fleet, "hold", "link/z", "--reason", "x", code=1)
-    assert (
-        "link/z does not exist in namespace default in cluster prod-eu; for an instance that is only in Git, --git"
-        in missing
-    )
+    assert "link/z does not exist in namespace default in cluster prod-eu; for what is only in Git, --git" in missing
     assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")
 
 

@@ -108,7 +108,7 @@ def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: Fleet
         out, err = printed(held_up, "hold", "link/chart", "--reason", "x", code=1)
     assert out == ""
     assert err.startswith(
-        "Error: link/chart does not exist in namespace default in cluster prod-eu; for an instance that is only in Git"
+        "Error: link/chart does not exist in namespace default in cluster prod-eu; for what is only in Git"
     )
 
 

@@ -49,7 +49,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
         ["rendr"],
         ["hold"],
         ["hold", "webapp/shop"],
-        ["hold", "source/platform", "--reason", "x"],
+        ["hold", "rollout/webapp", "--reason", "x"],
         ["hold", "webapp/shop/deployment", "--reason", "x"],
         ["hold", "webapp/shop", "--reason", "x", "--until", "soon"],
         ["hold", "webapp/shop", "--reason", "x", "--until", "2020-01-01"],
@@ -97,7 +97,7 @@ def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Seq
         (["hold", "--reason", "x"], "name what is meant: an instance (webapp/shop)"),
         (
             ["resume", "window/x"],
-            "does not support this request; name an instance (webapp/shop), rgd/NAME, source/NAME, rollout/NAME",
+            "does not support this request; name an instance (webapp/shop), a plain object (configmap/settings), rgd/NAME, source/NAME, rollout/NAME",
         ),
         (["reconcile", "--timeout", "2m"], "--timeout requires --wait"),
         (["run", "--source", ".", "--wait", "2m"], "--wait requires --once"),

@@ -109,8 +109,9 @@ class _Asked:
     def window(self, key: ObjectKey) -> Cause | None:
         """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
         verdicts = WindowVerdicts(self.at(key))
-        verdict = verdicts.of_instance(self.whole.plans[key].rendered)
-        return None if verdict.is_open else verdicts.blocked(verdict, key)
+        rendered = self.whole.plans[key].rendered
+        verdict = verdicts.of_instance(rendered)
+        return None if verdict.is_open else verdicts.blocked(verdict, key, rendered.source)
 
     def is_more_than_moves(self, decision: RolloutStep) -> str:
         """What else it decides; empty where that is nothing."""

@@ -14,6 +14,7 @@ from applier.causes import Reason
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.read.observe import FEW
 from applier.state.observed import label
+from gitops.decisions.plain_objects import SourceRequests
 from gitops.reconcile.context import Context, ReconcileResult
 from gitops.reconcile.incremental.cluster_state import ClusterState, Place
 from gitops.reconcile.incremental.interests import is_for_all
@@ -175,6 +176,10 @@ def scope_exceeded(whole: ClusterState, part: PartialScope, bundle: Rendering, p
         return "an instance waits at a gate"
     if any(known.propagation.under_glass(change) for change in plan.changes):
         return "break-glass is in force"
+    before_requests = whole.propagation.source_requests
+    for name, requests in known.propagation.source_requests.items():
+        if requests.of_objects(part.plain) != before_requests.get(name, SourceRequests()).of_objects(part.plain):
+            return "a person asks something else of a plain object"
     return next((why for one in plan.sets if (why := _too_much(whole, part, one, bundle.instances, known))), "")
 
 

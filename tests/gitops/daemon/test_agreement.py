@@ -137,7 +137,7 @@ def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: p
         assert taken == "No commit of source/platform was accepted yet."
         key = source_parent("platform")
         live = await world.cluster.get(key) or {}
-        order = approve_commit(RequestSubject(key, live, None, "", SystemClock().now()), head[:12])
+        order = approve_commit(RequestSubject(key, live, None, "", SystemClock().now(), is_instance=False), head[:12])
         await world.cluster.merge(key, order.patch, manager="person")
         await world.settle()
         assert await world.deployed() == {"one"}
