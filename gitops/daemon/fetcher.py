@@ -27,6 +27,7 @@ from gitops.records.source_record import SourceRecord
 from gitops.records.source_requests import Pin, SyncRequests, find_sync_requests
 from gitops.source import Mirror, Tip, VersionRef
 from gitops.source_config import SourceConfig
+from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 
 
@@ -49,6 +50,7 @@ class Fetcher:
     _fetching_sources: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
     _mirrors_read: dict[str, Mirror] = field(default_factory=dict)
+    _earlier: dict[str, Catalog] = field(default_factory=dict)
     _pending_requests: SyncRequests = field(default_factory=dict)
     _answered_requests: SyncRequests = field(default_factory=dict)
     _backoff: GitServerBackoff = field(default_factory=GitServerBackoff)
@@ -280,6 +282,19 @@ class Fetcher:
             suffix = "; the last commit stays in force" if name in self._states else ""
             self.notice(name, f"cannot be read: {error}{suffix}")
         self.errors[name] = error
+
+    async def read_earlier(self, name: str, commit: str) -> Catalog | None:
+        """The source at a commit before, from the copy; None where the copy does not have it, or nothing is known of the source. Asks nobody."""
+        if (known := self._earlier.get(name)) and known.commit == commit:
+            return known
+        if (mirror := self.mirrors.get(name)) is None:
+            return None
+        with suppress(SourceError):
+            if await self._server_limits.run(mirror, mirror.has_commit, commit):
+                snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
+                self._earlier[name] = state_of(name, mirror.target, snapshot).catalog
+                return self._earlier[name]
+        return None
 
     async def use_accepted_commits(self) -> None:
         """After a start: without those that have not answered yet, with what was accepted of them."""

@@ -74,6 +74,7 @@ class Follower:
         self._fetcher = Fetcher(
             self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
         )
+        self.reconciler.heal_from(self._fetcher.read_earlier)
         self._dispatcher = Dispatcher(
             self.reconciler,
             self.clock,

@@ -17,6 +17,7 @@ from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs, DecisionRules
+from gitops.reconcile.earlier_objects import EarlierObjects
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION
@@ -137,7 +138,8 @@ class Context:
     are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
     rendered at their applied pair as well. `foretold` are objects that others refer to, as this commit makes them, where all is decided to the end.
     A preview, which reads one source alone, knows its `neighbours` by their records, by name, and `elsewhere`, as catalogs, what the cluster has of
-    those that matter to it (`gitops.reconcile.foreign_sources`).
+    those that matter to it (`gitops.reconcile.foreign_sources`). `earlier` are the plain objects of sources, as they were applied last, where
+    something of them is held.
     """
 
     observed: Observed
@@ -152,6 +154,7 @@ class Context:
     foretold: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
     neighbours: Mapping[str, SourceRecord] = field(default_factory=dict)
     elsewhere: tuple[Catalog, ...] = ()
+    earlier: EarlierObjects = field(default_factory=dict)
 
     def with_rollouts(self, rollouts: Rollouts) -> Context:
         """With these records of rollouts, and what people ask there."""

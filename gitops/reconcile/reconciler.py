@@ -27,6 +27,7 @@ from gitops.decisions.inputs import DecisionRules
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile import beforehand, conclude
 from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.grants import granted, retold
 from gitops.reconcile.incremental.interests import Roots
@@ -137,6 +138,10 @@ class Reconciler:
         self.waits_for_responses, self.reads.on_answering_again, self._answered = False, readable, answered
         self.decider.refusals.first_retry_wait = FIRST_RETRY_WAIT
         self.content.underway.on_postponed = self.records.underway.on_postponed = again
+
+    def heal_from(self, earlier: EarlierCatalogs) -> None:
+        """Passes heal plain objects whose change is held from what `earlier` reads."""
+        self.decider = replace(self.decider, earlier=earlier)
 
     def disable_retries(self) -> None:
         """Passes send again what was refused only where something of it has changed, or after minutes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from applier.causes import Reason
@@ -20,6 +21,12 @@ from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import Context, ReconcileCache
+from gitops.reconcile.earlier_objects import (
+    EarlierCatalogs,
+    read_earlier_objects,
+    sources_to_heal,
+    with_earlier_objects,
+)
 from gitops.records.source_record import read_names_by_set_id
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
@@ -40,7 +47,8 @@ MOST_ROUNDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Decides for one cluster; `memo`, `comparisons`, `fights`, `refusals` and `seen` remember from pass to pass. `stage` hears of renderings and
+    """Decides for one cluster; `earlier` reads sources at commits before, where that can be done. `memo`,
+    `comparisons`, `fights`, `refusals` and `seen` remember from pass to pass. `stage` hears of renderings and
     plans.
     """
 
@@ -51,6 +59,7 @@ class Decider:
     fights: Fights = field(default_factory=Fights)
     refusals: Refusals = field(default_factory=Refusals)
     seen: ReconcileCache = field(default_factory=ReconcileCache)
+    earlier: EarlierCatalogs | None = None
     stage: Stage = no_stage
 
     def part(self) -> Decider:
@@ -71,6 +80,7 @@ class Decider:
             self.seen.types = from_crds(observed.crds, self.seen.types)
             with self.stage("render"):
                 bundle = _rendered(catalogs, known, self.seen.types, self.memo)
+                bundle = with_earlier_objects(bundle, known.earlier)
             crds = _crds_to_look_at(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.with_contents(self.cluster, bundle.unread)
@@ -136,8 +146,18 @@ class Decider:
             moved = moved.explain(moved)
             stands = moved.gates.gives_same_answers(gates, answers)
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
+            if self.earlier and (unread := sources_to_heal(final) - known.earlier.keys()):
+                view = partial(_view_of_one, known, self.seen.types)
+                objects = await read_earlier_objects(self.earlier, unread, observed, view)
+                known = replace(known, earlier={**known.earlier, **objects})
+                if any(objects.values()):
+                    continue
             final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
             return bundle, final, replace(known, propagation=moved.with_overrides(final))
+
+
+def _view_of_one(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
+    return _world(known, (catalog,), types)
 
 
 def _rendered(catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.controlplane.waiting import eventually
 from tests.scenarios import process
 from tests.scenarios.at_time import stand_still
 from tests.scenarios.definitions import chain, config_map, link
@@ -122,6 +123,57 @@ def test_a_hold_in_git_keeps_a_plain_object_until_it_is_taken_out(platform: Plat
     commit(platform, "two", "first", "second")
     run_at(platform, MONDAY)
     assert texts(platform) == {"first": "two", "second": "two"}
+
+
+@pytest.mark.parametrize("place", ["command", "git", "source"])
+def test_what_is_held_is_healed_to_what_was_applied_last(platform: Platform, place: str) -> None:
+    """Also where Git has changed it, or taken it out, since; deleted by hand it is created as it was."""
+    commit(platform, "one", "first", "second")
+    run_at(platform, MONDAY)
+    if place == "git":
+        commit(platform, "two", "first", "second", first={"hold": "INC-7"}, second={"hold": "INC-7"})
+    else:
+        for name in ["configmap/first", "configmap/second"] if place == "command" else [f"source/{platform.name}"]:
+            typed(platform, MONDAY, "hold", name, "--reason", "INC-7")
+        commit(platform, "two", "first")
+    run_at(platform, MONDAY)
+    drift(platform, "first")
+    drift(platform, "second")
+    run_at(platform, MONDAY)
+    assert texts(platform) == {"first": "one", "second": "one"}
+    if place != "command":  # else its hold goes with it
+        platform.kubectl("delete", "configmap", "first", "-n", platform.namespace)
+        run_at(platform, MONDAY)
+        assert texts(platform) == {"first": "one", "second": "one"}
+
+
+def test_what_waits_for_a_window_is_healed_to_what_was_applied_last(platform: Platform) -> None:
+    """The window keeps changes back and no repairs."""
+    platform.repository.commit({"hours.json": window("hours", HOURS)})
+    commit(platform, "one", "first", "second")
+    run_at(platform, FRIDAY)
+    commit(platform, "two", "first")
+    run_at(platform, SATURDAY)
+    drift(platform, "first")
+    drift(platform, "second")
+    run_at(platform, SATURDAY)
+    assert texts(platform) == {"first": "one", "second": "one"}
+
+
+def test_a_running_daemon_hears_a_hold_and_its_release(platform: Platform) -> None:
+    """By kubectl, of an object with which nothing is wrong: it is told at once, and nothing new is written until it ends."""
+    commit(platform, "one", "first", "second")
+    with platform.start("--interval", "1h"):
+        eventually(lambda: texts(platform) == {"first": "one", "second": "one"})
+        annotate(platform, "configmap/first", "levelgate.dev/hold=INC-7")
+        eventually(lambda: "INC-7" in platform.levelgate("explain", "configmap/first", "-n", platform.namespace).stdout)
+        commit(platform, "two", "first", "second")
+        platform.levelgate("reconcile", f"source/{platform.name}")
+        eventually(lambda: texts(platform) == {"first": "one", "second": "two"})
+        drift(platform, "first")
+        eventually(lambda: texts(platform) == {"first": "one", "second": "two"})
+        annotate(platform, "configmap/first", "levelgate.dev/hold-")
+        eventually(lambda: texts(platform) == {"first": "two", "second": "two"})
 
 
 def test_a_hold_by_kubectl_ends_by_itself(platform: Platform) -> None:

@@ -87,6 +87,9 @@ class Aside:
     name = "local"
     pending = ()
 
+    def heal_from(self, earlier: Any) -> None:
+        """It heals nothing."""
+
     def run_in_background(self, *_: object) -> None:
         pass
 

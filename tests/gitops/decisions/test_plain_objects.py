@@ -1,0 +1,117 @@
+"""What people ask of plain objects and sources, as the records remember it, and through crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from gitops.records.pass_history import parse_passes
+from gitops.records.source_record import SourceRecord
+from tests.gitops.fleet import OWN, START, Died, Fleet
+from tests.gitops.test_said_in_git import NIGHT
+
+PLAIN = "/api/v1/namespaces/default/configmaps/plain"
+SOURCE = f"{OWN}/source-platform"
+
+
+def plain(text: str, **annotations: str) -> dict[str, Any]:
+    said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = {"name": "plain", "namespace": "default", "annotations": said}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    with Fleet(names=("a",)) as found:
+        found.plain["plain"] = plain("one")
+        found.start()
+        yield found
+
+
+def pushed(fleet: Fleet, text: str) -> None:
+    fleet.plain["plain"] = plain(text)
+    fleet.push()
+
+
+def text(fleet: Fleet) -> str:
+    return str(fleet.request("GET", PLAIN)["data"]["text"])
+
+
+def record(fleet: Fleet) -> SourceRecord:
+    return SourceRecord.from_object(fleet.request("GET", SOURCE))
+
+
+@pytest.mark.parametrize("path", [PLAIN, SOURCE])
+def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: Fleet, path: str) -> None:
+    """The record remembers since when, over restarts, and forgets it with the annotation."""
+    fleet.put(path, hold="INC-7")
+    fleet.step()
+    assert [seen["hold"]["said"] for seen in record(fleet).requests.values()] == ["INC-7"]
+    pushed(fleet, "two")
+    fleet.restart()
+    fleet.step(after=timedelta(hours=71))
+    assert text(fleet) == "one"
+    fleet.step(after=timedelta(hours=1))
+    assert text(fleet) == "two"
+    fleet.put(path, hold=None)
+    fleet.step()
+    assert record(fleet).requests == {}
+    assert fleet.step().changed == 0
+
+
+def test_a_held_object_that_is_at_rest_causes_no_write(fleet: Fleet) -> None:
+    """I7: it is told once."""
+    fleet.put(PLAIN, hold="INC-7", hold_until=(START + timedelta(hours=2)).isoformat())
+    fleet.step()
+    told = [(row["reason"], row["object"]) for row in record(fleet).causes]
+    assert told == [("Held", "ConfigMap/default/plain")]
+    assert record(fleet).state == "Settled"
+    assert fleet.step(after=timedelta(minutes=1)).changed == 0
+    fleet.step(after=timedelta(hours=2))
+    assert record(fleet).causes == ()
+
+
+def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_written(fleet: Fleet) -> None:
+    """I5: there is no change outside of a window of which nobody can read who let it pass."""
+    fleet.push(night=NIGHT)
+    fleet.step()
+    pushed(fleet, "two")
+    fleet.put(PLAIN, break_glass_reason="INC-7", break_glass_until=(START + timedelta(hours=1)).isoformat())
+    for number in count():
+        for after in (False, True):
+            with fleet.copied() as copy:
+                copy.push()
+                copy.dies_at = copy.writes + number, after
+                died = False
+                try:
+                    copy.step()
+                except Died:
+                    died = True
+                words = [word.why for one in parse_passes(record(copy).passes) for word in one.words]
+                assert text(copy) == "one" or "INC-7" in words
+                copy.dies_at = None
+                copy.restart()
+                copy.step()
+                assert text(copy) == "two"
+                words = [word.why for one in parse_passes(record(copy).passes) for word in one.words]
+                assert words == ["INC-7"]
+        if not died:
+            return
+
+
+def test_an_instance_that_a_person_holds_is_not_deleted(fleet: Fleet) -> None:
+    """docs/people.md: no pruning."""
+    fleet.annotate("a", hold="a game is running")
+    fleet.step()
+    fleet.names = ()
+    fleet.push()
+    fleet.step()
+    assert fleet.deployed_names() == ["a-app"]
+    fleet.annotate("a", hold=None)
+    fleet.step()
+    fleet.step()
+    assert fleet.deployed_names() == []
