@@ -46,6 +46,7 @@ class Reason(StrEnum):
     BRAKE_ENGAGED = "BrakeEngaged"
     HISTORY_REWRITTEN = "HistoryRewritten"
     UNSIGNED = "Unsigned"
+    LEFT_BEHIND = "LeftBehind"
     RENDER_FAILED = "RenderFailed"
     APPLY_FAILED = "ApplyFailed"
     CONFLICT = "Conflict"
@@ -83,6 +84,7 @@ class Reason(StrEnum):
             Reason.BRAKE_ENGAGED,
             Reason.HISTORY_REWRITTEN,
             Reason.UNSIGNED,
+            Reason.LEFT_BEHIND,
         }
 
     @property

@@ -196,3 +196,23 @@ def is_membership_proven(obj: Object) -> bool:
     """
     is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
     return is_ours and not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+
+
+def is_record_proven(obj: Object) -> bool:
+    """Return whether Levelgate wrote the record that this object carries, for this object, and nobody took it off.
+
+    Only our apply owns a record that we wrote; a copy of it is somebody else's. An object that was released has none.
+    """
+    owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
+    is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
+    return is_ours and not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+
+
+def is_of_set(obj: Object, parent: Object) -> bool:
+    """Return whether the record of this object, as we wrote it, says that it is a member of the set of this parent.
+
+    So it is proven ours though somebody took its label off and put it back, which makes the label theirs.
+    """
+    owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
+    recorded_uid = annotation(obj, well_known.PARENT_UID) if well_known.PARENT_UID in owned else ""
+    return is_record_proven(obj) and recorded_uid == parent["metadata"]["uid"]

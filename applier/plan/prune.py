@@ -12,8 +12,9 @@ from dataclasses import replace
 from enum import StrEnum
 
 from applier import status
-from applier.applyset.member import Member, MembersByHash, describe_deletion, is_membership_proven
+from applier.applyset.member import Member, MembersByHash, describe_deletion, is_membership_proven, is_of_set
 from applier.causes import Cause, CauseRef, Reason
+from applier.cluster import Object
 from applier.state.health import health_of
 from applier.state.observed import Observed, annotation, label
 from renderer import well_known
@@ -284,6 +285,12 @@ def _match_protections(
     return protections_by_key
 
 
+def _is_returned(obj: Object, observed: Observed) -> bool:
+    """Return whether a person put the label of a member back: its record proves that we wrote it for this set."""
+    set_id = label(obj, well_known.PART_OF)
+    return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
+
+
 def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping_source: str) -> PruneCandidate:
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
@@ -307,7 +314,7 @@ def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping
         return PruneCandidate(
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, disabled_message, object_key=member.key)
         )
-    if not is_membership_proven(obj):
+    if not (is_membership_proven(obj) or _is_returned(obj, observed)):
         message = (
             "carries our label but we did not write it, or another controller owns it; remove the label to keep it"
         )

@@ -156,6 +156,8 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))
     since = instance_state.since if instance_state and instance_state.key == key else cause.since
     since_text = f" since {times.format_short(since, now)}" if since else ""
+    if cause.reason is Reason.LEFT_BEHIND:
+        return f"{title(key)} is left behind{since_text}."
     if instance_state is None or instance_state.key != key:
         return f"{title(key)} waits{since_text}."
     if instance_state.is_terminating:
@@ -173,7 +175,8 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
 
 
 def _describe_failures(explanation: CauseChain) -> str:
-    return "Nothing has failed." if not explanation.failures else "Time alone does not end this: a person has to act."
+    needs_person = explanation.failures or explanation.left_behind
+    return "Time alone does not end this: a person has to act." if needs_person else "Nothing has failed."
 
 
 def _source_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:

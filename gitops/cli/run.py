@@ -201,6 +201,11 @@ def report(
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
         for cause in set_causes(set_plan):
             progress.print_blocked(set_plan.rendered, cause)
+        left_behind = (
+            reconcile_result.left_behind.get(set_plan.rendered.source) if set_plan.rendered.is_source else None
+        )
+        if left_behind and left_behind.count:
+            progress.print_blocked(set_plan.rendered, left_behind.cause)
     for problem in reconcile_result.problems:
         progress.print_problem(str(problem))
     for error in reconcile_result.status_errors:
@@ -214,4 +219,5 @@ def report(
         summary.exists and (summary.is_on_its_way or (fail_on_held and summary.holds))
         for summary in reconcile_result.ledger.restless()
     )
-    return EXIT_WAITING if is_unfinished else 0
+    is_left_behind = any(left_behind.count for left_behind in reconcile_result.left_behind.values())
+    return EXIT_WAITING if is_unfinished or (fail_on_held and is_left_behind) else 0

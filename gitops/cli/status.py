@@ -217,7 +217,8 @@ def _cause_lines(
         if cause.reason.is_failure
     ]
     failed += [(place, cause) for place, cause in other_causes if cause.reason.is_failure]
-    for place, cause in failed if not wide else ():
+    left_behind = [(place, cause) for place, cause in other_causes if cause.reason is Reason.LEFT_BEHIND]
+    for place, cause in (*failed, *left_behind) if not wide else ():
         subject = f"{place} {describe_node(cause)}".rstrip()
         yield f"{cause.reason}: {subject}: {cause.message}"
     for instance_state in overview.instances:
@@ -289,6 +290,10 @@ def _as_json(cluster: PermittedCluster, overview: Overview) -> dict[str, Any]:
                 "configured": name not in overview.unconfigured,
                 "unreadable": record.unreadable._asdict() if record.unreadable else None,
                 "causes": list(record.causes),
+                "leftBehind": {
+                    "count": record.left_behind.count,
+                    "objects": [str(member.key) for member in record.left_behind.members],
+                },
                 **record.counts,
             }
             for name, record in overview.sources.items()

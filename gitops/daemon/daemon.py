@@ -21,7 +21,6 @@ from gitops.daemon.file_watch import RefWatch
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.timers import Timers
-from gitops.daemon.workqueue import PRIORITY_RESYNC
 from gitops.external_facts import ExternalFactPoller, ExternalFactSource
 from gitops.notifications import Delivery
 from gitops.pull_requests.revert_proposer import RevertProposer
@@ -71,7 +70,7 @@ class Daemon:
                 self.follower.set_timer = lambda moment: (
                     timers.call_at("gates", moment, self.follower.on_timer) if moment else timers.cancel("gates")
                 )
-                timers.call_every("resync", self.resync, partial(self.follower.enqueue, None, PRIORITY_RESYNC))
+                timers.call_every("resync", self.resync, self.follower.resync)
                 if self._fact_requests:
                     await asyncio.wait(self._fact_requests.values(), timeout=_FIRST_FACTS_TIMEOUT_SECONDS)
                 event_router = EventRouter(

@@ -155,6 +155,11 @@ class Follower:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
         self._dispatcher.wake(roots, priority)
 
+    def resync(self) -> None:
+        """Look at everything anew, and search for members that were left behind as well."""
+        self.reconciler.left_behind.is_due = True
+        self.enqueue(None, PRIORITY_RESYNC)
+
     def on_timer(self) -> None:
         """A moment that `wake_at` was told of: look at whom it concerns; at everything where it is nobody in particular."""
         pin_expiry = self._fetcher.next_pin_expiry

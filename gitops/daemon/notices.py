@@ -11,9 +11,10 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class NoticeFilter:
-    """What was told last: why everything is stopped, and why nothing of a source is written."""
+    """What was told last: why everything is stopped, why nothing of a source is written, and what of it is left behind."""
 
     _last_suspension: str = ""
+    _last_left_behind: Mapping[str, str] = field(default_factory=dict)
     _last_messages: Mapping[str, str] = field(default_factory=dict)
 
     def collect_notices(self, result: ReconcileResult) -> Iterator[tuple[str, str]]:
@@ -34,5 +35,9 @@ class NoticeFilter:
         yield from (
             (source, message) for source, message in messages.items() if previous_messages.get(source) != message
         )
+        if result.touched is None:
+            left_behind = {source: left.cause.message for source, left in result.left_behind.items() if left.count}
+            told, self._last_left_behind = self._last_left_behind, left_behind
+            yield from ((source, text) for source, text in left_behind.items() if told.get(source) != text)
         for rollout in result.miscounted:
             yield "cluster", f"rollout {rollout} was counted wrongly and has been counted again; please report this"

@@ -24,6 +24,7 @@ from gitops.records.cause_rows import parse_row
 from gitops.records.display_state import DisplayState
 from gitops.records.installation import INSTALLATION, cluster_name, configured_sources, find_sources_without_commit
 from gitops.records.instance_state import InstanceState, list_instances
+from gitops.records.left_behind import LeftBehindMember
 from gitops.records.references import DEFINITION, Ref, RefError, find_key, suggest_name
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord, read_records
@@ -84,6 +85,10 @@ class _Explainer:
 
     async def _explain_live(self, key: ObjectKey, ref: Ref, live: Object | None) -> CauseChain:
         node = ref.node
+        if live is not None and not node and (left_behind := self._find_left_behind(key)):
+            source, member = left_behind
+            chain = await self._explain_causes(key, [self._told_left_behind(source, member)], source=source)
+            return replace(chain, left_behind=(member,))
         if live is not None and label(live, well_known.PARENT_ID):
             instance = InstanceState.from_object(live, self.rollouts)
             causes = [row for row in instance.causes if not node or node == row.node or node in row.dependents]
@@ -112,6 +117,18 @@ class _Explainer:
             advice = advice or self.unwritten_note
             raise RefError(f"{key} {problem} in cluster {self.cluster.name}{advice}")
         return CauseChain(str(key), DisplayState.SETTLED, key)
+
+    def _find_left_behind(self, key: ObjectKey) -> tuple[str, LeftBehindMember] | None:
+        """The source that has left this object behind, and what its record tells of it."""
+        for source, record in self.records:
+            if member := record.left_behind.find(key):
+                return source, member
+        return None
+
+    def _told_left_behind(self, source: str, member: LeftBehindMember) -> Cause:
+        """Why it stays, since its source tells of such members."""
+        rows = map(parse_row, dict(self.records)[source].causes)
+        return replace(member.cause, since=next((row.since for row in rows if row.reason is Reason.LEFT_BEHIND), None))
 
     async def _require_node(self, instance: Object, node: str) -> None:
         """Raises RefError where the instance has no object of this node, or of the collection of this name."""
@@ -164,6 +181,7 @@ class _Explainer:
             record=record,
             is_unconfigured=is_unconfigured,
             instances=own_instances,
+            left_behind=record.left_behind.members,
         )
 
     async def explain_rollout(self, ref: Ref) -> CauseChain:

@@ -13,6 +13,7 @@ from itertools import islice
 from applier.causes import Cause, CauseRef, Reason
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState
+from gitops.records.left_behind import LeftBehindMember
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState
 from gitops.windows.verdict import ClosedWindow, make_closed_window
@@ -62,7 +63,7 @@ class CauseChain:
     external facts that its definition asks for and that are so, with since when. `record` is that of a source, which `is_left` where the daemon is
     not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or behind a window, and `objects` why others are
     there, that are plain or do not exist yet. `source` is the name of the source that it comes from, where it comes from one, `commit` where
-    that is, and `offered` the commit that waits for a person's word there.
+    that is, and `offered` the commit that waits for a person's word there. `left_behind` are the members concerned that were left behind.
     """
 
     subject: str
@@ -81,6 +82,7 @@ class CauseChain:
     source: str = ""
     commit: str = ""
     offered: str = ""
+    left_behind: tuple[LeftBehindMember, ...] = ()
 
     @property
     def unsettled_instances(self) -> tuple[InstanceState, ...]:

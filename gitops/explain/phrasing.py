@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from applier.causes import Cause, Reason
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
 from gitops.records.instance_state import InstanceState
+from gitops.records.left_behind import LeftBehindMember
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.closed_windows import format_window_name
 from gitops.rollouts.queue_position import QueuePosition
@@ -30,6 +32,9 @@ _LIST_WEBHOOKS_COMMAND = (
     "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations "
     "-o custom-columns=KIND:.kind,NAME:.metadata.name,WEBHOOKS:.webhooks[*].name,ASKS:.webhooks[*].clientConfig.service.name"
 )
+
+_MAX_LEFT_BEHIND = 10
+"""Members left behind of which an explanation of their source says where more is told."""
 
 _FIX_IN_GIT = ("correct or revert it", "in Git: a fix, or git revert")
 
@@ -141,11 +146,26 @@ def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
 def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
     """What can be done, and the command or the place for it; each once."""
     seen: set[str] = set()
-    for index, link in enumerate(explanation.chain):
-        for action, command in _link_actions(link, explanation.chain[:index], explanation):
-            if command not in seen:
-                seen.add(command)
-                yield action, command
+    of_links = (
+        possible_action
+        for index, link in enumerate(explanation.chain)
+        for possible_action in _link_actions(link, explanation.chain[:index], explanation)
+    )
+    for action, command in chain(of_links, _left_behind_actions(explanation.left_behind)):
+        if command not in seen:
+            seen.add(command)
+            yield action, command
+
+
+def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[str, str]]:
+    """What can be done about one; of several, where that is told."""
+    if len(members) == 1:
+        yield from members[0].actions
+    else:
+        yield from (
+            (f"what to do about {title(member.key)}", f"levelgate explain {reference(member.key)}")
+            for member in members[:_MAX_LEFT_BEHIND]
+        )
 
 
 def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseChain) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ neither says what there is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -18,8 +18,9 @@ from applier import status
 from applier.applyset import inventory, kro
 from applier.applyset.adoption import TOOLS, entries_applied_by
 from applier.applyset.inventory import ForeignSet
-from applier.applyset.member import is_membership_proven
+from applier.applyset.member import is_membership_proven, is_of_set
 from applier.cluster import CONTENT_MANAGER, Object
+from applier.read.left_behind import is_unlabelled_member
 from applier.read.leftovers import is_our_parent, our_sets
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
@@ -151,7 +152,12 @@ class _ClusterChecker:
             for key, obj in self.members
             if not apply_entry(obj, CONTENT_MANAGER) and entries_applied_by(obj, _OTHER_MANAGERS)
         }
-        unproven = (key for key, obj in self.members if not is_membership_proven(obj) and key not in not_adopted)
+        parents = {applyset_id(key): obj for key, obj in self.objects if is_our_parent(obj)}
+        unproven = (
+            key
+            for key, obj in self.members
+            if not (is_membership_proven(obj) or _is_returned(obj, parents)) and key not in not_adopted
+        )
         unrecorded = (
             key for key, obj in self.members if is_membership_proven(obj) and not annotation(obj, well_known.SELF)
         )
@@ -228,12 +234,20 @@ class _ClusterChecker:
             for key, obj in self.objects
             if key.group_kind == revisions.KIND and label(obj, well_known.RECORD) and not self._has_owner(obj)
         )
-        without_set = (
-            key
+        without_set = {
+            key: obj
             for key, obj in self.objects
             if apply_entry(obj, CONTENT_MANAGER)
             and not label(obj, well_known.PART_OF)
             and key.namespace != OWN_NAMESPACE
+        }
+        unlabelled = [key for key, obj in without_set.items() if is_unlabelled_member(obj, ())]
+        yield from _finding_about(
+            unlabelled,
+            "leftovers",
+            f"members whose label {well_known.PART_OF} was taken off: what Git no longer wants of them is never pruned",
+            "the next reconciliation puts it back on those in Git; "
+            "of the others `levelgate explain TYPE/NAME` says how to delete or keep them",
         )
         yield from _finding_about(
             sorted(without_parent - {*unknown}),
@@ -260,7 +274,7 @@ class _ClusterChecker:
             "the next reconciliation of their source drops those of instances; delete the rest: nothing is rendered from it",
         )
         yield from _finding_about(
-            without_set,
+            (key for key in without_set if key not in unlabelled),
             "leftovers",
             "objects in no set, with fields that we applied: released, or their adoption was interrupted",
             f"the next reconciliation adopts those in Git; or {_UNINSTALL_ADVICE}",
@@ -317,6 +331,12 @@ def _finding_about(
     """One finding about all these objects; none where there are none."""
     if keys := tuple(objects):
         yield CheckFinding(level, area, message, advice, keys)
+
+
+def _is_returned(obj: Object, parents: Mapping[str, Object]) -> bool:
+    """Return whether somebody put the label of a member back, which its record proves to be ours."""
+    parent = parents.get(label(obj, well_known.PART_OF))
+    return parent is not None and is_of_set(obj, parent)
 
 
 def _is_instance(obj: Object) -> bool:

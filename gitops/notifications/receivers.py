@@ -29,7 +29,7 @@ DEFAULT_TEMPLATE: Final = "{word} {object} ({source} {commit}, {cluster}): {mess
 DEFAULT_EVENTS: Final = frozenset(
     {EventReason.SETTLED, EventReason.BREAK_GLASS_USED, *(reason for reason in Reason if reason.is_failure)}
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
-    | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED}
+    | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
 """Who is empty else hears of these. Of what settles, only sources tell."""
 

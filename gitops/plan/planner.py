@@ -208,7 +208,7 @@ async def plan_against_cluster(
         at=clock.now(),
         against=f"cluster {cluster.name}",
         hash=plan_hash(head.catalog, changes, moves, problems),
-        changes=changes,
+        changes=(*_left_behind_changes(cluster_preview, masks), *changes),
         warnings=tuple(
             sorted(
                 (
@@ -223,6 +223,14 @@ async def plan_against_cluster(
         problems=problems,
         unchanged=unchanged,
     )
+
+
+def _left_behind_changes(preview: Preview, masks: SecretMasks) -> Iterator[PlannedChange]:
+    """Members that stay since they lost their label. They are no part of the hash: who plans need not have the rights to find them."""
+    for member in preview.left_behind:
+        yield PlannedChange(
+            PlannedAction.KEEP, masks.mask_key(member.key), str(member.key.group_kind), message=member.cause.message
+        )
 
 
 async def _collect_changes(

@@ -27,6 +27,7 @@ from gitops.reconcile.write_records import (
 from gitops.records import window_calendar
 from gitops.records.installation import INSTALLATION, installation_body
 from gitops.records.instance_status import not_in_git_status
+from gitops.records.left_behind import LeftBehind
 from gitops.records.revisions import KIND, RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import (
@@ -89,6 +90,7 @@ async def conclude(
     results: Sequence[Result] = (),
     earlier: Sequence[Result] = (),
     follows: Collection[str] | None = None,
+    left_behind: Mapping[str, LeftBehind],
 ) -> Conclusion:
     """Write what differs. `windows` is the calendar as it was published last, `results` is what the pass did, and `earlier` what was done before it
     and is not in the records yet. `follows`: see `installation`.
@@ -108,7 +110,7 @@ async def conclude(
     answers = await records.write(due)
     # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
     archive = archive.with_stored(Conclusion.of(answers).objects)
-    last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now)]
+    last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now, left_behind)]
     last += map(record_deletion, archive.obsolete_records(plan, vanished(plan, sources, observed, archive)))
     return Conclusion.of([*answers, *await records.write(last)], [*due, *last], known)
 
@@ -139,9 +141,11 @@ async def conclude_reports(
     propagation: Decision,
     results: Sequence[Result],
     now: datetime,
+    *,
+    left_behind: Mapping[str, LeftBehind],
 ) -> Conclusion:
     """Write the records of sources where they differ."""
-    due = [*_source_records(ledger, sources, observed, propagation, results, now)]
+    due = [*_source_records(ledger, sources, observed, propagation, results, now, left_behind)]
     return Conclusion.of(await records.write(due), due)
 
 
@@ -183,12 +187,14 @@ def _source_records(
     propagation: Decision,
     results: Sequence[Result],
     now: datetime,
+    left_behind: Mapping[str, LeftBehind],
 ) -> Iterator[RecordUpdate]:
     done = _by_set(results)
     for state in sources:
         if (parent := observed.objects.get(source_parent(state.catalog.source))) is not None:
             before = SourceRecord.from_object(parent)
-            record = source_record(state, ledger, before, propagation, now=timestamp(now))
+            left = left_behind[state.catalog.source]
+            record = source_record(state, ledger, before, propagation, left, now=timestamp(now))
             record = replace(
                 record, passes=passes_with(state, ledger, parent, before, record, propagation, results, now)
             )

@@ -21,6 +21,7 @@ from gitops.reconcile.earlier_objects import EarlierObjects
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION
+from gitops.records.left_behind import LeftBehind, LeftBehindMember
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
@@ -46,7 +47,8 @@ class ReconcileResult:
     the parts that come later. Of such a pass `touched` are the sets that it looked at, and `moved` their accounts before and after; `latest` gives
     everything as it is known since. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
     where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts of which passes
-    over parts kept a wrong count, which is a fault of this program.
+    over parts kept a wrong count, which is a fault of this program. `left_behind` are members without their label that Git no longer wants, by
+    source; a pass over a part does not look for any.
     """
 
     bundle: Rendering
@@ -63,6 +65,7 @@ class ReconcileResult:
     now: datetime | None = None
     holds_pruning: bool = False
     miscounted: tuple[str, ...] = ()
+    left_behind: Mapping[str, LeftBehind] = field(default_factory=dict)
 
     @property
     def sets(self) -> tuple[ApplySetPlan, ...]:
@@ -123,6 +126,7 @@ class Preview:
 
     `staying` is all that is to be done while every instance is where `first` lets it be; None where that is where it is to go. `accepted` are the
     rules of each source that were in force before. `neighbours` are the records of sources of the cluster that are not looked at, by name.
+    `left_behind` are members without their label that the commit does not want.
     """
 
     first: ReconcileResult
@@ -130,6 +134,7 @@ class Preview:
     staying: EventualPlan | None
     accepted: Mapping[str, StoredRules]
     neighbours: Mapping[str, SourceRecord]
+    left_behind: tuple[LeftBehindMember, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile import foreign_sources
 from gitops.reconcile.context import Context, EventualPlan, Preview, ReconcileResult
+from gitops.reconcile.left_behind import find_places, search
 from gitops.reconcile.observe import FactsAt, observe_all, refresh_installation, refresh_kro_status
 from gitops.reconcile.sources import SourceState, users_of
 from gitops.reconcile.step import Decider
@@ -60,6 +61,7 @@ async def preview(
     foreseen = replace(known, propagation=begun.propagation, archive=archive, foretold={})
     found, first, decided = await decider.decide(catalogs, foreseen)
     then = _prospect(bundle, due, decided, rehearsal)
+    left_behind = await search(reads, find_places(begun, sources), sources, bundle, due, decided)
     return Preview(
         first=ReconcileResult(
             found, foreign_sources.restrict_to_read_sources(first, decided), decided.observed, (), decided.propagation
@@ -68,6 +70,7 @@ async def preview(
         staying=await _staying(writer, found, decided, then) if _stays(found, decided.propagation) else None,
         accepted={one.source: begun.archive.accepted_rules(one.source) for one in catalogs},
         neighbours=begun.neighbours,
+        left_behind=left_behind,
     )
 
 

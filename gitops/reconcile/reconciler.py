@@ -39,6 +39,7 @@ from gitops.reconcile.incremental.scope import (
     is_bulk_change,
     scope_exceeded,
 )
+from gitops.reconcile.left_behind import LeftBehindSearch, unwanted_still
 from gitops.reconcile.observe import FactsAt, observe_all, observe_part, refresh_installation, refresh_kro_status
 from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState, revisions_of
@@ -100,6 +101,7 @@ class Reconciler:
     records: RecordWriter = field(init=False)
     decider: Decider = field(init=False)
     ledger: SetSummaries = field(init=False, default_factory=SetSummaries)
+    left_behind: LeftBehindSearch = field(init=False, default_factory=LeftBehindSearch)
     _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
 
     def __post_init__(self) -> None:
@@ -173,6 +175,7 @@ class Reconciler:
         self.whole, given = None, sources
         sources = await refresh_kro_status(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
+        self.left_behind.note_places(known, sources)
         self.content.forget_if_changed(sources, known.observed)
         known = self.content.with_pending_writes(await self._in_term(known))
         with self.content.executor(sources, known) as executor:
@@ -232,6 +235,7 @@ class Reconciler:
         self, sources: Sequence[SourceState], bundle: Rendering, decided: Plan, known: Context, results: list[Result]
     ) -> ReconcileResult:
         earlier = tuple(self.content.deeds)
+        left_behind = await self.left_behind.look(self.reads, sources, bundle, decided, known)
         with self.stage("conclude"):
             known = await self._introduced(sources, known)
             end = await conclude.conclude(
@@ -250,6 +254,7 @@ class Reconciler:
                 results=results,
                 earlier=earlier,
                 follows=self.follows,
+                left_behind=left_behind,
             )
         del self.content.deeds[: len(earlier)]
         await self.records.announce(end.transitions, known.now)
@@ -267,6 +272,7 @@ class Reconciler:
             sources=tuple(sources),
             now=known.now,
             holds_pruning=bool(known.records.pruning_holds),
+            left_behind=left_behind,
         )
 
     def accept(self, sources: Sequence[SourceState]) -> frozenset[ObjectKey] | WidenScope:
@@ -387,7 +393,14 @@ class Reconciler:
         rollouts, _ = await beforehand.store_rollouts(self.records, whole.known.rollouts, told.states)
         deeds, self.content.deeds, whole.has_unreported_changes = self.content.deeds, [], False
         end = await conclude.conclude_reports(
-            self.records, whole.ledger, whole.sources, whole.observed, told, deeds, now.now
+            self.records,
+            whole.ledger,
+            whole.sources,
+            whole.observed,
+            told,
+            deeds,
+            now.now,
+            left_behind=unwanted_still(whole.sources, whole.observed, whole.wanted),
         )
         whole.record_stored_records(rollouts, end.objects)
         await self.records.announce(end.transitions, now.now)

@@ -23,6 +23,7 @@ from gitops.reconcile.tally import StateCounts
 from gitops.records import cause_rows, pass_history
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import instance_status, is_marked_not_in_git
+from gitops.records.left_behind import LeftBehind
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import MAX_LISTED_OBJECTS, SourceRecord, is_approval
 from gitops.rollouts.directives import requester_of
@@ -51,7 +52,13 @@ def statuses(
 
 
 def source_record(
-    state: SourceState, ledger: SetSummaries, before: SourceRecord, propagation: Decision, *, now: str
+    state: SourceState,
+    ledger: SetSummaries,
+    before: SourceRecord,
+    propagation: Decision,
+    left_behind: LeftBehind,
+    *,
+    now: str,
 ) -> SourceRecord:
     """What the source's ConfigMap is to say after this pass."""
     name = state.catalog.source
@@ -74,14 +81,14 @@ def source_record(
         applied=target if all(one.is_brought_about for one in restless) else before.applied,
         own_objects_commit=target if all(one.is_brought_about for one in own) else before.own_objects_commit,
         since=before.since if before.target == target and before.since else now,
-        state=DisplayState.FAILED if excess or problems else _state(ledger, state, requests, own),
+        state=DisplayState.FAILED if excess or problems else _state(ledger, state, requests, own, left_behind),
         counts={
             "instances": len(ledger.of_source(name)) - len(own) - len(lost),
             "missing": missing.total(),
             "failed": existing.by_state.get(DisplayState.FAILED, 0) + missing["failed"],
             "held": existing.held + missing["held"],
         },
-        causes=_source_causes(state, problems, excess, requests, own, lost, before.causes, now),
+        causes=_source_causes(state, problems, excess, requests, own, lost, left_behind, before.causes, now),
         scopes=before.scopes if excess else scopes,
         claims=tuple(islice(_claims(restless), MAX_LISTED_OBJECTS)),
         prune_candidates=tuple(
@@ -101,6 +108,7 @@ def source_record(
         version=state.version,
         is_prune_disabled=not state.prunes,
         synced=state.synced.get(source_parent(state.catalog.source), before.synced),
+        left_behind=left_behind,
     )
 
 
@@ -155,11 +163,17 @@ def _requests(propagation: Decision, source: str) -> SourceRequests:
     return propagation.source_requests.get(source, SourceRequests())
 
 
-def _state(ledger: SetSummaries, state: SourceState, requests: SourceRequests, own: Sequence[SetSummary]) -> str:
+def _state(
+    ledger: SetSummaries,
+    state: SourceState,
+    requests: SourceRequests,
+    own: Sequence[SetSummary],
+    left_behind: LeftBehind,
+) -> str:
     if any(one.plan.error and one.plan.error.reason is Reason.SUSPENDED for one in own):
         return DisplayState.SUSPENDED
     state_of_sets = StateCounts.of_all(ledger, state.catalog.source).state
-    is_held = state.offer or state.pin or any(hold.object_key is None for hold in requests.holds)
+    is_held = state.offer or state.pin or left_behind.count or any(hold.object_key is None for hold in requests.holds)
     return DisplayState.worst([state_of_sets, DisplayState.HELD] if is_held else [state_of_sets])
 
 
@@ -182,6 +196,7 @@ def _source_causes(
     requests: SourceRequests,
     own: Sequence[SetSummary],
     lost: Sequence[SetSummary],
+    left_behind: LeftBehind,
     before: Sequence[Mapping[str, Any]],
     now: str,
 ) -> tuple[Mapping[str, Any], ...]:
@@ -196,6 +211,7 @@ def _source_causes(
     rows += [Cause(state.offer.reason, state.offer.why)] if state.offer else []
     rows += [state.pin.cause] if state.pin else []
     rows += [hold for hold in requests.holds if hold.object_key is None]
+    rows += [left_behind.cause] if left_behind.count else []
     rows += [row for one in own for row in one.rows]
     rows += [replace(row, node="") for one in lost for row in one.rows]
     told = {(row.node, row.reason) for row in rows}

@@ -80,6 +80,7 @@ _REASONS: Final[Mapping[DisplayState, tuple[Reason, ...]]] = {
         Reason.BRAKE_ENGAGED,
         Reason.HISTORY_REWRITTEN,
         Reason.UNSIGNED,
+        Reason.LEFT_BEHIND,
     ),
     DisplayState.WAITING: (
         Reason.PACE_REACHED,

@@ -15,6 +15,7 @@ import orjson
 from applier.applyset.inventory import TOOL, Scope
 from applier.cluster import Object, Reader
 from applier.state.observed import annotation, label
+from gitops.records.left_behind import LeftBehind
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
@@ -112,7 +113,8 @@ class SourceRecord:
     `passes` is the text of `passes.py`, `synced`
     the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to
     another. It `is_prune_disabled` everything
-    where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory.
+    where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory. `left_behind` are
+    members of it and of its instances that the last search found without their label.
     """
 
     url: str = ""
@@ -137,6 +139,7 @@ class SourceRecord:
     is_prune_disabled: bool = False
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
+    left_behind: LeftBehind = LeftBehind()
 
     @classmethod
     def from_object(cls, parent: Object) -> SourceRecord:
@@ -164,6 +167,7 @@ class SourceRecord:
             is_prune_disabled=bool(data.get("keeps")),
             unreadable=UnreadableSource.from_record(parent),
             kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
+            left_behind=LeftBehind.from_json(_parse_mapping(data.get("leftBehind", ""))),
         )
 
     def data(self) -> dict[str, str]:
@@ -189,6 +193,7 @@ class SourceRecord:
             "version": self.version,
             "keeps": "true" if self.is_prune_disabled else "",
             "instances": self.scopes.text,
+            **({"leftBehind": _dumps(self.left_behind.to_json())} if self.left_behind.count else {}),
         }
 
     @property

@@ -40,6 +40,7 @@ _WARNING_REASONS: Final = frozenset(
         Reason.BRAKE_ENGAGED,
         Reason.HISTORY_REWRITTEN,
         Reason.UNSIGNED,
+        Reason.LEFT_BEHIND,
         Reason.GATE_ERROR,
         Reason.DEADLOCKED,
     }

@@ -49,7 +49,9 @@ def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Objec
         key = source_parent(source.catalog.source)
         if (record := result.observed.objects.get(key)) is not None:
             before = SourceRecord.from_object(record)
-            new_record = source_record(source, result.ledger, before, result.propagation, now=timestamp(result.now))
+            new_record = source_record(
+                source, result.ledger, before, result.propagation, before.left_behind, now=timestamp(result.now)
+            )
             yield key, {**record, "data": new_record.data()}
     for name, state in result.propagation.states.items():
         yield _config_map(rollout_key(name), ROLLOUT, encode_rollout(state))

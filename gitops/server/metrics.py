@@ -205,6 +205,12 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
         ("source", "state"),
         {(name, record.state): 1 for name, record in records.items() if record.state},
     )
+    yield _gauge(
+        "levelgate_left_behind",
+        "Members without their label that Git no longer wants, and that nothing deletes.",
+        ("source",),
+        {(name,): record.left_behind.count for name, record in records.items()},
+    )
 
 
 def _instance_metrics(board: Dashboard) -> Iterator[Metric]:

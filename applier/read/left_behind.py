@@ -1,0 +1,131 @@
+"""Members that are in no set any more because somebody took their label off, or changed it.
+
+No list of members shows them. They are found by the record that only our own apply can have written on them. The search
+reads metadata only, and looks only where the inventories of sets say that members may be. What becomes of what it finds
+is for others to decide: nothing here judges what Git wants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
+
+from applier.applyset.inventory import Scope
+from applier.applyset.member import is_membership_proven, is_record_proven
+from applier.cluster import Object, Reader
+from applier.errors import ClusterError, KindNotServed
+from applier.read.observe import FEW
+from applier.state.observed import Observed, annotation, is_terminating, label
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+from renderer.kinds import CRD, SECRET
+
+_CONFIG_MAP = GroupKind("", "ConfigMap")
+_UNLABELLED = f"!{well_known.PART_OF}"
+
+Places = Mapping[GroupKind, frozenset[str]]
+"""Kinds, each with the namespaces in which members of it may be; the empty text stands for cluster-scoped objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelledMembers:
+    """Metadata of objects with our record that are in no set; kinds of which the server did not tell are `unread`."""
+
+    objects: Mapping[ObjectKey, Object]
+    unread: Mapping[GroupKind, ClusterError]
+
+
+def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, frozenset[str]]:
+    """Return where members of these sets may be, each given by its parent and its scope."""
+    namespaces_by_kind: dict[GroupKind, set[str]] = {}
+    for parent, scope in scopes:
+        for kind in scope.kinds:
+            namespaces_by_kind.setdefault(kind, set()).update(scope.namespaces, {"", parent.namespace})
+    return {kind: frozenset(namespaces - {OWN_NAMESPACE}) for kind, namespaces in namespaces_by_kind.items()}
+
+
+def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
+    """Return whether we wrote this object as a member, and it is in none of the *known_sets* now.
+
+    One that a person asked us to keep is released, whatever its record says. One that is being deleted goes by itself,
+    unless it waits for our finalizer.
+    """
+    is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
+    goes = is_terminating(obj) and well_known.FINALIZER not in (obj["metadata"].get("finalizers") or ())
+    return label(obj, well_known.PART_OF) not in known_sets and not (is_kept or goes) and is_record_proven(obj)
+
+
+async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
+    """Look through these places for members without the label of a set that exists. Raises no ClusterError.
+
+    A kind of which every object was observed is not listed again; objects with a label were observed as well.
+    """
+    kinds = sorted(filter(observed.discovery.is_listable, places))
+    answers = dict(
+        zip(kinds, await asyncio.gather(*(_list(cluster, observed, kind, places[kind]) for kind in kinds)), strict=True)
+    )
+    unread = {kind: answer for kind, answer in answers.items() if isinstance(answer, ClusterError)}
+    listed = [obj for answer in answers.values() if isinstance(answer, list) for obj in answer]
+    found = [obj for obj in listed if is_unlabelled_member(obj, ())]
+    found += await _find_relabelled(cluster, observed, places)
+    return UnlabelledMembers({ObjectKey.from_manifest(obj): obj for obj in found}, unread)
+
+
+async def _list(
+    cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
+) -> list[Object] | ClusterError:
+    """List the objects of one kind that carry no label of a set; in few namespaces one by one, else all at once."""
+    if kind in observed.whole & observed.listed:
+        candidates = [obj for key, obj in observed.objects.items() if key.group_kind == kind]
+        return [obj for obj in _placed(candidates, namespaces) if not label(obj, well_known.PART_OF)]
+    named = sorted(namespaces - {""})
+    wanted = named if observed.discovery.resources[kind].namespaced and len(named) <= FEW else [None]
+    try:
+        answers = await asyncio.gather(
+            *(cluster.list(kind, name, selector=_UNLABELLED, metadata_only=True) for name in wanted)
+        )
+    except KindNotServed:
+        return []
+    except ClusterError as error:
+        return error
+    return [*_placed(chain.from_iterable(answers), namespaces)]
+
+
+def _placed(objects: Iterable[Object], namespaces: Collection[str]) -> Iterator[Object]:
+    return (obj for obj in objects if (obj["metadata"].get("namespace") or "") in namespaces)
+
+
+async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) -> list[Object]:
+    """Return members whose label was changed to name a set of which there is no parent, of whichever tool."""
+    candidates = [
+        obj
+        for key, obj in observed.objects.items()
+        if well_known.PART_OF in (obj["metadata"].get("labels") or {})
+        and key.namespace in places.get(key.group_kind, ())
+        and not is_membership_proven(obj)
+        and is_unlabelled_member(obj, observed.parents.values())
+    ]
+    set_ids = {label(obj, well_known.PART_OF) for obj in candidates}
+    existing = await _find_parents(cluster, observed, set_ids - {""}) if set_ids - {""} else set()
+    return [obj for obj in candidates if label(obj, well_known.PART_OF) not in existing]
+
+
+async def _find_parents(cluster: Reader, observed: Observed, set_ids: Collection[str]) -> set[str]:
+    """Return those of these ids that a parent bears, of whichever tool; all where that cannot be told."""
+    selector = f"{well_known.PARENT_ID} in ({','.join(sorted(set_ids))})"
+    try:
+        parent_crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)
+        names = {crd["metadata"]["name"] for crd in parent_crds}
+        resources = observed.discovery.resources
+        kinds = {kind for kind, resource in resources.items() if f"{resource.plural}.{resource.group}" in names}
+        answers = await asyncio.gather(
+            *(
+                cluster.list(kind, selector=selector, metadata_only=True)
+                for kind in sorted({_CONFIG_MAP, SECRET, *kinds})
+            )
+        )
+    except ClusterError:
+        return set(set_ids)
+    return {label(obj, well_known.PARENT_ID) for obj in chain.from_iterable(answers)}

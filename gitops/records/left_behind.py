@@ -1,0 +1,160 @@
+"""Members left behind: what Git no longer wants and nobody prunes, since somebody took its label off. As the record of a source keeps them.
+
+Levelgate deletes none of them by itself: it cannot tell a mistake from a person's wish. It says how to delete or keep each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from shlex import quote
+from typing import Any, Final, NamedTuple
+
+from applier.applyset.inventory import Scope
+from applier.applyset.member import RECORD_ANNOTATIONS
+from applier.causes import Cause, Reason
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD, NAMESPACE
+from renderer.phrasing import format_count, join_names
+
+MAX_LISTED: Final = 20
+"""Members that a record names; the rest is counted."""
+
+_MAX_NAMED: Final = 5
+"""Members that a message names."""
+
+
+class Action(NamedTuple):
+    """Something that a person can do, and the command for it."""
+
+    description: str
+    command: str
+
+
+class LeftBehindMember(NamedTuple):
+    """One of them. `set_id` is that of its set, which would prune it if it had its label; empty where no such set exists.
+
+    An instance `has_finalizer` of ours: deleted by hand, it would wait for Levelgate, which does not know it.
+    """
+
+    key: ObjectKey
+    set_id: str
+    has_finalizer: bool = False
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What a person can do about it, each by one command of kubectl."""
+        namespace = f" -n {self.key.namespace}" if self.key.namespace else ""
+        name = f"{_kubectl_type(self.key)} {quote(self.key.name)}{namespace}"
+        is_container = self.key.group_kind in {NAMESPACE, CRD}
+        removed = " ".join(f"{annotation}-" for annotation in RECORD_ANNOTATIONS)
+        delete = Action("delete it", f"kubectl delete {name}")
+        back = Action(
+            f"give it back: the next reconciliation {'releases' if is_container else 'prunes'} it like any member",
+            f"kubectl label {name} {well_known.PART_OF}={self.set_id} --overwrite",
+        )
+        keep = (
+            Action("keep it as it is", f"kubectl annotate {name} {well_known.PRUNE}=disabled --overwrite")
+            if self.has_finalizer
+            else Action("keep it, as nobody's: remove our record", f"kubectl annotate {name} {removed}")
+        )
+        return (
+            *((back,) if self.set_id else ()),
+            *(() if self.has_finalizer or is_container else (delete,)),
+            keep,
+        )
+
+    @property
+    def cause(self) -> Cause:
+        """Why it stays."""
+        message = (
+            f"left behind: its label {well_known.PART_OF} was taken off, and Git no longer wants it; "
+            "Levelgate wrote it, and does not delete it without the label"
+        )
+        return Cause(Reason.LEFT_BEHIND, message, object_key=self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Those of one source: `members` are at most `MAX_LISTED` of the `count`; `scope` covers all, since no inventory need name their kinds."""
+
+    count: int = 0
+    members: tuple[LeftBehindMember, ...] = ()
+    scope: Scope = Scope()
+
+    @classmethod
+    def from_members(cls, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
+        """Return what a record keeps of all these."""
+        scope = Scope(
+            frozenset(key.group_kind for key in members), frozenset(key.namespace for key in members if key.namespace)
+        )
+        return cls(len(members), tuple(members[key] for key in sorted(members))[:MAX_LISTED], scope)
+
+    def keep(self, is_left: Callable[[ObjectKey], bool]) -> LeftBehind:
+        """Return the same with only those of the listed ones that are still left behind; of the others that is not known."""
+        members = tuple(member for member in self.members if is_left(member.key))
+        count = self.count - len(self.members) + len(members)
+        return (
+            self if len(members) == len(self.members) else LeftBehind(count, members, self.scope if count else Scope())
+        )
+
+    def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
+        """Return the same with these as well, as far as they are not listed."""
+        new = {key: member for key, member in members.items() if self.find(key) is None}
+        if not new:
+            return self
+        added = LeftBehind.from_members(new)
+        listed = tuple(sorted((*self.members, *added.members)))[:MAX_LISTED]
+        return LeftBehind(self.count + added.count, listed, self.scope | added.scope)
+
+    def find(self, key: ObjectKey) -> LeftBehindMember | None:
+        """Return what is known of this object; None where it is none of those listed."""
+        return next((member for member in self.members if member.key == key), None)
+
+    @property
+    def cause(self) -> Cause:
+        """All of them in one sentence."""
+        names = [str(member.key) for member in self.members[:_MAX_NAMED]]
+        more = f" and {self.count - len(names)} more" if self.count > len(names) else ""
+        verb = "is" if self.count == 1 else "are"
+        message = (
+            f"{format_count(self.count, 'member')} {verb} left behind: {join_names(names)}{more}; their label "
+            f"{well_known.PART_OF} was taken off, and Git no longer wants them: delete them, give them back or keep them"
+        )
+        return Cause(Reason.LEFT_BEHIND, message)
+
+    def to_json(self) -> dict[str, Any]:
+        """As stored."""
+        return {
+            "count": self.count,
+            "members": [
+                {
+                    "object": str(member.key),
+                    **({"set": member.set_id} if member.set_id else {}),
+                    **({"finalizer": True} if member.has_finalizer else {}),
+                }
+                for member in self.members
+            ],
+            "kinds": sorted(map(str, self.scope.kinds)),
+            "namespaces": sorted(self.scope.namespaces),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LeftBehind:
+        """Inverse of `to_json`. What cannot be read counts as nothing: the next search finds it again."""
+        match value:
+            case {"count": int(count), "members": list(rows), "kinds": list(kinds), "namespaces": list(namespaces)}:
+                scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
+                members = [
+                    LeftBehindMember(key, str(row.get("set", "")), bool(row.get("finalizer")))
+                    for row in rows
+                    if isinstance(row, dict) and (key := ObjectKey.parse(str(row.get("object", ""))))
+                ]
+                return cls(count, tuple(members[:MAX_LISTED]), scope)
+        return cls()
+
+
+def _kubectl_type(key: ObjectKey) -> str:
+    """The type as kubectl takes it, of whichever group: `configmap`, `deployment.apps`."""
+    return f"{key.kind.lower()}.{key.group}" if key.group else key.kind.lower()
