@@ -70,6 +70,8 @@ class PlanConstraints:
     `foreign_sources` are sources that are not planned here, by the ids of their sets; empty where the source is
     unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
     `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take these.
+
+    Of `unlabelled_scopes`, by parent, are members that lost their label: the inventory goes on covering them.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class PlanConstraints:
     foreign_claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
     relinquished_keys: frozenset[ObjectKey] = frozenset()
     relinquished_sets: frozenset[str] = frozenset()
+    unlabelled_scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
 
     def adoption_of(self, source: str) -> Adoption:
         """Return what a source may adopt."""

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from operator import is_
 
 from applier.applyset.adoption import Adoption
-from applier.applyset.inventory import TOOL, target_of, tool_of
+from applier.applyset.inventory import TOOL, Scope, target_of, tool_of
 from applier.causes import Cause
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
@@ -43,6 +43,7 @@ class SharedPlanInputs:
     conflict_policies: Mapping[str, ConflictPolicy]
     fights: Mapping[ObjectKey, Cause]
     partial: frozenset[ObjectKey]
+    unlabelled_scopes: Mapping[ObjectKey, Scope]
     epoch: int
     to_the_end: bool
 
@@ -61,6 +62,7 @@ class SharedPlanInputs:
             records.conflict_policies,
             records.throttled_repairs,
             records.partial_sets,
+            records.unlabelled_scopes,
             records.epoch,
             to_the_end,
         )

@@ -263,7 +263,7 @@ class ApplySetPlanner:
 
     def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
         """Plan a set that is wanted: the scope is widened, members are written, then pruned, then the scope shrinks."""
-        desired_scope = self._scope_of(rendered)
+        desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
             desired_scope |= self._scope_of(rendered.applied_rendering)
         target_revision = self.permissions.targets.get(rendered.parent) or inventory.target_of(parent)

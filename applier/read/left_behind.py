@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
-from applier.applyset.inventory import Scope
+from applier.applyset.inventory import ForeignSet, Scope, read_scope
 from applier.applyset.member import is_membership_proven, is_record_proven
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError, KindNotServed
@@ -60,17 +60,38 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
     """Look through these places for members without the label of a set that exists. Raises no ClusterError.
 
-    A kind of which every object was observed is not listed again; objects with a label were observed as well.
+    A kind of which every object was observed is not listed again; objects with a label were observed as well. What is
+    found may be an instance, whose own inventory names further places.
     """
-    kinds = sorted(filter(observed.discovery.is_listable, places))
-    answers = dict(
-        zip(kinds, await asyncio.gather(*(_list(cluster, observed, kind, places[kind]) for kind in kinds)), strict=True)
-    )
-    unread = {kind: answer for kind, answer in answers.items() if isinstance(answer, ClusterError)}
-    listed = [obj for answer in answers.values() if isinstance(answer, list) for obj in answer]
-    found = [obj for obj in listed if is_unlabelled_member(obj, ())]
-    found += await _find_relabelled(cluster, observed, places)
-    return UnlabelledMembers({ObjectKey.from_manifest(obj): obj for obj in found}, unread)
+    found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
+    unread: dict[GroupKind, ClusterError] = {}
+    searched: dict[GroupKind, frozenset[str]] = {}
+    pending = dict(places)
+    while kinds := sorted(filter(observed.discovery.is_listable, pending)):
+        answers = await asyncio.gather(*(_list(cluster, observed, kind, pending[kind]) for kind in kinds))
+        unread |= {
+            kind: answer for kind, answer in zip(kinds, answers, strict=True) if isinstance(answer, ClusterError)
+        }
+        listed = [obj for answer in answers if isinstance(answer, list) for obj in answer]
+        new = {ObjectKey.from_manifest(obj): obj for obj in listed if is_unlabelled_member(obj, ())}
+        found |= new
+        searched = {
+            kind: searched.get(kind, frozenset()) | pending.get(kind, frozenset()) for kind in {*searched, *pending}
+        }
+        further = merge_places(_own_scopes(new))
+        pending = {
+            kind: rest for kind, namespaces in further.items() if (rest := namespaces - searched.get(kind, frozenset()))
+        }
+    return UnlabelledMembers(found, unread)
+
+
+def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey, Scope]]:
+    """Yield the inventories of those that are parents of sets of ours."""
+    for key, obj in objects.items():
+        try:
+            yield key, read_scope(obj)
+        except ForeignSet:
+            continue
 
 
 async def _list(

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-from applier.applyset.inventory import ForeignSet, Scope, read_scope
+from applier.applyset.inventory import ForeignSet, Scope, read_scope, scope_of
 from applier.applyset.member import is_of_set
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError, KindNotServed
 from applier.plan.model import ApplySetPlan, Plan
-from applier.read.left_behind import Places, find_unlabelled_members, is_unlabelled_member, merge_places
+from applier.read.left_behind import (
+    Places,
+    UnlabelledMembers,
+    find_unlabelled_members,
+    is_unlabelled_member,
+    merge_places,
+)
 from applier.state.observed import Observed, annotation, label
 from gitops.reconcile.context import Context
 from gitops.reconcile.sources import SourceState
-from gitops.records.left_behind import LeftBehind, LeftBehindMember
+from gitops.records.left_behind import LeftBehind, LeftBehindMember, scope_covering
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -45,36 +51,49 @@ class LeftBehindSearch:
 
     is_due: bool = True
     _places: dict[GroupKind, frozenset[str]] = field(default_factory=dict)
+    _unlabelled: UnlabelledMembers | None = None
+    _covered: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     _undecided: tuple[ObjectKey, ...] = ()
 
-    def note_places(self, known: Context, sources: Sequence[SourceState]) -> None:
-        """Remember where members may be, before a reconciliation writes another inventory."""
+    async def begin(self, cluster: Reader, sources: Sequence[SourceState], known: Context) -> Context:
+        """Search, where that is due, before a reconciliation writes another inventory.
+
+        The inventories go on covering what is found, so that a member that gets its label back is found by it (I1).
+        """
         for kind, namespaces in find_places(known, sources).items():
             self._places[kind] = self._places.get(kind, frozenset()) | namespaces
+        if self.is_due or self._unlabelled is not None:
+            self.is_due = False
+            self._unlabelled = await find_unlabelled_members(cluster, known.observed, self._places)
+            self._covered = _scopes_to_cover(self._unlabelled.objects, known.observed)
+        return replace(known, records=replace(known.records, unlabelled_scopes=self._covered))
 
     async def look(
         self, cluster: Reader, sources: Sequence[SourceState], bundle: Rendering, plan: Plan, known: Context
     ) -> Mapping[str, LeftBehind]:
         """Return what is left behind of each source: by a search where one is due, else what is known, looked at again."""
         before = _records(sources, known.observed)
-        if not self.is_due:
+        if (unlabelled := self._unlabelled) is None:
             return await self._look_again(cluster, sources, bundle, plan, known, before)
-        unlabelled = await find_unlabelled_members(cluster, known.observed, self._places)
-        self.is_due = False
+        self._unlabelled = None
         self._places = {kind: places for kind, places in self._places.items() if kind in unlabelled.unread}
         judged = await judge(cluster, unlabelled.objects, sources, bundle, plan, known)
-        self._undecided = judged.undecided
-        return {
-            source: LeftBehind.from_members(
-                {
-                    member.key: member
-                    for member in record.members
-                    if member.key.group_kind in unlabelled.unread or member.key in judged.undecided
-                }
-                | {**judged.members.get(source, {})}
+        self._undecided = tuple(judged.undecided)
+        found = {}
+        for source, record in before.items():
+            kept = {
+                member.key: member
+                for member in record.members
+                if member.key.group_kind in unlabelled.unread or member.key in judged.undecided
+            }
+            open_keys = (key for key, owner in judged.undecided.items() if owner == source)
+            unread = Scope(record.scope.kinds & unlabelled.unread.keys(), record.scope.namespaces)
+            found[source] = (
+                LeftBehind.from_members(kept | {**judged.members.get(source, {})})
+                .searched_in(scope_covering(open_keys))
+                .searched_in(unread if unread.kinds else Scope())
             )
-            for source, record in before.items()
-        }
+        return found
 
     async def _look_again(
         self,
@@ -99,12 +118,22 @@ class LeftBehindSearch:
             if isinstance(answer, dict) and is_unlabelled_member(answer, sets)
         }
         judged = await judge(cluster, objects, sources, bundle, plan, known)
-        self._undecided = judged.undecided
+        self._undecided = tuple(judged.undecided)
         remaining = (objects.keys() | unread) - judged.wanted
         return {
             source: record.keep(remaining.__contains__).joined(judged.members.get(source, {}))
             for source, record in before.items()
         }
+
+
+def _scopes_to_cover(unlabelled: Mapping[ObjectKey, Object], observed: Observed) -> dict[ObjectKey, Scope]:
+    """Return where the sets that are there have members without their label, by the parents that their records name."""
+    parents = {observed.objects[key]["metadata"]["uid"]: key for key in observed.parents}
+    keys_by_parent: dict[ObjectKey, list[ObjectKey]] = {}
+    for key, obj in unlabelled.items():
+        if parent := parents.get(annotation(obj, well_known.PARENT_UID)):
+            keys_by_parent.setdefault(parent, []).append(key)
+    return {parent: scope_of(keys, parent) for parent, keys in keys_by_parent.items()}
 
 
 async def _read(cluster: Reader, key: ObjectKey) -> Object | ClusterError | None:
@@ -166,11 +195,11 @@ async def search(
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found out of members without their label: those left behind by source, those that some set wants, the rest."""
+    """What was found out of members without their label: those left behind by source, those that some set wants, and the rest with its source."""
 
     members: Mapping[str, Mapping[ObjectKey, LeftBehindMember]]
     wanted: frozenset[ObjectKey]
-    undecided: tuple[ObjectKey, ...]
+    undecided: Mapping[ObjectKey, str]
 
 
 async def judge(
@@ -183,17 +212,18 @@ async def judge(
 ) -> Judgement:
     """Return which of these members are left behind, and of which source. Members of other sources are in neither answer."""
     if not unlabelled:
-        return Judgement({}, frozenset(), ())
-    judge = _Judge(sources, bundle, plan, known, await _other_parents(cluster, unlabelled, known.observed))
+        return Judgement({}, frozenset(), {})
+    objects = {**known.observed.objects, **unlabelled}
+    judge = _Judge(sources, bundle, plan, known, objects, await _other_parents(cluster, unlabelled, known.observed))
     members: dict[str, dict[ObjectKey, LeftBehindMember]] = {}
-    undecided = []
+    undecided: dict[ObjectKey, str] = {}
     for key, obj in sorted(unlabelled.items()):
         if key not in judge.wanted and (owner := judge.owner_of(obj)):
             if judge.may_be_wanted(key, obj, owner):
-                undecided.append(key)
+                undecided[key] = owner.source
             else:
                 members.setdefault(owner.source, {})[key] = judge.describe(key, obj, owner)
-    return Judgement(members, judge.wanted & unlabelled.keys(), tuple(undecided))
+    return Judgement(members, judge.wanted & unlabelled.keys(), undecided)
 
 
 async def _other_parents(
@@ -220,12 +250,17 @@ class _Owner:
 
 @dataclass(frozen=True)
 class _Judge:
-    """What a reconciliation knows of members without their label. `other_records` are those of all sources, by uid of their object."""
+    """What a reconciliation knows of members without their label.
+
+    The `objects` are those that it observed, and these members. The `other_records` are those of all sources, by the uid
+    of their object; None where they cannot be read.
+    """
 
     sources: Sequence[SourceState]
     bundle: Rendering
     plan: Plan
     known: Context
+    objects: Mapping[ObjectKey, Object]
     other_records: Mapping[str, SourceRecord | None]
 
     @cached_property
@@ -250,9 +285,11 @@ class _Judge:
 
     @cached_property
     def parents_by_uid(self) -> Mapping[str, ObjectKey]:
-        objects = self.known.observed.objects
-        keys = {*self.known.observed.parents, *(self.source_names.keys() & objects.keys())}
-        return {objects[key]["metadata"]["uid"]: key for key in keys}
+        return {
+            obj["metadata"]["uid"]: key
+            for key, obj in self.objects.items()
+            if key in self.source_names or label(obj, well_known.PARENT_ID)
+        }
 
     @cached_property
     def sources_by_instance(self) -> Mapping[str, str]:
@@ -260,7 +297,7 @@ class _Judge:
         recorded = {
             key: name
             for parent, name in self.source_names.items()
-            if (obj := self.known.observed.objects.get(parent))
+            if (obj := self.objects.get(parent))
             for key in SourceRecord.from_object(obj).scopes
         }
         rendered = {key: one.source for key, one in self.bundle.instances.items()}
@@ -288,7 +325,7 @@ class _Judge:
             return name
         if (one := self.sets.get(parent)) and one.source:
             return one.source
-        obj = self.known.observed.objects[parent]
+        obj = self.objects[parent]
         if annotation(obj, well_known.PARENT_UID) == obj["metadata"]["uid"]:
             return ""
         owner = self.owner_of(obj)
@@ -307,7 +344,7 @@ class _Judge:
             return True
         one = self.sets.get(owner.parent)
         if one is None:
-            instance = self.known.observed.objects[owner.parent]
+            instance = self.objects[owner.parent]
             outer = self.owner_of(instance)
             return outer is None or self.may_be_wanted(owner.parent, instance, outer)
         node_id = annotation(obj, well_known.NODE_ID)
@@ -318,7 +355,7 @@ class _Judge:
 
     def describe(self, key: ObjectKey, obj: Object, owner: _Owner) -> LeftBehindMember:
         """Return what a record tells of this member."""
-        parent = self.known.observed.objects.get(owner.parent) if owner.parent else None
+        parent = self.objects.get(owner.parent) if owner.parent else None
         is_proven = parent is not None and bool(label(parent, well_known.PARENT_ID)) and is_of_set(obj, parent)
         has_finalizer = well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
         return LeftBehindMember(key, applyset_id(owner.parent) if owner.parent and is_proven else "", has_finalizer)

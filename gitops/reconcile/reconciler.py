@@ -175,7 +175,7 @@ class Reconciler:
         self.whole, given = None, sources
         sources = await refresh_kro_status(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
-        self.left_behind.note_places(known, sources)
+        known = await self.left_behind.begin(self.reads, sources, known)
         self.content.forget_if_changed(sources, known.observed)
         known = self.content.with_pending_writes(await self._in_term(known))
         with self.content.executor(sources, known) as executor:

@@ -5,7 +5,8 @@ Levelgate deletes none of them by itself: it cannot tell a mistake from a person
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from shlex import quote
 from typing import Any, Final, NamedTuple
 
@@ -77,7 +78,10 @@ class LeftBehindMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Those of one source: `members` are at most `MAX_LISTED` of the `count`; `scope` covers all, since no inventory need name their kinds."""
+    """Those of one source: `members` are at most `MAX_LISTED` of the `count`.
+
+    The `scope` covers all, and members of which it is not known yet whether Git wants them: no inventory need name their kinds any more.
+    """
 
     count: int = 0
     members: tuple[LeftBehindMember, ...] = ()
@@ -86,18 +90,13 @@ class LeftBehind:
     @classmethod
     def from_members(cls, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
         """Return what a record keeps of all these."""
-        scope = Scope(
-            frozenset(key.group_kind for key in members), frozenset(key.namespace for key in members if key.namespace)
-        )
-        return cls(len(members), tuple(members[key] for key in sorted(members))[:MAX_LISTED], scope)
+        return cls(len(members), tuple(members[key] for key in sorted(members))[:MAX_LISTED], scope_covering(members))
 
     def keep(self, is_left: Callable[[ObjectKey], bool]) -> LeftBehind:
         """Return the same with only those of the listed ones that are still left behind; of the others that is not known."""
         members = tuple(member for member in self.members if is_left(member.key))
         count = self.count - len(self.members) + len(members)
-        return (
-            self if len(members) == len(self.members) else LeftBehind(count, members, self.scope if count else Scope())
-        )
+        return replace(self, count=count, members=members)
 
     def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
         """Return the same with these as well, as far as they are not listed."""
@@ -107,6 +106,10 @@ class LeftBehind:
         added = LeftBehind.from_members(new)
         listed = tuple(sorted((*self.members, *added.members)))[:MAX_LISTED]
         return LeftBehind(self.count + added.count, listed, self.scope | added.scope)
+
+    def searched_in(self, scope: Scope) -> LeftBehind:
+        """Return the same, with a scope that covers this as well."""
+        return replace(self, scope=self.scope | scope)
 
     def find(self, key: ObjectKey) -> LeftBehindMember | None:
         """Return what is known of this object; None where it is none of those listed."""
@@ -153,6 +156,12 @@ class LeftBehind:
                 ]
                 return cls(count, tuple(members[:MAX_LISTED]), scope)
         return cls()
+
+
+def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
+    """Return the kinds and namespaces of these objects."""
+    keys = list(keys)
+    return Scope(frozenset(key.group_kind for key in keys), frozenset(key.namespace for key in keys if key.namespace))
 
 
 def _kubectl_type(key: ObjectKey) -> str:

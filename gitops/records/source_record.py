@@ -193,7 +193,7 @@ class SourceRecord:
             "version": self.version,
             "keeps": "true" if self.is_prune_disabled else "",
             "instances": self.scopes.text,
-            **({"leftBehind": _dumps(self.left_behind.to_json())} if self.left_behind.count else {}),
+            **({"leftBehind": _dumps(self.left_behind.to_json())} if self.left_behind != LeftBehind() else {}),
         }
 
     @property

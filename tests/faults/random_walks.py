@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tests.faults import drift
 from tests.faults.kills import differences, plant
 from tests.faults.lane import Commit, Lane, essence, path_of
-from tests.faults.observer import disturbed
+from tests.faults.observer import PART_OF, disturbed
 from tests.faults.proxy import READS, WRITES, Kill, Lost, Moment, Reset, Rule, Status, Truncate
 from tests.faults.scenarios import graph, instance, plain, reader
 
@@ -83,9 +83,24 @@ def random_rules(rng: random.Random) -> list[Rule]:
     return rules
 
 
+async def take_label(lane: Lane, rng: random.Random) -> None:
+    """A person takes the label off a plain object, if there is one: the next commit wants it, or leaves it behind."""
+    key = lane.config_map(rng.choice(("bystander", "p", "q", "r")))
+    if await lane.get(key):
+        await lane.patch(key, {"metadata": {"labels": {PART_OF: None}}})
+
+
+async def give_back(lane: Lane) -> None:
+    """A person gives back what the record of the source tells as left behind."""
+    record = await lane.get(lane.record("git"))
+    for member in json.loads(((record or {}).get("data") or {}).get("leftBehind") or "{}").get("members", ()):
+        key = lane.config_map(member["object"].rpartition("/")[2])
+        await lane.patch(key, {"metadata": {"labels": {PART_OF: member["set"]}}})
+
+
 async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
     """What is wrong at the end of one random history, as texts (I2, I7)."""
-    rng = random.Random(seed)
+    rng, people = random.Random(seed), random.Random(~seed)
     lane.plurals = ("chains", "others", "readers")
     history = [random_commit(lane, rng) for _ in range(commits)]
     await lane.commit(history[-1])
@@ -101,7 +116,11 @@ async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
             await drift.meddle(lane, rng)
         if rng.random() < CRD_DELETIONS:
             await lane.ask("DELETE", path_of(lane.crd(rng.choice(lane.plurals))))  # it may not be there yet
+        if commit is not history[-1]:
+            await take_label(lane, people)
     await drift.withdraw(lane)
+    await lane.live()
+    await give_back(lane)
     last = await lane.live()
     end = await lane.objects()
     found = disturbed(start, end, foreign) + ([f"I7: {last.error}"] if last.error else [])

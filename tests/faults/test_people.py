@@ -12,8 +12,8 @@ from tests.faults import drift
 from tests.faults.kills import plant
 from tests.faults.lane import Key, Lane, path_of
 from tests.faults.observer import disturbed
-from tests.faults.proxy import Meanwhile, Rule
-from tests.faults.scenarios import plain
+from tests.faults.proxy import WRITES, Kill, Meanwhile, Moment, Rule
+from tests.faults.scenarios import CHAIN, plain
 from tests.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
 from tests.scenarios.definitions import config_map
 
@@ -70,6 +70,29 @@ async def test_a_label_that_somebody_removed_is_put_back(lane: Lane) -> None:
     since = lane.audit.mark()
     await settled(lane, platform(lane, {}))
     assert deleted(lane, since) == ["one-d", "one-c", "one-b", "one-a"]
+
+
+async def test_what_lost_its_label_and_is_dropped_is_told_and_goes_once_it_is_given_back(lane: Lane) -> None:
+    """Row "label removed, then dropped" (I2, I12): nothing without a label is deleted, whichever write the process dies at."""
+    await settled(lane, platform(lane))
+    await lane.patch(lane.config_map("one-d"), {"metadata": {"labels": {"applyset.kubernetes.io/part-of": None}}})
+    await lane.commit(platform(lane, dict(list(CHAIN.items())[:3])))
+    start = await lane.objects()
+    for nth in (1, 2, 3):
+        await lane.live(Rule(Kill(Moment.ANSWERED), methods=WRITES, nth=nth), wait=0.0)
+    life = await lane.live()
+    assert life.error is None
+    assert disturbed(start, await lane.objects(), [lane.config_map("one-d")]) == []
+    assert await lane.quiet() == []
+    record = await lane.get(lane.record("git"))
+    assert record is not None
+    told = json.loads(record["data"]["leftBehind"])
+    assert [member["object"] for member in told["members"]] == [f"ConfigMap/{lane.namespace}/one-d"]
+    given_back = {"metadata": {"labels": {"applyset.kubernetes.io/part-of": told["members"][0]["set"]}}}
+    await lane.patch(lane.config_map("one-d"), given_back)
+    await lane.live()
+    assert await names(lane) == {"one-a", "one-b", "one-c", "one-z"}
+    assert await lane.quiet() == []
 
 
 async def test_a_label_stolen_for_another_set_is_taken_for_that_set(lane: Lane) -> None:

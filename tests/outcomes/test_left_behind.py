@@ -104,6 +104,26 @@ def test_given_back_by_the_command_that_is_told_it_is_pruned(platform: Platform)
 
 
 @pytest.mark.both_servers
+def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_back(platform: Platform) -> None:
+    """I1: also some runs after Git dropped it, and when nothing else of its kind is in the set."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": platform.namespace}}
+    platform.repository.commit({"a.json": config_map(platform.namespace, "a"), "b.json": json.dumps(secret)})
+    platform.run_once()
+    take_label(platform, "b", "secret")
+    platform.repository.commit({"b.json": None})
+    for _ in range(2):
+        platform.run_once()
+    follow_way(platform, "label", "secret/b", "-n", platform.namespace)
+    platform.run_once("--fail-on-held")
+    assert left(platform) == []
+    assert platform.kubectl("get", "secrets", "-n", platform.namespace, "-o", "name") == ""
+    record = json.loads(
+        platform.kubectl("get", "configmap", f"source-{platform.name}", "-n", "levelgate-system", "-o", "json")
+    )
+    assert record["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
+
+
+@pytest.mark.both_servers
 def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: Platform) -> None:
     leave_behind(platform, "b")
     platform.run_once()

@@ -131,6 +131,12 @@ class Platform:
         patch = {"metadata": {"annotations": {name: text}}}
         self._runner.run(self.cluster.merge(key, patch, manager="kubectl-annotate"))
 
+    def label(self, key: ObjectKey, name: str, text: str | None) -> None:
+        """As a person does: the label is theirs from then on; None takes it off."""
+        self.cluster.revive()
+        patch = {"metadata": {"labels": {name: text}}}
+        self._runner.run(self.cluster.merge(key, patch, manager="kubectl-label"))
+
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
