@@ -95,7 +95,8 @@ async def give_back(lane: Lane) -> None:
     record = await lane.get(lane.record("git"))
     for member in json.loads(((record or {}).get("data") or {}).get("leftBehind") or "{}").get("members", ()):
         key = lane.config_map(member["object"].rpartition("/")[2])
-        await lane.patch(key, {"metadata": {"labels": {PART_OF: member["set"]}}})
+        if member.get("set"):
+            await lane.patch(key, {"metadata": {"labels": {PART_OF: member["set"]}}})
 
 
 async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:

@@ -193,7 +193,7 @@ def test_reasons_come_from_the_closed_vocabulary() -> None:
     surface = set(
         "Settled Progressing Baking PaceReached WaveNotReached DependencyNotReady WaitingForData WindowClosed NeverOpens ClockSkew Interrupted "
         "GateClosed GateError Deadlocked ApprovalRequired Held Suspended Halted BrakeEngaged HistoryRewritten Unsigned RenderFailed ApplyFailed "
-        "Conflict OwnedElsewhere Unhealthy DeletionBlocked NotInGit LeftBehind".split()
+        "Conflict OwnedElsewhere Unhealthy DeletionBlocked NotInGit LeftBehind StillRead".split()
     )
     assert {str(reason) for reason in Reason} <= surface
 
