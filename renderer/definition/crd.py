@@ -90,6 +90,7 @@ _LEVELGATE: Final = open_object(
     settled=_REVISION,
     source=_TEXT,
     synced=_TEXT,
+    begun=_TEXT,
     rollout=open_object(name=_TEXT, wave=_TEXT),
     nodes={"type": "object", "additionalProperties": {"type": "integer"}},
     asked={"type": "object", "additionalProperties": open_object(said=_TEXT, since=_TEXT)},

@@ -19,7 +19,7 @@ from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.cli.shops import DBA, SHOPS
-from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
+from tests.gitops.fleet import GROUP, Fleet, commit_id
 
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [
@@ -104,6 +104,7 @@ def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> Non
         "kind": "Link",
         "namespace": "default",
         "name": "cart",
+        "state": "Held",
         "node": "database",
         "reason": "WindowClosed",
         "message": "waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)",
@@ -142,7 +143,8 @@ def test_where_no_instance_waits_explain_is_asked_about_what_does(typed: Typed) 
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
     with Fleet(names=("a",), plain={"plain": plain}) as fleet:
         fleet.deploy()
-        fleet.request("PATCH", "/api/v1/namespaces/default/configmaps/plain", {"data": {"a": "taken"}}, MERGE)
+        path = "/api/v1/namespaces/default/configmaps/plain?fieldManager=deployer&force=true"
+        fleet.request("PATCH", path, {**plain, "data": {"a": "taken"}}, "application/apply-patch+yaml")
         fleet.step()
         assert "Next: levelgate explain configmap/plain -n default" in typed(fleet, "status")
         assert "Conflict  ConfigMap default/plain" in typed(fleet, "explain", "configmap/plain", "-n", "default")

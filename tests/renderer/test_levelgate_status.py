@@ -20,6 +20,7 @@ STORED: dict[str, Any] = {
     "rollout": {"name": "webapp.kro.run", "wave": "prod"},
     "progress": {"revision": 13, "flaps": 2, "deadline": "2026-11-20T13:00:00Z"},
     "synced": "now",
+    "begun": "2026-11-20T12:30:00+00:00",
 }
 
 

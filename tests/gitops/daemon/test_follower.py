@@ -31,6 +31,7 @@ from gitops.errors import Unreachable
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import WidenScope
+from gitops.reconcile.left_behind import LeftBehindSearch
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK
 from gitops.reconcile.set_summaries import SetSummaries
@@ -83,6 +84,7 @@ class Aside:
     whole: ClusterState | None = None
     refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
     late: frozenset[ObjectKey] | None = None
+    left_behind: LeftBehindSearch = field(default_factory=LeftBehindSearch)
 
     name = "local"
     pending = ()

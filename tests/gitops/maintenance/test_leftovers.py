@@ -56,14 +56,18 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
     assert (found.message in line, "levelgate check -o json" in advice) == (True, True)
 
 
-def test_members_of_an_instance_that_went_with_its_crd_are_named() -> None:
-    """A person stripped the finalizer and deleted the CRD, and Git dropped the instance: no pass finds its members, which stay."""
+def test_members_of_an_instance_that_went_with_its_records_are_named() -> None:
+    """A person stripped the finalizer, deleted the CRD and the record of the source, and Git dropped the instance.
+
+    Nothing tells then where its members are, and they stay.
+    """
     with Fleet(names=("a", "b"), gates=[]) as fleet:
         fleet.start()
         for name in fleet.names:
             path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
             fleet.request("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
         fleet.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}")
+        fleet.request("DELETE", "/api/v1/namespaces/levelgate-system/configmaps/source-platform")
         fleet.sandbox.tick_until_stable()
         fleet.names = ("b",)
         fleet.push()
