@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from json import dumps
 from typing import TYPE_CHECKING, Final
 
+from gitops.timestamps import to_utc
 from renderer.frozen import dataclass
 from renderer.identity import SOURCE_PREFIX, GroupKind, ObjectKey
 
@@ -127,12 +128,3 @@ class TimeFormat:
 
     def _to_zone(self, moment: datetime) -> datetime:
         return moment.astimezone(UTC) if self.utc else moment.astimezone()
-
-
-def to_utc(moment: datetime) -> datetime:
-    """A time as somebody wrote it; without a zone it is the terminal's. One that summer time skips is as far after the gap as it would have been,
-    and of one that comes twice the first counts (RFC 5545, 3.3.5).
-    """
-    if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
-        moment = moment.replace(fold=1)  # `astimezone` takes a time in the gap for one before it
-    return moment.astimezone(UTC)

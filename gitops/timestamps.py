@@ -1,8 +1,8 @@
-"""Moments as Kubernetes writes them (RFC 3339, UTC), in records, JSON and messages."""
+"""Moments as Kubernetes writes them (RFC 3339, UTC), in records, JSON and messages, and as people write them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -27,3 +27,14 @@ def parse_timestamp(text: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return parsed if parsed.tzinfo else None
+
+
+def to_utc(moment: datetime) -> datetime:
+    """Return the moment of a time as somebody wrote it; without a zone it is the terminal's.
+
+    A time that summer time skips is as far after the gap as it would have been. Of one that comes twice the first counts
+    (RFC 5545, 3.3.5).
+    """
+    if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
+        moment = moment.replace(fold=1)  # `astimezone` takes a time in the gap for one before it
+    return moment.astimezone(UTC)

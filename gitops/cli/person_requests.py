@@ -20,7 +20,8 @@ from gitops.records.installation import INSTALLATION, configured_sources
 from gitops.records.references import SOURCE, Ref, find_key, suggest_name
 from gitops.records.requests import PersonRequest, RequestError, RequestSubject
 from gitops.records.source_record import read_names_by_set_id, read_source_names
-from gitops.text import format_local_time, title, to_utc
+from gitops.text import format_local_time, title
+from gitops.timestamps import to_utc
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey

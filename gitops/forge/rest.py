@@ -170,7 +170,7 @@ class Rest:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise ForgeRefused(f"{self.token_file}: is not text, so it holds no token") from None
-        if not (token.isascii() and token.isprintable() and token):
+        if not (token.isascii() and token.isprintable()):
             raise ForgeRefused(
                 f"{self.token_file}: its first line is not a token; write the token there and nothing else"
             )

@@ -24,6 +24,7 @@ from gitops.durations import format_duration
 from gitops.notifications.messages import Message, group_transitions
 from gitops.notifications.receivers import OutgoingRequest, Receiver
 from gitops.records.transitions import Transition
+from gitops.secret_file import EmptySecret
 from renderer.frozen import dataclass
 from renderer.phrasing import format_count
 
@@ -190,6 +191,8 @@ class Delivery:
     async def _send(self, queue: _ReceiverQueue, message: Message, queued_at: datetime) -> DeliveryAnswer:
         try:
             request = queue.receiver.build_request(message, self.cluster, queued_at)
+        except EmptySecret:
+            return DeliveryAnswer(0, error="the file of its secret is empty; write the secret into its first line")
         except (OSError, UnicodeDecodeError) as error:
             return DeliveryAnswer(0, error=f"the file of its secret cannot be read ({type(error).__name__})")
         return await (self.post or post)(request)

@@ -172,12 +172,20 @@ def test_what_is_remembered_is_bounded(token: Path) -> None:
     answer.run(token, step)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "t\u00f6ken", "a\x00b"])
-def test_a_file_without_a_token_is_named(token: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "the token cannot be read: its first line is empty; write the secret there"),
+        ("\n", "the token cannot be read: its first line is empty; write the secret there"),
+        ("t\u00f6ken", "its first line is not a token"),
+        ("a\x00b", "its first line is not a token"),
+    ],
+)
+def test_a_file_without_a_token_is_named(token: Path, text: str, problem: str) -> None:
     token.write_bytes(text.encode())
     answer = Answering(b"[]")
     said = told(answer, token, LISTS[0])
-    assert f"{token}: its first line is not a token" in said
+    assert f"{token}: {problem}" in said
     assert not answer.asked
 
 

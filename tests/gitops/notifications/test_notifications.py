@@ -184,6 +184,16 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
     assert len(server.got) == 2
 
 
+async def test_nothing_is_signed_with_an_empty_secret(tmp_path: Path) -> None:
+    """A signature made with an empty key proves nothing, so the receiver gets no message and the notice says what to do."""
+    async with Receiving([(200, {})]).serving() as server:
+        receiver = Receiver("team", Webhook(server.url, secret(tmp_path, "\nsecond line")))
+        notices, _ = await told(receiver, SETTLED, count=0, server=server)
+    assert server.got == []
+    assert notices[0].startswith("team: ")
+    assert "the file of its secret is empty; write the secret into its first line" in notices[0], notices
+
+
 @dataclass
 class Answering:
     """A receiver that says nothing over the wire: how it answers is found by what is brought, and when."""
