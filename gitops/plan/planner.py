@@ -208,7 +208,7 @@ async def plan_against_cluster(
         at=clock.now(),
         against=f"cluster {cluster.name}",
         hash=plan_hash(head.catalog, changes, moves, problems),
-        changes=(*_left_behind_changes(cluster_preview, masks), *changes),
+        changes=(*_left_behind_changes(cluster_preview, masks, changes), *changes),
         warnings=tuple(
             sorted(
                 (
@@ -225,12 +225,17 @@ async def plan_against_cluster(
     )
 
 
-def _left_behind_changes(preview: Preview, masks: SecretMasks) -> Iterator[PlannedChange]:
-    """Members that stay since they lost their label. They are no part of the hash: who plans need not have the rights to find them."""
+def _left_behind_changes(
+    preview: Preview, masks: SecretMasks, changes: Sequence[PlannedChange]
+) -> Iterator[PlannedChange]:
+    """Yield the members that stay since they lost their label, but those that an instance takes back before its turn.
+
+    They are no part of the hash: who plans need not have the rights to find them.
+    """
+    changed_keys = {change.key for change in changes}
     for member in preview.left_behind:
-        yield PlannedChange(
-            PlannedAction.KEEP, masks.mask_key(member.key), str(member.key.group_kind), message=member.cause.message
-        )
+        if (key := masks.mask_key(member.key)) not in changed_keys:
+            yield PlannedChange(PlannedAction.KEEP, key, str(key.group_kind), message=member.cause.message)
 
 
 async def _collect_changes(
