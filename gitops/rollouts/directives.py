@@ -199,7 +199,8 @@ def _author(manifest: Manifest | None, live: Object | None, key: str, name_key: 
 
 
 def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
-    return ((obj or {}).get("metadata") or {}).get("annotations") or {}
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations")
+    return annotations if isinstance(annotations, Mapping) else {}
 
 
 def _parse_integer(text: str) -> int:

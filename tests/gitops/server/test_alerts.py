@@ -17,7 +17,9 @@ from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
+from renderer import well_known
 from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.gitops.fleet import MERGE
 from tests.gitops.server.rules import Between, Scrape
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_deploy import DEPLOY
@@ -142,6 +144,20 @@ async def a_plain_object_fails(seen: Scene) -> None:
     await seen.step()
 
 
+async def a_member_is_left_behind(seen: Scene) -> None:
+    """Somebody takes its label off, then Git drops it, and the next search finds it."""
+    metadata = {"name": "plain", "namespace": "default"}
+    seen.fleet.plain["plain.json"] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    seen.fleet.push()
+    await seen.step()
+    path = "/api/v1/namespaces/default/configmaps/plain"
+    seen.fleet.request("PATCH", path, {"metadata": {"labels": {well_known.PART_OF: None}}}, MERGE)
+    del seen.fleet.plain["plain.json"]
+    seen.fleet.push()
+    seen.fleet.reconciler.left_behind.is_due = True
+    await seen.step()
+
+
 async def is_halted(seen: Scene) -> None:
     seen.fleet.push("two")
     seen.fleet.order(halt="INC-7")
@@ -190,6 +206,7 @@ FAULTS: Final[Mapping[str, tuple[Callable[[Scene], Awaitable[None]], set[str], s
     "LevelgateConfigurationRefused": (is_refused, set(), set()),
     "LevelgateInstancesFailed": (an_instance_fails, {"platform", "links.g.test"}, {"LevelgateRolloutHalted"}),
     "LevelgateSourceFailed": (a_plain_object_fails, {"platform", "Failed"}, set()),
+    "LevelgateMembersLeftBehind": (a_member_is_left_behind, {"platform"}, set()),
     "LevelgateRolloutHalted": (is_halted, {"platform", "links.g.test"}, set()),
     "LevelgateNeedsApproval": (waits(Reason.APPROVAL_REQUIRED), {"platform", "ApprovalRequired"}, set()),
     "LevelgateNeverOpens": (waits(Reason.GATE_ERROR), {"platform"}, set()),
