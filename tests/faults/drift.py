@@ -14,13 +14,14 @@ _SCRIPT, _OPERATOR, _AUTOSCALER = "script", "operator", "autoscaler"
 
 
 async def members(lane: Lane, resource: str) -> Sequence[Key]:
-    """Live members of a kind in the lane, in order."""
+    """Live members of a kind in the lane, in order; of ConfigMaps those whose text Git sets, as other fields are nobody's drift."""
     return sorted(
         key
         for key, obj in (await lane.objects()).items()
         if key.namespace == lane.namespace
         and key.resource == resource
         and "applyset.kubernetes.io/part-of" in (obj["metadata"].get("labels") or {})
+        and (resource != "configmaps" or "text" in (obj.get("data") or {}))
     )
 
 
