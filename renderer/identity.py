@@ -59,6 +59,11 @@ class ObjectKey(NamedTuple):
         """`prod/shop`, or `main` for a cluster-scoped object: unique among the objects of its kind."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def command_reference(self) -> str:
+        """As commands take it: `webapp/cart -n prod`."""
+        return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
+
     def __str__(self) -> str:
         return f"{self.group_kind}/{self.qualified_name}"
 

@@ -41,11 +41,14 @@ class Scope:
 
 def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
     """The scope that exactly covers these members."""
-    members = list(members)
-    return Scope(
-        frozenset(key.group_kind for key in members),
-        frozenset(key.namespace for key in members) - {"", parent.namespace},
-    )
+    scope = scope_covering(members)
+    return Scope(scope.kinds, scope.namespaces - {parent.namespace})
+
+
+def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
+    """Return the kinds and namespaces of these objects."""
+    keys = list(keys)
+    return Scope(frozenset(key.group_kind for key in keys), frozenset(key.namespace for key in keys if key.namespace))
 
 
 def tool_of(parent: Object) -> str:

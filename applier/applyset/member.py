@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry, manager_entries, owned_metadata
-from applier.state.observed import annotation, is_terminating, label, number
+from applier.state.observed import annotation, is_controlled, is_terminating, label, number
 from applier.status.model import HealthView
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -182,6 +182,16 @@ def describe_deletion(obj: Object) -> str:
     )
 
 
+def has_own_finalizer(obj: Object) -> bool:
+    """Return whether an object stays until Levelgate takes its finalizer off."""
+    return well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
+
+
+def foreign_finalizers(obj: Object) -> list[str]:
+    """Return the finalizers of an object that somebody else has to take off."""
+    return [name for name in obj["metadata"].get("finalizers") or () if name != well_known.FINALIZER]
+
+
 def _describe_finalizer(finalizer: str, obj: Object) -> str:
     for entry in manager_entries(obj):
         if finalizer in owned_metadata(entry, "finalizers"):
@@ -195,7 +205,7 @@ def is_membership_proven(obj: Object) -> bool:
     Every writer may add the label; only our apply owns it (KEP-3659, "Security"). An object of a controller is not ours.
     """
     is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
-    return is_ours and not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    return is_ours and not is_controlled(obj)
 
 
 def is_record_proven(obj: Object) -> bool:
@@ -205,7 +215,7 @@ def is_record_proven(obj: Object) -> bool:
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
-    return is_ours and not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+    return is_ours and not is_controlled(obj)
 
 
 def is_of_set(obj: Object, parent: Object) -> bool:

@@ -47,7 +47,7 @@ class NodeWrite(NamedTuple):
     key: ObjectKey
     live: Object | None
     action: NodeAction
-    is_repair: bool = False
+    is_repair: bool
 
 
 @dataclass(frozen=True)

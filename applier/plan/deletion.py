@@ -10,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from applier.applyset.member import describe_deletion
+from applier.applyset.member import describe_deletion, foreign_finalizers, has_own_finalizer
 from applier.causes import Cause, CauseRef, Reason
-from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed, is_terminating
-from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
 from renderer.phrasing import join_names
@@ -48,8 +46,8 @@ def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):
         return None
-    hold = _hold_cause(plan) if _finalizers(parent, ours=True) else None
-    if not (hold or _finalizers(parent, ours=False)):
+    hold = _hold_cause(plan) if has_own_finalizer(parent) else None
+    if not (hold or foreign_finalizers(parent)):
         return None
     container = deleted_container(key, observed)
     with_container = f", together with {container.kind} {container.name}" if container else ""
@@ -99,7 +97,7 @@ def _container_cause(
     keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
     first, blocked_set = keys[0], blocked_sets.get(keys[0])
     hold, cause = (_hold_cause(blocked_set), blocked_set.deletion) if blocked_set else (None, None)
-    has_foreign = bool(_finalizers(observed.objects[first], ours=False))
+    has_foreign = bool(foreign_finalizers(observed.objects[first]))
     why = (
         _describe_hold(first, hold)
         if hold
@@ -137,10 +135,6 @@ def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -
     return replace(plan, nodes=nodes, prune_candidates=candidates)
 
 
-def _finalizers(obj: Object, *, ours: bool) -> list[str]:
-    return [name for name in obj["metadata"].get("finalizers") or () if (name == well_known.FINALIZER) == ours]
-
-
 def _hold_cause(plan: ApplySetPlan) -> Cause | None:
     """Return what keeps our finalizer on a parent, other than time; None where it is going, or will by itself."""
     if plan.detach or plan.finish_deletion or plan.has_member_changes:
@@ -163,6 +157,5 @@ def _rank(cause: Cause) -> int:
 
 def _describe_hold(key: ObjectKey, hold: Cause) -> str:
     """Return why what an instance owns stays, and what ends that."""
-    reference = f"{key.kind.lower()}/{key.name}" + (f" -n {key.namespace}" if key.namespace else "")
-    end = _ENDS.get(hold.reason, "").format(ref=reference)
+    end = _ENDS.get(hold.reason, "").format(ref=key.command_reference)
     return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"

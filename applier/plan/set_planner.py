@@ -13,6 +13,7 @@ from itertools import filterfalse
 
 from applier.applyset import completed_jobs, inventory, kro
 from applier.applyset.inventory import ForeignSet, Scope
+from applier.applyset.member import has_own_finalizer
 from applier.causes import Cause, Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan import deletion
@@ -214,7 +215,7 @@ class ApplySetPlanner:
         Its members stay. The finalizer is removed once the scope is on record; then the instance is created again.
         """
         is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
-        can_detach = is_scope_recorded and _has_finalizer(parent)
+        can_detach = is_scope_recorded and has_own_finalizer(parent)
         nodes = self.node_planner.plan_nodes(rendered, ready_to_write=False)
         candidates = self.prune_planner.plan_candidates(rendered, nodes, current_scope) if self.to_final_state else ()
         return ApplySetPlan(
@@ -251,7 +252,7 @@ class ApplySetPlanner:
             parent,
             current_scope,
             prune_candidates=candidates,
-            finish_deletion=is_empty and _has_finalizer(parent),
+            finish_deletion=is_empty and has_own_finalizer(parent),
             parent_error=handover_cause,
         )
 
@@ -356,7 +357,7 @@ def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target
         return False
     return rendered.is_source or (
         inventory.tool_of(parent) == inventory.TOOL
-        and _has_finalizer(parent)
+        and has_own_finalizer(parent)
         and target_revision == inventory.target_of(parent)
     )
 
@@ -366,7 +367,3 @@ def _is_ours(parent: Object | None) -> bool:
     if parent is None:
         return False
     return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT_MANAGER) is not None
-
-
-def _has_finalizer(parent: Object) -> bool:
-    return well_known.FINALIZER in (parent["metadata"].get("finalizers") or ())

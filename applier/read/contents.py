@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from applier.cluster import Reader, list_if_served
 from applier.errors import Unavailable
-from applier.state.observed import Observed
+from applier.state.observed import Observed, is_controlled
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
 
@@ -51,9 +51,8 @@ async def contents_of(
         )
     ):
         for obj in objects:
-            is_controlled = any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
             if (
-                not is_controlled
+                not is_controlled(obj)
                 and not _belongs_to_every_namespace(content_key := ObjectKey.from_manifest(obj))
                 and content_key not in ignored_keys
             ):

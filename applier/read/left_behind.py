@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from applier.applyset.inventory import ForeignSet, Scope, read_scope
-from applier.applyset.member import is_membership_proven, is_record_proven
+from applier.applyset.member import has_own_finalizer, is_membership_proven, is_record_proven
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError, KindNotServed
 from applier.read.observe import FEW
@@ -53,7 +53,7 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
     unless it waits for our finalizer.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
-    goes = is_terminating(obj) and well_known.FINALIZER not in (obj["metadata"].get("finalizers") or ())
+    goes = is_terminating(obj) and not has_own_finalizer(obj)
     return label(obj, well_known.PART_OF) not in known_sets and not (is_kept or goes) and is_record_proven(obj)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from applier.applyset.inventory import TOOL, tool_of
+from applier.applyset.member import has_own_finalizer
 from applier.cluster import CLI_MANAGER, CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Discovery, Object
 from applier.errors import ClusterError, KindNotServed
 from applier.state.managed_fields import manager_entries
@@ -66,7 +67,7 @@ def is_ours(obj: Object) -> bool:
     return (
         any(filter_ours(metadata.get("labels")))
         or any(filter_ours(metadata.get("annotations")))
-        or well_known.FINALIZER in (metadata.get("finalizers") or ())
+        or has_own_finalizer(obj)
         or any(entry.get("manager") in OUR_MANAGERS for entry in manager_entries(obj))
     )
 

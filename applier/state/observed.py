@@ -62,6 +62,11 @@ def is_terminating(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
+def is_controlled(obj: Object) -> bool:
+    """Return whether another object is the controller of this one."""
+    return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+
+
 @dataclass(frozen=True)
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is

@@ -21,7 +21,6 @@ from gitops.explain.phrasing import (
     describe_node,
     describe_unconfigured,
     describe_unreadable,
-    reference,
 )
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_state import InstanceState, describe_suspension
@@ -121,7 +120,9 @@ def _names(overview: Overview) -> Iterator[str]:
     """As commands take them: sources, rollouts, and the instances that are not as Git says."""
     yield from (f"source/{name}" for name in overview.sources)
     yield from (f"rollout/{rollout.name}" for rollout in overview.rollouts)
-    yield from (reference(instance_state.key) for instance_state in overview.instances if not instance_state.is_settled)
+    yield from (
+        instance_state.key.command_reference for instance_state in overview.instances if not instance_state.is_settled
+    )
 
 
 def _table_lines(overview: Overview, times: TimeFormat, now: datetime, *, everything: bool) -> Iterator[str]:
@@ -241,10 +242,12 @@ def _cause_lines(
 
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
     """What to ask for first, as `explain` takes it: an instance before what else is as bad."""
-    candidates = [(instance_state.state, 0, reference(instance_state.key)) for instance_state, _ in rows]
+    candidates = [(instance_state.state, 0, instance_state.key.command_reference) for instance_state, _ in rows]
     for source, cause in others:
         key = cause.object_key
-        candidates.append((DisplayState.from_reasons([cause.reason]), 1, reference(key) if key else f"source/{source}"))
+        candidates.append(
+            (DisplayState.from_reasons([cause.reason]), 1, key.command_reference if key else f"source/{source}")
+        )
     return min(candidates, key=lambda candidate: (candidate[0].rank, candidate[1]))[2]
 
 

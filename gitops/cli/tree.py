@@ -11,7 +11,6 @@ import click
 from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
-from gitops.explain.phrasing import reference
 from gitops.explain.tree import TreeNode, read_tree, walk
 from gitops.records.references import Ref, find_key, get_object
 from gitops.text import align_table, format_local_time, title
@@ -45,7 +44,7 @@ async def _tree(ref: Ref, namespace: str | None, output: str, choice: ClusterCho
     if output in {"json", "yaml"}:
         print_document(_as_json(root), output)
     elif output == "name":
-        echo("\n".join(reference(branch.key) for _, branch in walk(root)))
+        echo("\n".join(branch.key.command_reference for _, branch in walk(root)))
     else:
         echo("\n".join([format_header(cluster.name, format_local_time(now)), "", *_text(root)]))
     return report_unreadable(cluster)

@@ -149,7 +149,13 @@ def find_overrides(decided: Decision, here: DecisionInputs) -> Callable[[Candida
     if not isinstance(check, ChangeJudge):
         return lambda _: None
     asked = check.for_plan(here)
-    return lambda change: None if any(asked.all_causes(change)) else asked.override_record(change)
+
+    def find_override(change: CandidateChange) -> DecisionRecord | None:
+        # Few changes have a break-glass; what holds a change costs more to find.
+        entry = asked.override_record(change)
+        return None if entry is None or any(asked.all_causes(change)) else entry
+
+    return find_override
 
 
 def _under_glass(permission: ChangeJudge, found: Explanation, change: CandidateChange) -> Override | None:

@@ -163,7 +163,7 @@ def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[
         yield from members[0].actions
     else:
         yield from (
-            (f"what to do about {title(member.key)}", f"levelgate explain {reference(member.key)}")
+            (f"what to do about {title(member.key)}", f"levelgate explain {member.key.command_reference}")
             for member in members[:_MAX_LEFT_BEHIND]
         )
 
@@ -189,7 +189,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
         case WaitingLink(key=key, cause=cause, instance=instance):
             waits_for_it = earlier_links and isinstance(earlier_links[-1], WaitingLink) and earlier_links[-1].key != key
             if waits_for_it and instance and cause.reason.is_missing_permission and cause.reason is not Reason.HELD:
-                yield f"let the others pass {key.name}", f"levelgate hold {reference(key)} --reason ..."
+                yield f"let the others pass {key.name}", f"levelgate hold {key.command_reference} --reason ..."
             if instance and instance.file and cause.reason is Reason.RENDER_FAILED:
                 yield f"change {key.qualified_name}", f"in Git: {instance.file}"
             yield from _reason_actions(key, cause, instance.rollout if instance else "", explanation)
@@ -215,7 +215,7 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
         case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
             yield _FIX_IN_GIT
         case Reason.UNHEALTHY:
-            yield "see what is not healthy", f"levelgate tree {reference(key)}"
+            yield "see what is not healthy", f"levelgate tree {key.command_reference}"
             yield _FIX_IN_GIT
         case Reason.HALTED:
             yield _FIX_IN_GIT
@@ -251,7 +251,7 @@ def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -
     """What a person has to name to answer a cause: something wider that it comes from, else the object."""
     wider = (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.references if ref.kind in _REFERENCE_TYPES)
     is_source = key == source_parent(explanation.source)
-    return next(wider, f"source/{explanation.source}" if is_source else reference(key))
+    return next(wider, f"source/{explanation.source}" if is_source else key.command_reference)
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
@@ -279,8 +279,3 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
 def describe_node(cause: Cause) -> str:
     """Return `node database`; empty where the cause is of no node, or of an object without one."""
     return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""
-
-
-def reference(key: ObjectKey) -> str:
-    """As commands take it: `webapp/cart -n prod`."""
-    return f"{key.kind.lower()}/{key.name}" + (f" -n {key.namespace}" if key.namespace else "")

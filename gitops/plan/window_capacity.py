@@ -77,11 +77,19 @@ class WindowCapacities:
                 if state and state.is_open and state.until:
                     yield state.until
 
+    @cached_property
+    def _verdicts(self) -> dict[datetime, WindowVerdicts]:
+        return {}
+
     def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
-        """Return the verdicts of windows at another time."""
-        situation = self.preview.due.situation
-        reading = situation.conditions.reading._replace(now=moment)
-        return WindowVerdicts(replace(situation, conditions=replace(situation.conditions, reading=reading)))
+        """Return the verdicts of windows at another time; changes share them, as they read what people ask of everything."""
+        if moment not in self._verdicts:
+            situation = self.preview.due.situation
+            reading = situation.conditions.reading._replace(now=moment)
+            self._verdicts[moment] = WindowVerdicts(
+                replace(situation, conditions=replace(situation.conditions, reading=reading))
+            )
+        return self._verdicts[moment]
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
         """Return, by instance (None: plain objects), the strictest drain of the windows that close after the start."""
@@ -163,8 +171,12 @@ class WindowCapacities:
 def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | None, Drain]) -> tuple[str, ...]:
     """Return the instances, and the plain objects, that change on several levels and may stay between them."""
     names: list[str] = []
+    own_changes: dict[ObjectKey | None, list[PlannedChange]] = {}
+    for change in changes:
+        if change.node or change.instance is None:
+            own_changes.setdefault(change.instance, []).append(change)
     for instance, drain in drains.items():
-        own = [change for change in changes if change.instance == instance and (change.node or instance is None)]
+        own = own_changes.get(instance, [])
         if drain.may_end_halfway and len({change.level for change in own}) > 1:
             names += [instance.qualified_name] if instance else [change.ref for change in own]
     return tuple(dict.fromkeys(names))

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-from applier.applyset.inventory import ForeignSet, Scope, read_scope, scope_of
+from applier.applyset.inventory import ForeignSet, Scope, read_scope, scope_covering, scope_of
 from applier.applyset.member import is_of_set
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError, KindNotServed
@@ -28,7 +28,7 @@ from applier.read.left_behind import (
 from applier.state.observed import Observed, annotation, label
 from gitops.reconcile.context import Context
 from gitops.reconcile.sources import SourceState
-from gitops.records.left_behind import LeftBehind, LeftBehindMember, scope_covering
+from gitops.records.left_behind import LeftBehind, LeftBehindMember
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.frozen import dataclass

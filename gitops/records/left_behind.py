@@ -5,12 +5,12 @@ Levelgate deletes none of them by itself: it cannot tell a mistake from a person
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from shlex import quote
 from typing import Any, Final, NamedTuple
 
-from applier.applyset.inventory import Scope
+from applier.applyset.inventory import Scope, scope_covering
 from applier.applyset.member import RECORD_ANNOTATIONS
 from applier.causes import Cause, Reason
 from renderer import well_known
@@ -156,12 +156,6 @@ class LeftBehind:
                 ]
                 return cls(count, tuple(members[:MAX_LISTED]), scope)
         return cls()
-
-
-def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
-    """Return the kinds and namespaces of these objects."""
-    keys = list(keys)
-    return Scope(frozenset(key.group_kind for key in keys), frozenset(key.namespace for key in keys if key.namespace))
 
 
 def _kubectl_type(key: ObjectKey) -> str:
