@@ -12,7 +12,14 @@ from dataclasses import replace
 from enum import StrEnum
 
 from applier import status
-from applier.applyset.member import Member, MembersByHash, describe_deletion, is_membership_proven, is_of_set
+from applier.applyset.member import (
+    Member,
+    MembersByHash,
+    describe_deletion,
+    foreign_finalizers,
+    is_membership_proven,
+    is_of_set,
+)
 from applier.causes import Cause, CauseRef, Reason
 from applier.cluster import Object
 from applier.state.health import health_of
@@ -295,8 +302,8 @@ def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping
     """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
     obj = observed.objects[member.key]
     if member.is_terminating:
-        has_finalizers = bool(obj["metadata"].get("finalizers"))
-        reason = Reason.DELETION_BLOCKED if has_finalizers else Reason.PROGRESSING
+        # What holds our own finalizer, if anything does, is told by the set of the instance.
+        reason = Reason.DELETION_BLOCKED if foreign_finalizers(obj) else Reason.PROGRESSING
         return PruneCandidate(
             member, PruneOutcome.DELETE, blocked=Cause(reason, describe_deletion(obj), object_key=member.key)
         )

@@ -391,8 +391,11 @@ def test_an_instance_stays_until_others_have_taken_over_what_they_want_of_it() -
         found = platform.run()
         assert found is not None
         assert found.results == ()
-        (row,) = platform.cluster.objects[ObjectKey(GROUP, "Holder", "default", "k")]["status"]["levelgate"]["blocked"]
-        assert (row["reason"], row["object"]) == ("DependencyNotReady", "ConfigMap/default/shared")
+        rows = platform.cluster.objects[ObjectKey(GROUP, "Holder", "default", "k")]["status"]["levelgate"]["blocked"]
+        assert [(row["reason"], row["object"]) for row in rows] == [
+            ("DeletionBlocked", "Holder.g.test/default/k"),
+            ("DependencyNotReady", "ConfigMap/default/shared"),
+        ]
         platform.commit({**files, "h.json": taken})
         run(platform)
         assert {key.name for key in platform.cluster.objects if key.kind == "Holder"} == {"h"}
