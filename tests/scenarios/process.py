@@ -95,10 +95,15 @@ class Running:
     def __enter__(self) -> Running:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._limit.cancel()
+        code = self.returncode
         self.kill()
         self._process.join()
+        if error and code is not None and not self.stdout.closed:
+            error.add_note(
+                f"the command had ended by itself with {code}; what it said and nobody read:\n{self.stdout.read()}"
+            )
         self.stdout.close()
 
 
