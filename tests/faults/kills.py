@@ -115,6 +115,9 @@ class Bench:
         await self.lane.commit(commit)
         life = await self.lane.live()
         assert life.error is None, life.error
+        assert life.found
+        failures = [str(one) for told in life.found.ledger.restless() for one in told.rows if one.reason.is_failure]
+        assert not failures, f"{self.scenario.name}: a run that nobody disturbed fails: {failures}"
 
     def _judge(self, start: dict[Key, Object], since: int, target: dict[Key, Object]) -> list[str]:
         events = self.lane.events(since)

@@ -210,7 +210,7 @@ async def _delete_the_instance(lane: Lane) -> None:
 
 def _one_leaves_and_its_crd_goes(lane: Lane) -> list[Files]:
     """One instance has left Git, another stands there."""
-    both = {"chain.json": graph(lane, CHAIN), "two.json": instance(lane, "two")}
+    both = {"chain.json": graph(lane, CHAIN), "three.json": instance(lane, "three")}
     return [{**both, "one.json": instance(lane)}, both]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
+from gitops.records.installation import INSTALLATION
 from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
 from tests.controlplane.audit import AuditLog
@@ -134,8 +135,9 @@ def _platform(server: Server, repository: Repository, tmp_path: Path) -> Platfor
 
 @pytest.fixture
 def platform(server: Server, repository: Repository, tmp_path: Path) -> Iterator[Platform]:
-    """A platform; what it leaves in the cluster is taken away without waiting."""
+    """A platform; its record, and that of whom a daemon follows, are taken away: other tests ask the same server what is settled."""
     found = _platform(server, repository, tmp_path)
     yield found
-    record = f"/api/v1/namespaces/levelgate-system/configmaps/source-{found.name}"
-    assert server.ask("DELETE", record, None) in {200, 404}
+    for record in (f"source-{found.name}", INSTALLATION.name):
+        path = f"/api/v1/namespaces/{INSTALLATION.namespace}/configmaps/{record}"
+        assert server.ask("DELETE", path, None) in {200, 404}
