@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from applier.causes import Cause, Reason
 from gitops.reconcile.context import Moved, ReconcileResult
@@ -147,7 +148,7 @@ def _of_rollouts(before: ReconcileResult | None, after: ReconcileResult) -> Iter
             WindowOverridden(name, one) for one in state.decisions if one.what == OVERRIDDEN and one not in noted
         )
         waves = [wave for wave in state.waves if wave.total]
-        for wave, following in zip(waves, [*(one.name for one in waves[1:]), ""], strict=True):
+        for wave, following in zip(waves, chain((one.name for one in waves[1:]), [""]), strict=False):
             passed = state.passed.get(wave.name)
             if passed and len(waves) > 1 and passed != (was.passed.get(wave.name) if was else None):
                 is_at_it = state.targets.get(wave.name) == passed  # else it counts for its next target already

@@ -127,8 +127,7 @@ def test_break_glass_ends_a_prune_that_holds_a_deleted_crd(platform: Platform) -
     """The daemon notices the deletion and the break-glass; children go in order, and only then the instance and its CRD."""
     held_prune(platform)
     uid, since = crd_uid(platform), platform.audit.mark()
-    # The watch of a kind ends with its CRD: a full reconciliation is the bound for what falls between two watches.
-    with platform.start("--interval", "1h", "--resync", "30s"):
+    with platform.start("--interval", "1h"):
         delete_crd(platform)
         eventually(lambda: "DeletionBlocked" in told(platform, "status", "-o", "wide"))
         assert "one-a" in children(platform)

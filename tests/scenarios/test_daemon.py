@@ -38,6 +38,21 @@ def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: Ru
 
 
 @pytest.mark.both_servers
+def test_the_last_instance_of_a_definition_leaves_and_the_next_commit_is_followed(
+    platform: Platform, daemon: Running
+) -> None:
+    """A rollout without instances has no waves to tell of."""
+    eventually(lambda: text(platform, "one-b") == "one")
+    platform.repository.commit({"one.json": None, "plain.json": config_map(platform.namespace, "plain", text="here")})
+    eventually(
+        lambda: not platform.kubectl("get", "configmap", "one-a", "-n", platform.namespace, "--ignore-not-found")
+    )
+    platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="later")})
+    eventually(lambda: text(platform, "plain") == "later", within=30)
+    assert daemon.returncode is None
+
+
+@pytest.mark.both_servers
 def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: Running) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     daemon.send_signal(signal.SIGINT)

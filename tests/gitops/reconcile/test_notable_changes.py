@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,6 +22,7 @@ from gitops.reconcile.notable_changes import (
     news,
 )
 from gitops.reconcile.tally import StateCounts
+from gitops.rollouts.state import WaveProgress
 from renderer.identity import ObjectKey
 from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
@@ -89,6 +91,15 @@ def test_a_halt(fleet: Fleet) -> None:
     _, told = heard(fleet, before, timedelta(minutes=11))
     assert RolloutHalted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
     assert not [one for one in told if isinstance(one, WaveSettled)]
+
+
+@pytest.mark.parametrize("waves", [(), (WaveProgress("canary", "Exponential", 0, 0, 0, 0, 0),)])
+def test_a_rollout_without_instances_has_no_wave_to_tell(fleet: Fleet, waves: tuple[WaveProgress, ...]) -> None:
+    """Its record outlives its last instance, such as one whose CRD somebody deleted."""
+    before = fleet.step()
+    states = {name: replace(state, waves=waves) for name, state in before.propagation.states.items()}
+    assert states
+    assert list(news(before, replace(before, propagation=replace(before.propagation, states=states)))) == []
 
 
 def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
