@@ -30,8 +30,9 @@ class Override(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name,
-    `rules` those in force by source. `wake_at`: when to look again although nothing happened; `edges`: the same but
-    for what rollouts count, whose bakes and deadlines concern one instance each. `stopped`: a person has suspended
+    `rules` those in force by source. `rule_problems`, of `problems` those of windows and policies, by source.
+    `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose
+    bakes and deadlines concern one instance each. `stopped`: a person has suspended
     everything, so nothing at all may be written. `under_glass`: what to record of a change that is made in spite of
     a closed window. `source_requests` is what people ask of each source and its plain objects. `explain` adds why
     each instance is not moved to where Git wants it (`stays`), what the status of an instance has to remember of
@@ -47,6 +48,7 @@ class Decision:
     wake_at: datetime | None = None
     next_edge: datetime | None = None
     problems: tuple[Problem, ...] = ()
+    rule_problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
     stopped: Cause | None = None
     stays: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     remembered: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)

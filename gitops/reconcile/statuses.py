@@ -69,7 +69,11 @@ def source_record(
     lost = [one for one in restless if one.plan.is_lost]
     existing, missing = StateCounts.of(instances), _missing(restless)
     target = state.catalog.commit
-    problems = [*state.catalog.problems, *(problem for one in restless for problem in one.plan.rendered.problems)]
+    problems = [
+        *state.catalog.problems,
+        *propagation.rule_problems.get(name, ()),
+        *(problem for one in restless for problem in one.plan.rendered.problems),
+    ]
     scopes = ledger.scopes(name, before.scopes)
     excess = scopes.overflow_message
     return SourceRecord(

@@ -98,7 +98,7 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     }
     unreadable_rules |= set(_unreadable_rule_files(catalog, {rule.origin.file for rule in kept_rules.values()}))
     closed_reason = (
-        f"{', '.join(sorted(unreadable_rules))} cannot be read, so nothing new is started in this source; correct it"
+        f"{', '.join(sorted(unreadable_rules))} cannot be used, so nothing new is started in this source; correct it"
     )
     return SourceRules(
         catalog.source,

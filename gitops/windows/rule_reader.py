@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
+from renderer.phrasing import join_names
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedRules(Generic[T]):
-    """The windows, or the policies, of a commit, by name. `broken` are those that cannot be read: what was accepted of them before stays in force."""
+    """The windows, or the policies, of a commit, by name.
+
+    `broken` are those that cannot be read, or that several files declare: what was accepted of them before stays in force.
+    """
 
     rules: Mapping[str, T]
     broken: Mapping[str, SourceLocation]
@@ -25,22 +29,29 @@ class ParsedRules(Generic[T]):
 def parse_rules(
     catalog: Catalog, kind: str, noun: str, parse: Callable[[DeclaredObject], T | list[Problem]]
 ) -> ParsedRules[T]:
-    """Read all rules of a kind; of two with one name the first counts, in the order of files."""
+    """Read all rules of a kind. Of those with one name none counts, or a stray file could open a window."""
     rules: dict[str, T] = {}
-    origins: dict[str, SourceLocation] = {}
     broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
+    groups: dict[str, list[DeclaredObject]] = {}
     for declared in catalog.rules:
-        if declared.group_kind.kind != kind:
-            continue
-        name, parsed = declared.manifest["metadata"]["name"], parse(declared)
-        if isinstance(parsed, list):
-            broken[name] = declared.origin
-            problems += parsed
-        elif name in rules:
-            message = f"{noun} {name!r} is also defined at {origins[name]}; rename one of the two"
-            line = declared.line_of("metadata.name")
-            problems.append(Problem(declared.origin.file, line, "metadata.name", message))
-        else:
-            rules[name], origins[name] = parsed, declared.origin
+        if declared.group_kind.kind == kind:
+            groups.setdefault(declared.manifest["metadata"]["name"], []).append(declared)
+    for name, group in groups.items():
+        for declared in group:
+            parsed = parse(declared)
+            if len(group) > 1 or isinstance(parsed, list):
+                broken.setdefault(name, declared.origin)
+                problems += parsed if isinstance(parsed, list) else ()
+            else:
+                rules[name] = parsed
+        if len(group) > 1:
+            problems += _duplicate_problems(f"{noun} {name!r}", group)
     return ParsedRules(rules, broken, tuple(sorted(problems)))
+
+
+def _duplicate_problems(title: str, group: Sequence[DeclaredObject]) -> Iterator[Problem]:
+    places = join_names((declared.origin for declared in group), separator=" and ")
+    message = f"{title} is declared at {places}; what was accepted of it stays in force until only one of them is left"
+    for declared in group:
+        yield Problem(declared.origin.file, declared.line_of("metadata.name"), "metadata.name", message)

@@ -278,3 +278,45 @@ def test_an_instance_that_another_one_makes_as_well(platform: Platform) -> None:
     platform.repository.commit({"a.json": None, "one.json": link(group, here, kind="Outer", text="new")})
     platform.run_once()
     assert text_of(platform, "one-a") == "new"
+
+
+def freeze(schedule: dict[str, Any], **more: str) -> str:
+    """A window that is closed while its schedule is on."""
+    spec = {"kind": "Deny", "timeZone": "UTC", "schedule": schedule, **more}
+    return json.dumps({**HEAD, "kind": "PropagationWindow", "metadata": {"name": "freeze"}, "spec": spec})
+
+
+HEAD = {"apiVersion": "levelgate.dev/v1alpha1"}
+ON = freeze({"cron": "0 0 * * *"}, duration="24h")
+OVER = freeze({"once": [{"start": "2020-01-01T00:00", "end": "2020-01-02T00:00"}]})
+
+
+def test_a_stray_window_does_not_open_a_freeze(platform: Platform) -> None:
+    """What was accepted of the window stays in force, whichever file comes first; also where one of them is changed."""
+    here = platform.namespace
+    platform.repository.commit({"one.json": config_map(here, "one", text="a")})
+    platform.run_once()
+    platform.repository.commit({"freeze.json": ON})
+    platform.run_once()
+    platform.repository.commit({"a.json": OVER, "one.json": config_map(here, "one", text="b")})
+    told_everywhere(platform, "window 'freeze' is declared at a.json:1", "and freeze.json:1;")
+    platform.repository.commit({"freeze.json": OVER})
+    platform.run_once(check=None)
+    assert text_of(platform, "one") == "a"
+    platform.repository.commit({"freeze.json": None})
+    platform.run_once()
+    assert text_of(platform, "one") == "b"
+
+
+def test_two_windows_at_the_first_deployment_start_nothing(platform: Platform) -> None:
+    """Nobody knows which of them is meant, so neither opens anything."""
+    here = platform.namespace
+    files = {"a.json": OVER, "b.json": ON, "one.json": config_map(here, "one", text="a")}
+    platform.repository.commit(files)
+    ran = platform.run_once(check=None)
+    assert "freeze (a.json:1) cannot be used, so nothing new is started in this source" in ran.stdout + ran.stderr
+    assert "window 'freeze' is declared at a.json:1 and b.json:1" in platform.levelgate("status").stdout
+    assert text_of(platform, "one") == ""
+    platform.repository.commit({"b.json": None})
+    platform.run_once()
+    assert text_of(platform, "one") == "a"

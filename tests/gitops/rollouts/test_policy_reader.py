@@ -228,7 +228,7 @@ def test_another_version_is_refused() -> None:
 
 
 def test_the_policies_of_a_commit() -> None:
-    """What cannot be read is named, so that its last accepted version stays in force; of two with one name the first counts."""
+    """What cannot be read is named, so that its last accepted version stays in force; of two with one name none counts."""
     files = {
         "a.yaml": HEAD + "spec: {bake: 5m}\n",
         "b.yaml": HEAD + "spec: {bake: 9m}\n",
@@ -236,10 +236,11 @@ def test_the_policies_of_a_commit() -> None:
         "d.yaml": HEAD.replace("PropagationPolicy", "PropagationWindow"),
     }
     found = read_policies(load({name: text.encode() for name, text in files.items()}))
-    assert [(one.name, one.bake) for one in found.rules.values()] == [("webapps", timedelta(minutes=5))]
-    assert found.broken == {"jobs": SourceLocation("c.yaml", 1)}
+    assert not found.rules
+    assert found.broken == {"webapps": SourceLocation("a.yaml", 1), "jobs": SourceLocation("c.yaml", 1)}
     assert [str(problem).split(";")[0] for problem in found.problems] == [
-        "b.yaml:4: metadata.name: policy 'webapps' is also defined at a.yaml:1",
+        "a.yaml:4: metadata.name: policy 'webapps' is declared at a.yaml:1 and b.yaml:1",
+        "b.yaml:4: metadata.name: policy 'webapps' is declared at a.yaml:1 and b.yaml:1",
         "c.yaml:5: spec.bake: 'long' is not a duration",
     ]
 

@@ -15,18 +15,22 @@ def parse(declared: DeclaredObject) -> str | list[Problem]:
     return cron or [Problem(declared.origin.file, 1, "spec.cron", "is missing")]
 
 
-def test_the_first_of_a_name_counts_and_a_broken_one_is_named() -> None:
+def test_none_of_a_name_counts_and_a_broken_one_is_named() -> None:
     policy = manifest("other", cron="never").replace(b"PropagationWindow", b"PropagationPolicy")
     files = {
         "a.json": manifest("day", cron="early"),
         "b.json": manifest("day", cron="late"),
         "c.json": manifest("night"),
         "d.json": policy,
+        "e.json": manifest("noon", cron="twelve"),
     }
     found = parse_rules(load(files), "PropagationWindow", "window", parse)
-    assert found.rules == {"day": "early"}
-    assert found.broken == {"night": SourceLocation("c.json", 1)}
+    assert found.rules == {"noon": "twelve"}
+    assert found.broken == {"day": SourceLocation("a.json", 1), "night": SourceLocation("c.json", 1)}
+    both = "window 'day' is declared at a.json:1 and b.json:1"
+    kept = "what was accepted of it stays in force until only one of them is left"
     assert [str(problem) for problem in found.problems] == [
-        "b.json:1: metadata.name: window 'day' is also defined at a.json:1; rename one of the two",
+        f"a.json:1: metadata.name: {both}; {kept}",
+        f"b.json:1: metadata.name: {both}; {kept}",
         "c.json:1: spec.cron: is missing",
     ]
