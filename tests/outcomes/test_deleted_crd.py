@@ -154,7 +154,6 @@ def test_a_definition_that_left_git_with_its_instance_goes_with_its_crd_when_the
     assert (children(platform), crd_uid(platform)) == ({}, "")
 
 
-@pytest.mark.both_servers
 @pytest.mark.parametrize("options", [(), ("--cascade=orphan",)])
 def test_a_crd_that_goes_alone_comes_back_with_its_instances_and_their_children(
     platform: Platform, options: tuple[str, ...]
@@ -182,7 +181,6 @@ def test_a_crd_that_goes_alone_comes_back_with_its_instances_and_their_children(
     assert crd_uid(platform) not in {"", uid}
 
 
-@pytest.mark.both_servers
 def test_children_whose_instance_left_git_while_its_crd_was_gone_are_pruned(platform: Platform) -> None:
     """The instance went with the CRD before a commit removed it: its children are found by the record of the source, and go in order."""
     held_prune(platform)
@@ -201,7 +199,6 @@ def test_children_whose_instance_left_git_while_its_crd_was_gone_are_pruned(plat
     assert platform.run_once(check=0).stdout.count("deleted") == 0
 
 
-@pytest.mark.both_servers
 def test_children_of_an_instance_whose_finalizer_somebody_took_off_are_pruned(platform: Platform) -> None:
     """Who takes the finalizers off, as the usual advice for a stuck CRD says, leaves no children behind that Git does not want."""
     held_prune(platform)

@@ -87,7 +87,6 @@ def deploy(platform: Platform) -> None:
     platform.run_once()
 
 
-@pytest.mark.both_servers
 @pytest.mark.parametrize("breaks", [unparsable, does_not_compile])
 def test_an_instance_that_left_git_stays_terminating_when_another_file_breaks(
     platform: Platform, breaks: Breaks
@@ -120,7 +119,6 @@ def test_an_instance_that_somebody_deleted_stays_terminating_whatever_breaks(
     assert platform.kubectl("get", "configmap", "one-a", "-n", platform.namespace, "-o", "name")
 
 
-@pytest.mark.both_servers
 def test_a_plain_object_that_left_git_names_its_finalizer_when_another_file_breaks(platform: Platform) -> None:
     deploy(platform)
     hold(platform, "configmap", "other")

@@ -84,7 +84,6 @@ def test_a_plain_object_is_told_and_not_deleted(platform: Platform) -> None:
     assert [event["type"] for event in told if event["reason"] == "LeftBehind"] == ["Warning"]
 
 
-@pytest.mark.both_servers
 def test_deleted_by_the_command_that_is_told_it_is_forgotten(platform: Platform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
@@ -103,7 +102,6 @@ def test_given_back_by_the_command_that_is_told_it_is_pruned(platform: Platform)
     assert (left(platform), names(platform)) == ([], {"a"})
 
 
-@pytest.mark.both_servers
 def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_back(platform: Platform) -> None:
     """I1: also some runs after Git dropped it, and when nothing else of its kind is in the set."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": platform.namespace}}
@@ -123,7 +121,6 @@ def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_b
     assert record["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
 
 
-@pytest.mark.both_servers
 def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: Platform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
@@ -134,7 +131,6 @@ def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: Platform) -> N
     assert "levelgate.dev" not in json.dumps(live)
 
 
-@pytest.mark.both_servers
 def test_wanted_by_git_again_it_is_a_member_again(platform: Platform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
@@ -148,7 +144,6 @@ def test_wanted_by_git_again_it_is_a_member_again(platform: Platform) -> None:
     assert names(platform) == {"a"}
 
 
-@pytest.mark.both_servers
 def test_of_several_each_is_explained(platform: Platform) -> None:
     leave_behind(platform, "b", "c")
     platform.run_once()
@@ -160,7 +155,6 @@ def test_of_several_each_is_explained(platform: Platform) -> None:
     assert (left(platform), names(platform)) == (["ConfigMap/c"], {"a", "c"})
 
 
-@pytest.mark.both_servers
 def test_a_child_that_its_definition_dropped_is_told_and_pruned_once_given_back(platform: Platform) -> None:
     instance = link(platform.group, platform.namespace)
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": instance})
@@ -175,7 +169,6 @@ def test_a_child_that_its_definition_dropped_is_told_and_pruned_once_given_back(
     assert (left(platform), names(platform)) == ([], {"one-a"})
 
 
-@pytest.mark.both_servers
 def test_a_child_of_an_instance_that_is_gone_is_told(platform: Platform) -> None:
     """There is no set that could take it back, so only deleting and keeping it are told."""
     files = {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -191,7 +184,6 @@ def test_a_child_of_an_instance_that_is_gone_is_told(platform: Platform) -> None
     assert verbs == ["delete", "annotate"]
 
 
-@pytest.mark.both_servers
 def test_an_instance_given_back_goes_with_its_children(platform: Platform) -> None:
     kind, space = f"chain.{platform.group}", platform.namespace
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, space)})
@@ -207,7 +199,6 @@ def test_an_instance_given_back_goes_with_its_children(platform: Platform) -> No
     assert (left(platform), names(platform)) == ([], set())
 
 
-@pytest.mark.both_servers
 def test_an_instance_kept_by_the_command_that_is_told_stays_with_its_children(platform: Platform) -> None:
     kind, space = f"chain.{platform.group}", platform.namespace
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, space)})
@@ -220,7 +211,6 @@ def test_an_instance_kept_by_the_command_that_is_told_stays_with_its_children(pl
     assert (left(platform), names(platform)) == ([], {"one-a", "one-b"})
 
 
-@pytest.mark.both_servers
 def test_a_label_changed_to_a_set_that_does_not_exist_is_told(platform: Platform) -> None:
     """With the label of a set that exists, of whichever tool, the object is that set's matter."""
     space, other = platform.namespace, "applyset-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA-v1"
@@ -238,7 +228,6 @@ def test_a_label_changed_to_a_set_that_does_not_exist_is_told(platform: Platform
     assert (left(platform), names(platform)) == ([], {"a", "b"})
 
 
-@pytest.mark.both_servers
 def test_what_was_kept_or_never_ours_is_not_told(platform: Platform) -> None:
     """A person's `prune: disabled`, a released object, one with our manager alone, one with a copied record."""
     space = platform.namespace
@@ -257,7 +246,6 @@ def test_what_was_kept_or_never_ours_is_not_told(platform: Platform) -> None:
     assert (left(platform), names(platform)) == ([], {"a", "copied", "copy", "kept", "own"})
 
 
-@pytest.mark.both_servers
 def test_children_that_were_released_are_not_told(platform: Platform) -> None:
     """`deletion-policy: orphan` takes the record off as well."""
     instance = json.loads(link(platform.group, platform.namespace))
@@ -272,7 +260,6 @@ def test_children_that_were_released_are_not_told(platform: Platform) -> None:
     assert names(platform) == {"one-a", "one-b", "two-a", "two-b"}
 
 
-@pytest.mark.both_servers
 def test_what_a_broken_file_may_still_want_is_not_told(platform: Platform) -> None:
     space = platform.namespace
     platform.repository.commit({"a.json": config_map(space, "a"), "b.json": config_map(space, "b")})
@@ -286,7 +273,6 @@ def test_what_a_broken_file_may_still_want_is_not_told(platform: Platform) -> No
     assert left(platform) == ["ConfigMap/b"]
 
 
-@pytest.mark.both_servers
 def test_the_plan_of_the_commit_says_that_it_stays(platform: Platform) -> None:
     space = platform.namespace
     platform.repository.commit({"a.json": config_map(space, "a"), "b.json": config_map(space, "b")})

@@ -16,8 +16,6 @@ from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
 from tests.scenarios.test_gates import HOURS, MONDAY, SATURDAY, annotate, run_at, window
 
-pytestmark = pytest.mark.both_servers
-
 FRIDAY = MONDAY - timedelta(days=3)
 """09:00 in Berlin."""
 
@@ -75,6 +73,7 @@ def events(platform: Platform) -> list[tuple[str, str]]:
     return [(one["reason"], one["note"]) for one in mine]
 
 
+@pytest.mark.both_servers
 def test_a_plain_object_is_held_and_released_by_command(platform: Platform) -> None:
     """It stays what it is, is healed and not pruned; the other one goes on. Who holds it, and why, is told."""
     commit(platform, "one", "first", "second")
@@ -160,6 +159,7 @@ def test_what_waits_for_a_window_is_healed_to_what_was_applied_last(platform: Pl
     assert texts(platform) == {"first": "one", "second": "one"}
 
 
+@pytest.mark.both_servers
 def test_a_running_daemon_hears_a_hold_and_its_release(platform: Platform) -> None:
     """By kubectl, of an object with which nothing is wrong: it is told at once, and nothing new is written until it ends."""
     commit(platform, "one", "first", "second")
@@ -215,6 +215,7 @@ def test_a_suspended_plain_object_is_not_even_healed(platform: Platform) -> None
     assert texts(platform) == {"first": "one", "second": "one"}
 
 
+@pytest.mark.both_servers
 def test_a_break_glass_lets_one_plain_object_past_a_closed_window(platform: Platform) -> None:
     """Only that one, as long as it lasts; each use is told with the person and the reason, in history and as an Event."""
     commit(platform, "one", "first", "second")

@@ -145,7 +145,7 @@ class Turn:
 @st.composite
 def stories(draw: st.DrawFn) -> list[Turn]:
     adopt = draw(st.sampled_from(["Never", "IfUnowned"]))
-    hands = st.tuples(st.sampled_from(MEDDLED), st.integers(0, 9))
+    hands = st.tuples(st.sampled_from((*MEDDLED, "apply member")), st.integers(0, 9))
     return [
         Turn(files, adopt, draw(st.integers(0, 3)) == 0, tuple(draw(st.lists(hands, max_size=2))))
         for files in draw(st.lists(commits(), min_size=2, max_size=3))
