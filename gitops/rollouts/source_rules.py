@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime
@@ -90,23 +91,27 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
         },
     )
     windows, policies = read_windows(effective), read_policies(effective)
-    unreadable_rules = {
-        f"{name} ({origin})" for (kind, name), origin in broken.items() if (kind, name) not in kept_rules
-    }
+    unknown = {key: f"{key[1]} ({origin})" for key, origin in broken.items() if key not in kept_rules}
+    counts = Counter(map(_rule_key, catalog.rules))
+    ambiguous_rules = {text for key, text in unknown.items() if counts[key] > 1}
+    unreadable_rules = set(unknown.values()) - ambiguous_rules
     unreadable_rules |= {
         name for (_, name), rule in kept_rules.items() if name in windows.broken or name in policies.broken
     }
     unreadable_rules |= set(_unreadable_rule_files(catalog, {rule.origin.file for rule in kept_rules.values()}))
-    closed_reason = (
-        f"{', '.join(sorted(unreadable_rules))} cannot be used, so nothing new is started in this source; correct it"
-    )
+    reasons = [
+        f"{', '.join(sorted(names))} {why}"
+        for names, why in ((unreadable_rules, "cannot be read"), (ambiguous_rules, "is declared more than once"))
+        if names
+    ]
+    closed_reason = f"{' and '.join(reasons)}, so nothing new is started in this source; correct it" if reasons else ""
     return SourceRules(
         catalog.source,
         windows.rules,
         tuple(policies.rules.values()),
-        closed_reason if unreadable_rules else "",
+        closed_reason,
         problems,
-        {**_to_stored(effective), **({"closed": closed_reason} if unreadable_rules else {})},
+        {**_to_stored(effective), **({"closed": closed_reason} if closed_reason else {})},
     )
 
 

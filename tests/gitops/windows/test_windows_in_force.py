@@ -384,7 +384,7 @@ def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet)
     assert fleet.at("two") == []
     assert fleet.propagated("a") == (
         "GateError",
-        "new.yaml cannot be used, so nothing new is started in this source; correct it",
+        "new.yaml cannot be read, so nothing new is started in this source; correct it",
     )
 
 
