@@ -98,11 +98,16 @@ class Leadership:
             raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}; stop that process, or let it work")
         return "" if lease.is_free else holder_of(lease.found)
 
-    async def hold(self) -> NoReturn:
-        """Renew the Lease until that fails for too long. Raises NotLeading, never returns."""
+    async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
+        """Renew the Lease until that fails for too long, or the event loop that works is not `turning` any more.
+
+        Raises NotLeading, never returns.
+        """
         while True:
             await self.clock.sleep(RENEW_INTERVAL_SECONDS)
             self.check()
+            if not is_turning():
+                raise NotLeading("the work hangs, so the lease is not renewed any more and another process takes over")
             with suppress(ClusterError):  # `check` ends it
                 await self._renew()
 

@@ -28,7 +28,8 @@ from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactPoller
 from gitops.instrumentation import combine
-from gitops.leadership import Leadership, own_identity, run_while_held
+from gitops.leadership import own_identity, run_while_held
+from gitops.lease_thread import LeaseThread
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
@@ -74,7 +75,8 @@ class Process:
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS))
             own_cluster = await stack.enter_async_context(self.choice.connect(concurrency=2, timeout_seconds=inf))
             configuration = LiveConfig(self.config, self.file, self.progress.print_notice)
-            leadership = Leadership(own_cluster, own_identity(), clock)
+            lead = partial(self.choice.connect, concurrency=1, timeout_seconds=inf)
+            leadership = await stack.enter_async_context(LeaseThread(lead, own_identity(), clock))
             tracer = stack.enter_context(tracing.open_tracer(program_version()))
             fenced = (
                 tracing.TracedCluster(cluster, leadership.check, tracer)
@@ -148,7 +150,7 @@ class Process:
 
     async def _run_as_leader(
         self,
-        leadership: Leadership,
+        leadership: LeaseThread,
         follower: Follower,
         work: Callable[[], Coroutine[None, None, int]],
         *,
@@ -212,7 +214,7 @@ async def _run_daemon(daemon: Daemon) -> int:
     return 0
 
 
-def _create_observability(cluster: KubeCluster, clock: SystemClock, leadership: Leadership) -> Observability:
+def _create_observability(cluster: KubeCluster, clock: SystemClock, leadership: LeaseThread) -> Observability:
     from gitops.server.observability import Observability
 
     return Observability(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)

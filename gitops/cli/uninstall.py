@@ -16,7 +16,8 @@ from gitops.cli import EXIT_WAITING, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
-from gitops.leadership import Leadership, own_identity, run_while_held
+from gitops.leadership import own_identity, run_while_held
+from gitops.lease_thread import LeaseThread
 from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord, read_records
@@ -63,17 +64,17 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
             return 0
         if not (is_confirmed or _confirm()):
             return 1
-        leadership = Leadership(cluster, own_identity(), clock)
-        await leadership.acquire(lambda _: None, patient=False)
-        if wait is not None:
-            removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)
-            if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
-                echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
-                return EXIT_WAITING
-        # The Lease is among the records: who deletes these can hold it no longer.
-        await run_while_held(
-            leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
-        )
+        async with LeaseThread(choice.connect, own_identity(), clock) as leadership:
+            await leadership.acquire(lambda _: None, patient=False)
+            if wait is not None:
+                removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)
+                if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
+                    echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
+                    return EXIT_WAITING
+            # The Lease is among the records: who deletes these can hold it no longer.
+            await run_while_held(
+                leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
+            )
         return _report_remaining(*await uninstaller.uninstall())
 
 

@@ -96,7 +96,7 @@ class Process:
         try:
             await self.leads.acquire(self.waited_for.append, patient=patient)
             self.is_leader = True
-            await self.leads.hold()
+            await self.leads.hold(lambda: True)
         except NotLeading as error:
             self.is_leader, self.end = False, str(error)
 

@@ -1,0 +1,128 @@
+"""The Lease, renewed in a thread of its own, so that no length of work loses the lead.
+
+A pass over thousands of instances may keep the event loop busy for longer than a Lease lasts. What keeps it busy is
+Python, which gives other threads their turn every few milliseconds. A loop that does not turn for `HUNG_SECONDS` is
+another matter: it does not get on any more, so its Lease is left to others and its probes are left without an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from dataclasses import field
+from threading import Thread
+from typing import Any, Final, NoReturn, Self, TypeVar
+
+from applier.cluster import Cluster
+from gitops.clock import Clock
+from gitops.leadership import Leadership
+from renderer.frozen import dataclass
+
+T = TypeVar("T")
+
+HUNG_SECONDS: Final = 60.0
+"""Seconds after which an event loop that has not turned is given up."""
+
+BEAT_SECONDS: Final = 1.0
+"""Seconds between two signs of life of the event loop that works."""
+
+
+@dataclass
+class LeaseThread:
+    """`Leadership` whose requests are made in a thread of its own, over the connection that `connect` opens there.
+
+    Use with `async with`, in the event loop that works. `elapsed` is a clock in seconds that only goes forward.
+    """
+
+    connect: Callable[[], AbstractAsyncContextManager[Cluster]]
+    identity: str
+    clock: Clock
+    elapsed: Callable[[], float] = time.monotonic
+    _leadership: Leadership = field(init=False)
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _closing: asyncio.Event = field(init=False)
+    _thread: Thread = field(init=False)
+    _heartbeat: asyncio.Task[NoReturn] = field(init=False)
+    _last_beat: float = field(init=False)
+
+    async def __aenter__(self) -> Self:
+        """Start the thread. Raises what `connect` raises."""
+        self._last_beat = self.elapsed()
+        connected: Future[None] = Future()
+        self._thread = Thread(target=lambda: asyncio.run(self._serve(connected)), name="lease", daemon=True)
+        self._thread.start()
+        await asyncio.wrap_future(connected)
+        self._heartbeat = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._heartbeat.cancel()
+        self._loop.call_soon_threadsafe(self._closing.set)
+        await asyncio.to_thread(self._thread.join)
+
+    async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
+        """Wait until this process leads: see `Leadership.acquire`. `on_wait` is called in the loop that works."""
+        working_loop = asyncio.get_running_loop()
+
+        def on_wait_there(holder: str) -> None:
+            working_loop.call_soon_threadsafe(on_wait, holder)
+
+        await self._call(self._leadership.acquire(on_wait_there, patient=patient))
+
+    async def hold(self) -> NoReturn:
+        """Renew the Lease until that fails for too long, or the work hangs. Raises NotLeading."""
+        await self._call(self._leadership.hold(self._is_turning))
+
+    async def outdo(self, epoch: int) -> None:
+        """Go on above an epoch in which somebody has written: see `Leadership.outdo`."""
+        await self._call(self._leadership.outdo(epoch))
+
+    async def release(self) -> None:
+        """Let the next one lead at once: see `Leadership.release`."""
+        await self._call(self._leadership.release())
+
+    def check(self) -> None:
+        """Raises NotLeading unless this process certainly leads now."""
+        self._leadership.check()
+
+    @property
+    def epoch(self) -> int:
+        """The term: grows with every process that begins to lead."""
+        return self._leadership.epoch
+
+    @property
+    def leads(self) -> bool:
+        """Does it certainly lead now?"""
+        return self._leadership.leads
+
+    @property
+    def stands_by(self) -> bool:
+        """Has it seen that another one leads?"""
+        return self._leadership.stands_by
+
+    async def _serve(self, connected: Future[None]) -> None:
+        try:
+            async with self.connect() as cluster:
+                self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
+                self._leadership = Leadership(cluster, self.identity, self.clock, self.elapsed)
+                connected.set_result(None)
+                await self._closing.wait()
+        except BaseException as error:
+            if connected.done():
+                raise
+            connected.set_exception(error)
+
+    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it in the thread."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    async def _beat(self) -> NoReturn:
+        while True:
+            self._last_beat = self.elapsed()
+            await asyncio.sleep(BEAT_SECONDS)
+
+    def _is_turning(self) -> bool:
+        return self.elapsed() - self._last_beat < HUNG_SECONDS

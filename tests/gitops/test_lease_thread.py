@@ -1,0 +1,117 @@
+"""The lead is kept however long the work keeps its event loop busy, and lost by an event loop that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Condition
+
+import pytest
+
+from applier.errors import ConfigurationError
+from applier.kube import connect
+from applier.kube.cluster import KubeCluster
+from applier.sandbox.endpoints.http import write_kubeconfig
+from applier.sandbox.server import Sandbox
+from gitops.leadership import LEASE_KEY, RENEW_DEADLINE_SECONDS, RENEW_INTERVAL_SECONDS, NotLeading
+from gitops.lease_thread import HUNG_SECONDS, LeaseThread
+from tests.conformance.conftest import evaluate
+from tests.conformance.servers import ServedApi
+
+PATIENCE = 120.0
+"""Seconds after which a test gives up waiting for the thread."""
+
+
+class Ticks:
+    """A clock that goes on whenever somebody sleeps, by as much, and takes no time to do so."""
+
+    def __init__(self) -> None:
+        self.seconds, self.went_on = 0.0, Condition()
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, tzinfo=UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        with self.went_on:
+            self.seconds += seconds
+            self.went_on.notify_all()
+        await asyncio.sleep(0)
+
+    def block_until(self, seconds: float) -> None:
+        """Keep the calling thread, and the event loop in it, until the clock says so."""
+        with self.went_on:
+            assert self.went_on.wait_for(lambda: self.seconds >= seconds, PATIENCE)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    api = ServedApi(Sandbox(evaluate=evaluate))
+    write_kubeconfig(tmp_path / "kubeconfig", api.url)
+    yield tmp_path / "kubeconfig"
+    api.close()
+
+
+@asynccontextmanager
+async def connection(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
+    cluster = await connect(kubeconfig=str(kubeconfig))
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+def thread(kubeconfig: Path, clock: Ticks) -> LeaseThread:
+    return LeaseThread(partial(connection, kubeconfig), "one", clock, lambda: clock.seconds)
+
+
+async def holder(kubeconfig: Path) -> str:
+    async with connection(kubeconfig) as cluster:
+        return str((await cluster.get(LEASE_KEY) or {})["spec"]["holderIdentity"])
+
+
+async def test_a_loop_that_is_busy_for_longer_than_a_lease_lasts_keeps_the_lead(kubeconfig: Path) -> None:
+    """The work blocks its event loop for 40 seconds; nobody else may take over, and it may write."""
+    clock = Ticks()
+    async with thread(kubeconfig, clock) as lead:
+        await lead.acquire(lambda _: None, patient=False)
+        holding = asyncio.ensure_future(lead.hold())
+        await asyncio.sleep(0)
+        clock.block_until(4 * RENEW_DEADLINE_SECONDS)
+        assert lead.leads
+        lead.check()
+        holding.cancel()
+        await lead.release()
+    assert await holder(kubeconfig) == ""
+
+
+async def test_a_loop_that_hangs_loses_the_lead(kubeconfig: Path) -> None:
+    """It is renewed no more, so that another process takes over; the work is broken off as soon as its loop turns."""
+    clock = Ticks()
+    async with thread(kubeconfig, clock) as lead:
+        await lead.acquire(lambda _: None, patient=False)
+        holding = asyncio.ensure_future(lead.hold())
+        await asyncio.sleep(0)
+        clock.block_until(HUNG_SECONDS)
+        with pytest.raises(NotLeading, match="the work hangs"):
+            await holding
+        assert clock.seconds <= HUNG_SECONDS + 2 * RENEW_INTERVAL_SECONDS
+
+
+async def test_two_of_them_lead_one_after_the_other(kubeconfig: Path) -> None:
+    clock, waited_for = Ticks(), list[str]()
+    async with thread(kubeconfig, clock) as one, thread(kubeconfig, clock) as two:
+        await one.acquire(waited_for.append, patient=True)
+        await one.release()
+        await two.acquire(waited_for.append, patient=True)
+        assert (one.leads, two.leads, two.epoch) == (False, True, 2)
+
+
+async def test_a_cluster_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text("{}")
+    with pytest.raises(ConfigurationError):
+        async with thread(tmp_path / "kubeconfig", Ticks()):
+            pass
