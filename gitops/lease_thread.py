@@ -1,8 +1,9 @@
 """The Lease, renewed in a thread of its own, so that no length of work loses the lead.
 
 A pass over thousands of instances may keep the event loop busy for longer than a Lease lasts. What keeps it busy is
-Python, which gives other threads their turn every few milliseconds. A loop that does not turn for `HUNG_SECONDS` is
-another matter: it does not get on any more, so its Lease is left to others and its probes are left without an answer.
+Python, which gives other threads their turn every few milliseconds. A loop that does not turn for a minute
+(`gitops.loop_watch`) is another matter: it does not get on any more, so its Lease is left to others, and its probes have
+no answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from threading import Thread
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from applier.cluster import Cluster
 from gitops.clock import Clock
@@ -23,43 +24,34 @@ from renderer.frozen import dataclass
 
 T = TypeVar("T")
 
-HUNG_SECONDS: Final = 60.0
-"""Seconds after which an event loop that has not turned is given up."""
-
-BEAT_SECONDS: Final = 1.0
-"""Seconds between two signs of life of the event loop that works."""
-
 
 @dataclass
 class LeaseThread:
     """`Leadership` whose requests are made in a thread of its own, over the connection that `connect` opens there.
 
-    Use with `async with`, in the event loop that works. `elapsed` is a clock in seconds that only goes forward.
+    Use with `async with`, in the event loop that works; `is_turning` tells whether that loop turns. `elapsed` is a clock
+    in seconds that only goes forward.
     """
 
     connect: Callable[[], AbstractAsyncContextManager[Cluster]]
     identity: str
     clock: Clock
+    is_turning: Callable[[], bool]
     elapsed: Callable[[], float] = time.monotonic
     _leadership: Leadership = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _closing: asyncio.Event = field(init=False)
     _thread: Thread = field(init=False)
-    _heartbeat: asyncio.Task[NoReturn] = field(init=False)
-    _last_beat: float = field(init=False)
 
     async def __aenter__(self) -> Self:
         """Start the thread. Raises what `connect` raises."""
-        self._last_beat = self.elapsed()
         connected: Future[None] = Future()
         self._thread = Thread(target=lambda: asyncio.run(self._serve(connected)), name="lease", daemon=True)
         self._thread.start()
         await asyncio.wrap_future(connected)
-        self._heartbeat = asyncio.create_task(self._beat())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._heartbeat.cancel()
         self._loop.call_soon_threadsafe(self._closing.set)
         await asyncio.to_thread(self._thread.join)
 
@@ -74,7 +66,7 @@ class LeaseThread:
 
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long, or the work hangs. Raises NotLeading."""
-        await self._call(self._leadership.hold(self._is_turning))
+        await self._call(self._leadership.hold(self.is_turning))
 
     async def outdo(self, epoch: int) -> None:
         """Go on above an epoch in which somebody has written: see `Leadership.outdo`."""
@@ -118,11 +110,3 @@ class LeaseThread:
     async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it in the thread."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
-
-    async def _beat(self) -> NoReturn:
-        while True:
-            self._last_beat = self.elapsed()
-            await asyncio.sleep(BEAT_SECONDS)
-
-    def _is_turning(self) -> bool:
-        return self.elapsed() - self._last_beat < HUNG_SECONDS

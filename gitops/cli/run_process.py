@@ -30,6 +30,7 @@ from gitops.external_facts import ExternalFactPoller
 from gitops.instrumentation import combine
 from gitops.leadership import own_identity, run_while_held
 from gitops.lease_thread import LeaseThread
+from gitops.loop_watch import LoopWatch
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
@@ -76,7 +77,10 @@ class Process:
             own_cluster = await stack.enter_async_context(self.choice.connect(concurrency=2, timeout_seconds=inf))
             configuration = LiveConfig(self.config, self.file, self.progress.print_notice)
             lead = partial(self.choice.connect, concurrency=1, timeout_seconds=inf)
-            leadership = await stack.enter_async_context(LeaseThread(lead, own_identity(), clock))
+            loop_watch = await stack.enter_async_context(LoopWatch(self._warn_of_hold))
+            leadership = await stack.enter_async_context(
+                LeaseThread(lead, own_identity(), clock, lambda: loop_watch.is_turning)
+            )
             tracer = stack.enter_context(tracing.open_tracer(program_version()))
             fenced = (
                 tracing.TracedCluster(cluster, leadership.check, tracer)
@@ -86,8 +90,10 @@ class Process:
             externals = ExternalFactPoller(clock)
             is_daemon = wait is None
             listen_address = parse_address(self.listen or str(DEFAULT_ADDRESS)) if is_daemon else None
-            observability = _create_observability(cluster, clock, leadership) if listen_address else None
-            stage = combine(tracing.stage_for(tracer), *([observability.stage] if observability else []))
+            observability = _create_observability(cluster, clock, leadership, loop_watch) if listen_address else None
+            stage = combine(
+                loop_watch.stage, tracing.stage_for(tracer), *([observability.stage] if observability else [])
+            )
             reconciler = Reconciler(
                 fenced,
                 program_version(),
@@ -133,6 +139,12 @@ class Process:
             work = asyncio.ensure_future(self._run_as_leader(leadership, follower, run_work, waits_for_lead=is_daemon))
             with self.progress:
                 return await _run_until_signal(work, stop)
+
+    def _warn_of_hold(self, seconds: float, stage: str) -> None:
+        where = f" in stage {stage}" if stage else ""
+        self.progress.print_notice(
+            "process", f"the event loop stood still for {seconds:.1f} s{where}; watches and probes waited"
+        )
 
     async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
         """Where nobody named the address, it is no reason not to work that it is taken."""
@@ -214,10 +226,19 @@ async def _run_daemon(daemon: Daemon) -> int:
     return 0
 
 
-def _create_observability(cluster: KubeCluster, clock: SystemClock, leadership: LeaseThread) -> Observability:
+def _create_observability(
+    cluster: KubeCluster, clock: SystemClock, leadership: LeaseThread, loop_watch: LoopWatch
+) -> Observability:
     from gitops.server.observability import Observability
 
-    return Observability(cluster, program_version(), clock, lambda: leadership.leads, lambda: leadership.stands_by)
+    return Observability(
+        cluster,
+        program_version(),
+        clock,
+        lambda: leadership.leads,
+        lambda: leadership.stands_by,
+        lambda: loop_watch.longest_seconds,
+    )
 
 
 def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:

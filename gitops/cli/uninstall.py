@@ -18,6 +18,7 @@ from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
 from gitops.leadership import own_identity, run_while_held
 from gitops.lease_thread import LeaseThread
+from gitops.loop_watch import LoopWatch
 from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord, read_records
@@ -64,7 +65,10 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
             return 0
         if not (is_confirmed or _confirm()):
             return 1
-        async with LeaseThread(choice.connect, own_identity(), clock) as leadership:
+        async with (
+            LoopWatch(lambda *_: None) as loop_watch,
+            LeaseThread(choice.connect, own_identity(), clock, lambda: loop_watch.is_turning) as leadership,
+        ):
             await leadership.acquire(lambda _: None, patient=False)
             if wait is not None:
                 removal = uninstaller.prune_sources(records, clock, version=program_version(), wait=wait)

@@ -168,6 +168,12 @@ class _Gauges(Collector):
             (),
             {(): monitor.miscounts},
         )
+        yield _gauge(
+            "levelgate_event_loop_longest_hold_seconds",
+            "The longest time for which the event loop stood still.",
+            (),
+            {(): monitor.longest_hold_seconds()},
+        )
         depth, oldest = self.queue()
         yield _gauge("levelgate_queue_depth", "Keys in the queue that wait for a worker.", (), {(): depth})
         yield _gauge("levelgate_queue_oldest_seconds", "Waiting time of the oldest key in the queue.", (), {(): oldest})

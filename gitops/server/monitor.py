@@ -52,7 +52,8 @@ class PassLine:
 @dataclass
 class Monitor:
     """Of one process. `elapsed` is a clock that only goes forward, in seconds. `leads`: does it work; `stands_by`: does it know
-    of another that does; `refused`: why is the configuration file as it is now not taken.
+    of another that does; `refused`: why is the configuration file as it is now not taken;
+    `longest_hold_seconds`: how long has the event loop stood still at most.
     """
 
     cluster: str
@@ -65,6 +66,7 @@ class Monitor:
     stands_by: Callable[[], bool] = lambda: False
     refused: Callable[[], str] = str
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
+    longest_hold_seconds: Callable[[], float] = lambda: 0.0
     number: int = 0
     miscounts: int = 0
     _start_times: list[float] = field(default_factory=list)

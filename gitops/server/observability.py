@@ -28,7 +28,7 @@ class CountingCluster(Protocol):
 
 
 class Observability:
-    """`stage`, `report` and `passed` are to be told by whoever works; `leads` and `stands_by` as for the `Monitor`."""
+    """`stage`, `report` and `passed` are to be told by whoever works; `leads`, `stands_by` and `longest_hold_seconds` as for the `Monitor`."""
 
     def __init__(
         self,
@@ -36,9 +36,17 @@ class Observability:
         version: str,
         clock: Clock,
         leads: Callable[[], bool],
-        stands_by: Callable[[], bool] = lambda: False,
+        stands_by: Callable[[], bool],
+        longest_hold_seconds: Callable[[], float],
     ) -> None:
-        self.monitor = Monitor(cluster.name, version, clock, leads=leads, stands_by=stands_by)
+        self.monitor = Monitor(
+            cluster.name,
+            version,
+            clock,
+            leads=leads,
+            stands_by=stands_by,
+            longest_hold_seconds=longest_hold_seconds,
+        )
         self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._cache_sizes, self._queue_state)
         self.stage: Stage = combine(self.monitor.stage, self.metrics.stage)
         self.record_action, self.record_pass = self.metrics.record_action, self.monitor.record_pass

@@ -18,7 +18,8 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.leadership import LEASE_KEY, RENEW_DEADLINE_SECONDS, RENEW_INTERVAL_SECONDS, NotLeading
-from gitops.lease_thread import HUNG_SECONDS, LeaseThread
+from gitops.lease_thread import LeaseThread
+from gitops.loop_watch import HUNG_SECONDS
 from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
 
@@ -65,7 +66,10 @@ async def connection(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
 
 
 def thread(kubeconfig: Path, clock: Ticks) -> LeaseThread:
-    return LeaseThread(partial(connection, kubeconfig), "one", clock, lambda: clock.seconds)
+    """Return one whose event loop last turned when the clock began."""
+    return LeaseThread(
+        partial(connection, kubeconfig), "one", clock, lambda: clock.seconds < HUNG_SECONDS, lambda: clock.seconds
+    )
 
 
 async def holder(kubeconfig: Path) -> str:

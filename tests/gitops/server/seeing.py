@@ -114,7 +114,7 @@ async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
     made = Fleet(**fleet)
     made.sandbox = Sandbox(clock=made.clock.seconds)
     made.restart()
-    seen = Observability(Answering(), "0.1.0", made.clock, lambda: leads)
+    seen = Observability(Answering(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25)
     seen.monitor.elapsed = made.clock.seconds
     made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.record_action, stage=seen.stage)
     yield Scene(made, seen)
