@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NoReturn
 
 import pytest
 
 from gitops.leadership import Leadership, NotLeading
+from gitops.maintenance.uninstall import Uninstaller
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
 from tests.gitops.fleet import Fleet
@@ -18,10 +20,16 @@ def test_it_goes_no_further_once_another_process_has_taken_the_lead(
 ) -> None:
     """I6: what it does takes minutes, and a Lease that nobody renews lasts for seconds."""
 
-    async def lost(_: Leadership) -> NoReturn:
+    async def lost(*_: object) -> NoReturn:
         raise NotLeading("two has taken the lease")
 
+    async def take_minutes(*_: object, **__: object) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
     monkeypatch.setattr(Leadership, "hold", lost)
+    for work in ("release", "prune_sources"):
+        monkeypatch.setattr(Uninstaller, work, take_minutes)
     with Fleet(names=("a",)) as fleet:
         fleet.start()
         assert "two has taken the lease" in typed(fleet, "uninstall", *words, "--yes", code=1)

@@ -43,9 +43,9 @@ from gitops.leadership import Leadership, NotLeading
 now, ahead = SystemClock.now, Path(environ["HOURS_AHEAD"])
 SystemClock.now = lambda clock: now(clock) + timedelta(hours=float(ahead.read_text()))
 
-async def hold(leads, ends=Leadership.hold):
+async def hold(leads, is_turning, ends=Leadership.hold):
     with suppress(NotLeading):
-        await ends(leads)
+        await ends(leads, is_turning)
     while True:
         await leads.clock.sleep(60)
 
