@@ -86,7 +86,7 @@ def decide_changes(here: DecisionInputs) -> Decision:
         {source: one.accepted for source, one in rules.items()},
         min({*moves.wake_ups, *edges}, default=None),
         min(edges, default=None),
-        tuple(sorted({*moves.problems, *(problem for one in rules.values() for problem in one.problems)})),
+        tuple(moves.problems),
         {source: one.problems for source, one in rules.items() if one.problems},
         explain=partial(explain, permission, moves),
         source_requests=_source_requests(here),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from applier.causes import Cause, Reason
@@ -30,7 +31,8 @@ class Override(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided. `places` and `gates` are for the rendering and the plan, `states` are the rollouts by name,
-    `rules` those in force by source. `rule_problems`, of `problems` those of windows and policies, by source.
+    `rules` those in force by source, `rule_problems` what is wrong with them in Git, `policy_conflicts` where several
+    govern alike.
     `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose
     bakes and deadlines concern one instance each. `stopped`: a person has suspended
     everything, so nothing at all may be written. `under_glass`: what to record of a change that is made in spite of
@@ -47,7 +49,7 @@ class Decision:
     rules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wake_at: datetime | None = None
     next_edge: datetime | None = None
-    problems: tuple[Problem, ...] = ()
+    policy_conflicts: tuple[Problem, ...] = ()
     rule_problems: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
     stopped: Cause | None = None
     stays: Mapping[ObjectKey, Cause] = field(default_factory=dict)
@@ -86,6 +88,11 @@ class Decision:
             wake_at=earliest(self.wake_at, *edges),
             next_edge=earliest(*edges),
         )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with windows and policies, in the order of files."""
+        return tuple(sorted({*self.policy_conflicts, *chain.from_iterable(self.rule_problems.values())}))
 
     def same_placements(self, other: Decision) -> bool:
         """Would a pass do the same?"""
