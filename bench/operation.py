@@ -83,10 +83,8 @@ class World:
         first = {f"i{number:05}.json": json.dumps(self.declared(number, "one")) for number in range(self.size)}
         self.repository.commit({**first, "note.json": json.dumps(_definition())})
         mirror = Mirror(SourceTarget(f"file://{self.repository.path}"), self.directory / "cache")
-        seen, progress = (
-            Observability(cluster, "0", clock, lambda: True, lambda: False, lambda: 0.0),
-            ProgressPrinter(clock, json=True),
-        )
+        seen = Observability(cluster, "0", clock, lambda: True, lambda: False, lambda: 0.0)
+        progress = ProgressPrinter(clock, json=True)
         reconciler = Reconciler(
             cluster, "0", clock, LOCAL, _each(progress.print_result, seen.record_action), stage=combine(seen.stage)
         )

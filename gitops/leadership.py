@@ -99,7 +99,7 @@ class Leadership:
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the event loop that works is not `turning` any more.
+        """Renew the Lease until that fails for too long, or the event loop that works turns no more.
 
         Raises NotLeading, never returns.
         """

@@ -96,6 +96,8 @@ class LeaseThread:
         return self._leadership.stands_by
 
     async def _serve(self, connected: Future[None]) -> None:
+        if not connected.set_running_or_notify_cancel():
+            return
         try:
             async with self.connect() as cluster:
                 self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()

@@ -62,7 +62,6 @@ class LoopWatch:
     async def __aexit__(self, *_: object) -> None:
         self._turning.cancel()
 
-    @property
     def is_turning(self) -> bool:
         """Return whether the loop has turned within `HUNG_SECONDS`; may be asked in another thread."""
         return self.elapsed() - self._last_turn < HUNG_SECONDS

@@ -74,12 +74,11 @@ class Process:
             clock = SystemClock()
             stop = asyncio.Event()
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS))
-            own_cluster = await stack.enter_async_context(self.choice.connect(concurrency=2, timeout_seconds=inf))
             configuration = LiveConfig(self.config, self.file, self.progress.print_notice)
-            lead = partial(self.choice.connect, concurrency=1, timeout_seconds=inf)
+            connect = partial(self.choice.connect, concurrency=2, timeout_seconds=inf)
             loop_watch = await stack.enter_async_context(LoopWatch(self._warn_of_hold))
             leadership = await stack.enter_async_context(
-                LeaseThread(lead, own_identity(), clock, lambda: loop_watch.is_turning)
+                LeaseThread(connect, own_identity(), clock, loop_watch.is_turning)
             )
             tracer = stack.enter_context(tracing.open_tracer(program_version()))
             fenced = (
@@ -134,7 +133,9 @@ class Process:
                 run_work = partial(_run_daemon, self._create_daemon(follower, externals, configuration))
                 await stack.enter_async_context(configuration.follow_file())
                 if observability and listen_address:
-                    hints = SyncHintForwarder(own_cluster, clock, lambda: leadership.leads, follower.poll)
+                    hints = SyncHintForwarder(
+                        await stack.enter_async_context(connect()), clock, lambda: leadership.leads, follower.poll
+                    )
                     await self._serve(stack, observability.serve(listen_address, follower, hints.take, configuration))
             work = asyncio.ensure_future(self._run_as_leader(leadership, follower, run_work, waits_for_lead=is_daemon))
             with self.progress:

@@ -67,7 +67,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
             return 1
         async with (
             LoopWatch(lambda *_: None) as loop_watch,
-            LeaseThread(choice.connect, own_identity(), clock, lambda: loop_watch.is_turning) as leadership,
+            LeaseThread(choice.connect, own_identity(), clock, loop_watch.is_turning) as leadership,
         ):
             await leadership.acquire(lambda _: None, patient=False)
             if wait is not None:

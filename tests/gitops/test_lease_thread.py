@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Condition
+from typing import NoReturn
 
 import pytest
 
@@ -65,11 +66,21 @@ async def connection(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
         await cluster.close()
 
 
-def thread(kubeconfig: Path, clock: Ticks) -> LeaseThread:
+def thread(kubeconfig: Path, clock: Ticks, name: str = "one") -> LeaseThread:
     """Return one whose event loop last turned when the clock began."""
     return LeaseThread(
-        partial(connection, kubeconfig), "one", clock, lambda: clock.seconds < HUNG_SECONDS, lambda: clock.seconds
+        partial(connection, kubeconfig), name, clock, lambda: clock.seconds < HUNG_SECONDS, lambda: clock.seconds
     )
+
+
+@asynccontextmanager
+async def leading(kubeconfig: Path, clock: Ticks) -> AsyncIterator[tuple[LeaseThread, asyncio.Task[NoReturn]]]:
+    """A thread that holds the Lease, and the task that waits for the end of that."""
+    async with thread(kubeconfig, clock) as lead:
+        await lead.acquire(lambda _: None, patient=False)
+        holding = asyncio.create_task(lead.hold())
+        await asyncio.sleep(0)
+        yield lead, holding
 
 
 async def holder(kubeconfig: Path) -> str:
@@ -80,10 +91,7 @@ async def holder(kubeconfig: Path) -> str:
 async def test_a_loop_that_is_busy_for_longer_than_a_lease_lasts_keeps_the_lead(kubeconfig: Path) -> None:
     """The work blocks its event loop for 40 seconds; nobody else may take over, and it may write."""
     clock = Ticks()
-    async with thread(kubeconfig, clock) as lead:
-        await lead.acquire(lambda _: None, patient=False)
-        holding = asyncio.ensure_future(lead.hold())
-        await asyncio.sleep(0)
+    async with leading(kubeconfig, clock) as (lead, holding):
         clock.block_until(4 * RENEW_DEADLINE_SECONDS)
         assert lead.leads
         lead.check()
@@ -95,10 +103,7 @@ async def test_a_loop_that_is_busy_for_longer_than_a_lease_lasts_keeps_the_lead(
 async def test_a_loop_that_hangs_loses_the_lead(kubeconfig: Path) -> None:
     """It is renewed no more, so that another process takes over; the work is broken off as soon as its loop turns."""
     clock = Ticks()
-    async with thread(kubeconfig, clock) as lead:
-        await lead.acquire(lambda _: None, patient=False)
-        holding = asyncio.ensure_future(lead.hold())
-        await asyncio.sleep(0)
+    async with leading(kubeconfig, clock) as (_, holding):
         clock.block_until(HUNG_SECONDS)
         with pytest.raises(NotLeading, match="the work hangs"):
             await holding
@@ -107,11 +112,12 @@ async def test_a_loop_that_hangs_loses_the_lead(kubeconfig: Path) -> None:
 
 async def test_two_of_them_lead_one_after_the_other(kubeconfig: Path) -> None:
     clock, waited_for = Ticks(), list[str]()
-    async with thread(kubeconfig, clock) as one, thread(kubeconfig, clock) as two:
+    async with thread(kubeconfig, clock) as one, thread(kubeconfig, clock, "two") as two:
         await one.acquire(waited_for.append, patient=True)
         await one.release()
         await two.acquire(waited_for.append, patient=True)
         assert (one.leads, two.leads, two.epoch) == (False, True, 2)
+    assert await holder(kubeconfig) == "two"
 
 
 async def test_a_cluster_that_cannot_be_reached_is_told(tmp_path: Path) -> None:

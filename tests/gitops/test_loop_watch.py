@@ -55,11 +55,11 @@ def test_a_loop_that_has_not_turned_for_a_minute_hangs() -> None:
     holds, turning = Holds(), list[bool]()
     for seconds in (HUNG_SECONDS - 1, 2):
         holds.now += seconds
-        turning.append(holds.watch.is_turning)
+        turning.append(holds.watch.is_turning())
     holds.turn()
-    assert [*turning, holds.watch.is_turning] == [True, False, True]
+    assert [*turning, holds.watch.is_turning()] == [True, False, True]
 
 
 async def test_it_watches_the_loop_in_which_it_is_entered() -> None:
     async with LoopWatch(lambda *_: None) as watch:
-        assert watch.is_turning
+        assert watch.is_turning()
