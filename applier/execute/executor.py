@@ -274,12 +274,11 @@ class Executor:
     async def _remove_finalizer(self, plan: ApplySetPlan, *, action: str) -> Answer:
         assert plan.parent is not None
         metadata = plan.parent["metadata"]
-        finalizers = [name for name in metadata["finalizers"] if name != well_known.FINALIZER]
         body = {
             "metadata": {
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
-                "finalizers": finalizers,
+                "finalizers": member.foreign_finalizers(plan.parent),
             }
         }
         key = plan.rendered.parent

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from applier.applyset.inventory import TOOL, tool_of
-from applier.applyset.member import has_own_finalizer
+from applier.applyset.member import foreign_finalizers, has_own_finalizer
 from applier.cluster import CLI_MANAGER, CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, Cluster, Discovery, Object
 from applier.errors import ClusterError, KindNotServed
 from applier.state.managed_fields import manager_entries
@@ -109,9 +109,8 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     change: Object = {
         name: dict.fromkeys(keys) for name, keys in (("labels", labels), ("annotations", annotations)) if keys
     }
-    finalizers = metadata.get("finalizers") or []
-    if well_known.FINALIZER in finalizers:
-        change["finalizers"] = [name for name in finalizers if name != well_known.FINALIZER]
+    if has_own_finalizer(obj):
+        change["finalizers"] = foreign_finalizers(obj)
     entries = manager_entries(obj)
     others = [entry for entry in entries if entry.get("manager") not in OUR_MANAGERS]
     if others != entries:

@@ -18,7 +18,7 @@ from applier import status
 from applier.applyset import inventory, kro
 from applier.applyset.adoption import TOOLS, entries_applied_by
 from applier.applyset.inventory import ForeignSet
-from applier.applyset.member import is_membership_proven, is_of_set
+from applier.applyset.member import has_own_finalizer, is_membership_proven, is_of_set
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.read.left_behind import is_unlabelled_member
 from applier.read.leftovers import is_our_parent, our_sets
@@ -145,7 +145,7 @@ class _ClusterChecker:
 
     def check_sets(self) -> Iterator[CheckFinding]:
         for key, obj in self.objects:
-            if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or _is_instance(obj)):
+            if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or has_own_finalizer(obj)):
                 yield from self._check_set(key, obj)
         not_adopted = {
             key
@@ -222,7 +222,7 @@ class _ClusterChecker:
     def check_leftovers(self) -> Iterator[CheckFinding]:
         ours = our_sets(self.facts.survey)
         without_parent = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known_sets}
-        instances = {key: obj for key, obj in self.objects if _is_instance(obj)}
+        instances = {key: obj for key, obj in self.objects if has_own_finalizer(obj)}
         unknown = [
             key
             for key, obj in instances.items()
@@ -337,10 +337,6 @@ def _is_returned(obj: Object, parents: Mapping[str, Object]) -> bool:
     """Return whether somebody put the label of a member back, which its record proves to be ours."""
     parent = parents.get(label(obj, well_known.PART_OF))
     return parent is not None and is_of_set(obj, parent)
-
-
-def _is_instance(obj: Object) -> bool:
-    return well_known.FINALIZER in _finalizers(obj)
 
 
 def _finalizers(obj: Object) -> list[str]:

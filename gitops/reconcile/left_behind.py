@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from applier.applyset.inventory import ForeignSet, Scope, read_scope, scope_covering, scope_of
-from applier.applyset.member import is_of_set
+from applier.applyset.member import has_own_finalizer, is_of_set
 from applier.cluster import Object, Reader
 from applier.errors import ClusterError, KindNotServed
 from applier.plan.model import ApplySetPlan, Plan
@@ -357,8 +357,8 @@ class _Judge:
         """Return what a record tells of this member."""
         parent = self.objects.get(owner.parent) if owner.parent else None
         is_proven = parent is not None and bool(label(parent, well_known.PARENT_ID)) and is_of_set(obj, parent)
-        has_finalizer = well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
-        return LeftBehindMember(key, applyset_id(owner.parent) if owner.parent and is_proven else "", has_finalizer)
+        set_id = applyset_id(owner.parent) if owner.parent and is_proven else ""
+        return LeftBehindMember(key, set_id, has_own_finalizer(obj))
 
 
 def _instance_text(key: ObjectKey) -> str:
