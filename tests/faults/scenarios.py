@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.faults import drift
 from tests.faults.lane import Commit, Files, Lane
 from tests.scenarios.definitions import config_map
 
@@ -208,6 +209,16 @@ async def _delete_the_instance(lane: Lane) -> None:
     await lane.delete(lane.instance("chains", "one"))
 
 
+def _fan_that_stays(lane: Lane) -> list[Files]:
+    return [{"chain.json": graph(lane, FAN), "one.json": instance(lane)}] * 2
+
+
+async def _change_the_leaves_by_a_script(lane: Lane) -> None:
+    """Drift of nodes that do not read each other: healing waits for no ancestor."""
+    for letter in "bcdef":
+        await drift.update(lane, lane.config_map(f"one-{letter}"))
+
+
 def _one_leaves_and_its_crd_goes(lane: Lane) -> list[Files]:
     """One instance has left Git, another stands there."""
     both = {"chain.json": graph(lane, CHAIN), "three.json": instance(lane, "three")}
@@ -300,6 +311,7 @@ SCENARIOS = (
         recreated=("chains", "customresourcedefinitions"),
         parents_may_vanish=True,
     ),
+    _scenario("drift by another manager", _fan_that_stays, meddle=_change_the_leaves_by_a_script),
     _scenario("an instance and its namespace go together", _with_namespace),
     Scenario("readers go with what they read", _readers, plurals=("chains", "readers", "boths")),
 )

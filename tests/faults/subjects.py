@@ -20,6 +20,7 @@ from applier.plan.barriers import WriteBarriers
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.prune_readers import ReadOrder
 from applier.plan.set_planner import ApplySetPlanner
+from applier.state.field_conflicts import ConflictPolicy
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import last_first, without_dependencies, without_superset
@@ -129,6 +130,11 @@ def _deleted_for_good() -> Any:
     return mock.patch.object(ApplySetPlanner, "_plan_detaching", detaching)
 
 
+def _drift_is_only_reported() -> Any:
+    """Drift by another manager is a conflict."""
+    return mock.patch.object(ConflictPolicy, "takes_from", return_value=False)
+
+
 @contextmanager
 def _whatever_it_holds() -> Iterator[None]:
     """Kinds and namespaces go before what is in them."""
@@ -164,6 +170,7 @@ SUBJECTS: Mapping[str, Off] = {
     "a revert during a prune": _not_created_again,
     "an instance deleted by hand": _deleted_for_good,
     "a CRD deleted by hand while an instance leaves": _deleted_for_good,
+    "drift by another manager": _drift_is_only_reported,
     "an instance and its namespace go together": _whatever_it_holds,
     "readers go with what they read": _without_readers,
 }
