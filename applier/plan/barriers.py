@@ -175,7 +175,9 @@ class WriteBarriers:
             return None
         operation = action.operation(is_applied=rendered.is_applied)
         node_id = "" if rendered.is_source else node.id
-        change = CandidateChange(rendered, key, operation, node_id, node.level, drain_progress(), live)
+        progress = drain_progress()
+        progress_of_key = progress.of_key(key) if progress else None
+        change = CandidateChange(rendered, key, operation, node_id, node.level, progress_of_key, live)
         cause = self.permissions.check(change)
         if cause is None and action is NodeAction.REPLACE:
             cause = self.permissions.check(change._replace(operation=Operation.CREATE))

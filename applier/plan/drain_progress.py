@@ -6,7 +6,7 @@ is no longer wanted has begun when it is being deleted itself. A nested instance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 
 from applier.applyset import member
@@ -16,10 +16,13 @@ from applier.state.managed_fields import applied_at
 from applier.state.observed import Observed, annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey, applyset_id
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from renderer.levelgate_status import LevelgateStatus
 from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, Rendering
+
+TargetFilter = Callable[[Object, datetime], bool]
+"""Whether a member, last written at this time, was written for a target."""
 
 
 def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
@@ -71,10 +74,26 @@ class DrainProgressFinder:
             return DrainProgress.without_level(deleted_at) if parent and (deleted_at := _deleted_at(parent)) else None
         steps = list(self._deletions(rendered, parent))
         if not rendered.is_applied and not (rendered.applied and rendered.applied_rendering is None):
-            steps += [*self._moved_nodes(rendered), *self._dropped_nodes(rendered, parent)]
+            before = _manifests(rendered.applied_rendering) if rendered.applied_rendering else {}
+            steps += self._moved_nodes(rendered, before, self._target_filter(rendered))
+            steps += self._dropped_nodes(rendered, parent)
         if not steps:
+            return self._progress_of_earlier_commit(rendered)
+        return _joined(steps, None)
+
+    def _progress_of_earlier_commit(self, rendered: RenderedApplySet) -> DrainProgress | None:
+        """Return how far a source's own objects have moved to the commit that began before the present one came.
+
+        It speaks of those that this commit changes and that the present one wants alike: what begins with the present
+        one is no part of it.
+        """
+        if rendered.begun is None or rendered.applied_rendering is None:
             return None
-        return DrainProgress(max(step.level for step in steps), min(step.since for step in steps))
+        before, wanted = _manifests(rendered.applied_rendering), _manifests(rendered)
+        begun = _manifests(rendered.begun.rendering)
+        changed = {key for key in before.keys() | begun.keys() if before.get(key) != begun.get(key)}
+        steps = tuple(self._moved_nodes(rendered.begun.rendering, before, self._commit_filter(rendered.begun.commit)))
+        return _joined(steps, {key for key in changed if begun.get(key) == wanted.get(key)}) if steps else None
 
     def _deletions(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
         """Yield a step for the recorded start of an instance, and for each deletion that is under way."""
@@ -89,23 +108,21 @@ class DrainProgressFinder:
             if since and (rendered.is_nested or since >= written_at):
                 yield DrainProgress.without_level(since)
 
-    def _moved_nodes(self, rendered: RenderedApplySet) -> Iterator[DrainProgress]:
-        """Yield a step for each member that was written from a new manifest, for the present target."""
-        applied_manifests = (
-            {node.key: node.manifest for node in rendered.applied_rendering.nodes} if rendered.applied_rendering else {}
-        )
-        is_for_target = self._target_filter(rendered)
+    def _moved_nodes(
+        self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
+    ) -> Iterator[DrainProgress]:
+        """Yield a step for each member that was written for the target, from another manifest than the one `before`."""
         for node in rendered.nodes:
             if (
                 node.key
                 and node.writable
-                and applied_manifests.get(node.key) != node.manifest
+                and before.get(node.key) != node.manifest
                 and (live := self.observed.objects.get(node.key))
                 and is_written_from(live, node.manifest, node.hash)
                 and (written_at := applied_at(live, CONTENT_MANAGER))
                 and is_for_target(live, written_at)
             ):
-                yield DrainProgress(node.level, written_at)
+                yield DrainProgress(node.level, written_at, None)
 
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
         """Yield a step where an instance is without a member that it was applied with, and that nothing wants any more.
@@ -135,15 +152,18 @@ class DrainProgressFinder:
         owner = self.sets.get(owner_id)
         return None if owner is None or owner.is_source or rendered.is_source else owner
 
-    def _target_filter(self, rendered: RenderedApplySet) -> Callable[[Object, datetime], bool]:
-        """Return a predicate of a member and the time of its last write: was it written for the present target?
+    def _commit_filter(self, commit: str) -> TargetFilter:
+        recorded = member.short_commit(commit)
+        return lambda live, _: bool(recorded) and annotation(live, well_known.COMMIT) == recorded
+
+    def _target_filter(self, rendered: RenderedApplySet) -> TargetFilter:
+        """Return a predicate for writes for the present target.
 
         An earlier target may have wanted the same manifest. In a source the recorded commit tells; in an instance its
         revision, and the time at which its own manifest was written.
         """
         if rendered.is_source:
-            commit = member.short_commit(self.commits.get(rendered.source, ""))
-            return lambda live, _: bool(commit) and annotation(live, well_known.COMMIT) == commit
+            return self._commit_filter(self.commits.get(rendered.source, ""))
         instance_written_at = _written_at(rendered, self.observed.objects.get(rendered.parent))
         revision = str(rendered.revision)
         return lambda live, written_at: (
@@ -151,6 +171,33 @@ class DrainProgressFinder:
             and written_at >= instance_written_at
             and annotation(live, well_known.REVISION) == revision
         )
+
+
+def find_begun_commit(applied: RenderedApplySet, observed: Observed, ignored_kinds: Container[GroupKind]) -> str:
+    """Return the commit, as members record it, from which a source's own objects were written last.
+
+    `applied` are these objects as all of them were brought about last; those that still are so do not count. Empty
+    where all are so.
+    """
+    before = {node.key: node for node in applied.nodes}
+    found = ""
+    latest: datetime | None = None
+    for key in observed.members.get(applied.id, ()):
+        live, node = observed.objects[key], before.get(key)
+        if key.group_kind in ignored_kinds or (node and is_written_from(live, node.manifest, node.hash)):
+            continue
+        written_at = applied_at(live, CONTENT_MANAGER)
+        if written_at and (latest is None or written_at > latest):
+            found, latest = annotation(live, well_known.COMMIT), written_at
+    return found
+
+
+def _manifests(rendered: RenderedApplySet) -> dict[ObjectKey, Manifest]:
+    return {node.key: node.manifest for node in rendered.nodes if node.key}
+
+
+def _joined(steps: Sequence[DrainProgress], keys: Set[ObjectKey] | None) -> DrainProgress:
+    return DrainProgress(max(step.level for step in steps), min(step.since for step in steps), keys)
 
 
 def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:

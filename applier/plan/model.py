@@ -5,7 +5,7 @@ A node without a permitted action carries its cause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -80,16 +80,21 @@ class Barrier(StrEnum):
 
 class DrainProgress(NamedTuple):
     """How far a set has moved to its target: the highest `level` with a moved node, and the time of the first move,
-    as the server gives it.
+    as the server gives it. It speaks of `keys`; None stands for all of the set.
     """
 
     level: int
     since: datetime
+    keys: Set[ObjectKey] | None
 
     @classmethod
     def without_level(cls, since: datetime) -> DrainProgress:
         """Return the progress of a set that has begun although none of its own nodes was written."""
-        return cls(-1, since)
+        return cls(-1, since, None)
+
+    def of_key(self, key: ObjectKey) -> DrainProgress | None:
+        """Return the progress where it speaks of an object; None where it does not."""
+        return self if self.keys is None or key in self.keys else None
 
 
 class CandidateChange(NamedTuple):

@@ -234,8 +234,10 @@ class PrunePlanner:
             return replace(candidate, allowed=False, blocked=Cause.from_error(failure))
         if not (candidate.is_protected or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):
             return candidate
+        progress = drain_progress()
+        progress_of_key = progress.of_key(member.key) if progress else None
         change = CandidateChange(
-            rendered, member.key, Operation.PRUNE, member.node_id, member.level, drain_progress(), live
+            rendered, member.key, Operation.PRUNE, member.node_id, member.level, progress_of_key, live
         )
         cause = self.permissions.check(change)
         return replace(candidate, outcome=PruneOutcome.DELETE, allowed=False, blocked=cause) if cause else candidate

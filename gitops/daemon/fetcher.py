@@ -50,7 +50,7 @@ class Fetcher:
     _fetching_sources: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
     _mirrors_read: dict[str, Mirror] = field(default_factory=dict)
-    _earlier: dict[str, Catalog] = field(default_factory=dict)
+    _earlier: dict[str, dict[str, Catalog]] = field(default_factory=dict)
     _pending_requests: SyncRequests = field(default_factory=dict)
     _answered_requests: SyncRequests = field(default_factory=dict)
     _backoff: GitServerBackoff = field(default_factory=GitServerBackoff)
@@ -284,17 +284,19 @@ class Fetcher:
         self.errors[name] = error
 
     async def read_earlier(self, name: str, commit: str) -> Catalog | None:
-        """The source at a commit before, from the copy; None where the copy does not have it, or nothing is known of the source. Asks nobody."""
-        if (known := self._earlier.get(name)) and known.commit == commit:
-            return known
-        if (mirror := self.mirrors.get(name)) is None:
-            return None
-        with suppress(SourceError):
-            if await self._server_limits.run(mirror, mirror.has_commit, commit):
-                snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
-                self._earlier[name] = state_of(name, mirror.target, snapshot).catalog
-                return self._earlier[name]
-        return None
+        """Return the source at an earlier commit, whose id may be short; None where the copy does not have it.
+
+        The last two of a source are kept: what was brought about, and what has begun since. Asks nobody.
+        """
+        kept = self._earlier.setdefault(name, {})
+        if commit not in kept and (mirror := self.mirrors.get(name)):
+            with suppress(SourceError):
+                if full_id := await self._server_limits.run(mirror, mirror.find_copied_commit, commit):
+                    snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, full_id)
+                    kept[commit] = state_of(name, mirror.target, snapshot).catalog
+        for oldest in tuple(kept)[:-2]:
+            del kept[oldest]
+        return kept.get(commit)
 
     async def use_accepted_commits(self) -> None:
         """After a start: without those that have not answered yet, with what was accepted of them."""

@@ -148,7 +148,7 @@ class Decider:
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
             if self.earlier and (unread := sources_to_heal(final) - known.earlier.keys()):
                 view = partial(_view_of_one, known, self.seen.types)
-                objects = await read_earlier_objects(self.earlier, unread, observed, view)
+                objects = await read_earlier_objects(self.earlier, unread, bundle.commits, observed, view)
                 known = replace(known, earlier={**known.earlier, **objects})
                 if any(objects.values()):
                     continue

@@ -145,12 +145,18 @@ class Mirror:
         return self._copy.retry_after_repair(read, self._fallback(revision))
 
     def has_commit(self, commit: str) -> bool:
-        """Whether the copy has the commit, a full id, in whole. Asks nobody."""
+        """Return whether the copy has the commit, a full id, in whole. Asks nobody."""
+        return self.find_copied_commit(commit) is not None
+
+    def find_copied_commit(self, prefix: str) -> str | None:
+        """Return the full id of the commit whose id begins so; None where the copy does not have it in whole."""
         with self._copy.open_for_reading() as repository:
             try:
-                return repository.has_commit(commit) and repository.is_complete(commit)
+                commit = repository.parse(prefix)
+                is_here = commit is not None and commit.startswith(prefix) and repository.is_complete(commit)
             except DamagedCache:
-                return False
+                return None
+        return commit if is_here else None
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether the history of `new` contains `old`. False after a force push that dropped `old`, also if it was
@@ -180,12 +186,8 @@ class Mirror:
         return self._signature_check[1]
 
     def find_commit(self, prefix: str) -> str:
-        """The full id of the commit whose id begins so. The server is asked only where the copy does not have it in whole."""
-        with self._copy.open_for_reading() as repository:
-            commit = repository.parse(prefix)
-            if commit and commit.startswith(prefix) and repository.is_complete(commit):
-                return commit
-        return self.resolve(prefix)
+        """Return the full id of the commit whose id begins so. The server is asked only where the copy lacks it."""
+        return self.find_copied_commit(prefix) or self.resolve(prefix)
 
     def find_merge_base(self, first: str, second: str) -> str | None:
         """Where the histories of two commits that are here part; None where they have nothing in common."""

@@ -108,6 +108,7 @@ class RenderedApplySet:
     `gates` are those of its nodes, by the id that a node has in the definition; a node that says nothing of gates is not there.
 
     A `held` set (with the reason) is rendered from its applied pair, because what Git wants of it cannot be rendered: it is healed, never moved.
+    `begun` is what a source's own objects have moved to in part, where that is not what is wanted now.
     `problems` are those of a source's definitions, `selections` what its nodes select by labels, by the id that a node has in the definition.
     """
 
@@ -127,6 +128,7 @@ class RenderedApplySet:
     applied: int = 0
     is_applied: bool = False
     applied_rendering: RenderedApplySet | None = None
+    begun: BegunCommit | None = None
     gates: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
     held_reason: str = ""
     problems: tuple[Problem, ...] = ()
@@ -202,6 +204,17 @@ class RenderedApplySet:
 def _is_source(parent: ObjectKey) -> bool:
     """Return whether the parent of a set is the record of a source."""
     return (parent.group, parent.kind) == ("", "ConfigMap")
+
+
+@dataclass(frozen=True, slots=True)
+class BegunCommit:
+    """An earlier commit to which a source's own objects have moved in part, and these objects as it says them.
+
+    `commit` is the short form that members record.
+    """
+
+    commit: str
+    rendering: RenderedApplySet
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,9 @@ class Branch:
     def has_commit(self, commit: str) -> bool:
         return commit in self.kept
 
+    def find_copied_commit(self, prefix: str) -> str | None:
+        return next((commit for commit in self.kept if commit.startswith(prefix)), None)
+
     def is_ancestor(self, old: str, new: str) -> bool:
         assert new == self.resolve_head()
         return old in self.line

@@ -84,6 +84,7 @@ class Fleet:
     clock: StillClock = field(default_factory=StillClock)
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
     catalog: Catalog | None = None
+    pushed: dict[str, Catalog] = field(default_factory=dict)
     commits: int = 0
     writes: int = 0
     dies_at: tuple[int, bool] | None = None
@@ -116,6 +117,11 @@ class Fleet:
         """A new process on the same cluster: nothing is remembered."""
         self.cluster: Cluster = cluster_of(self._door)
         self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
+        self.reconciler.heal_from(self._read_earlier)
+
+    async def _read_earlier(self, _source: str, commit: str) -> Catalog | None:
+        """Git keeps every commit."""
+        return next((catalog for name, catalog in self.pushed.items() if name.startswith(commit)), None)
 
     async def _door(self, request: Request) -> Response:
         is_write = request.method != "GET" and "selfsubject" not in request.target
@@ -138,6 +144,7 @@ class Fleet:
         files = self._files()
         data = {name: text.encode() for name, text in files.items()}
         self.catalog = load(data, source=self.source, commit=self.committed(files), previous=self.catalog)
+        self.pushed[self.catalog.commit] = self.catalog
 
     def committed(self, files: Mapping[str, str]) -> str:
         """The id of the commit that holds these."""

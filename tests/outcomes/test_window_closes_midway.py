@@ -291,6 +291,58 @@ def test_the_plain_objects_of_one_commit_end_new_and_no_instance_begins(drain: s
         assert fleet.request("GET", path)["spec"]["text"] == "one"
 
 
+def test_the_plain_objects_of_a_commit_end_new_although_the_next_one_has_come() -> None:
+    """What both commits want alike is finished, with what both leave out. What the next one changes waits with what is new there."""
+    with Fleet(
+        names=(), plain={**plain("one"), "q": config_map("q", "one"), "gone": config_map("gone", "one")}
+    ) as fleet:
+        fleet.push()
+        run_all(fleet, 4)
+        assert images(fleet, "p1", "p2", "q", "gone") == ["one"] * 4
+        fleet.push(hours=HOURS)
+        fleet.step()
+        fleet.plain = {**plain("two"), "q": config_map("q", "one")}
+        begin(fleet)
+        assert images(fleet, "p1", "p2") == ["one", "one"]
+        fleet.clock.moment = CLOSES
+        fleet.step()
+        fleet.plain |= {
+            "p2": config_map("p2", "three", "p1"),
+            "q": config_map("q", "three"),
+            "new": config_map("new", "three"),
+        }
+        fleet.push()
+        fleet.step()
+        fleet.restart()
+        fleet.clock.moment = LATER
+        fleet.available("p0")
+        for _ in range(4):
+            fleet.step()
+        assert images(fleet, "p1", "p2", "q", "new", "gone") == ["two", "one", "one", "", ""]
+        fleet.clock.moment = MONDAY
+        run_all(fleet, 4)
+        assert images(fleet, "p1", "p2", "q", "new", "gone") == ["two", "three", "three", "three", ""]
+
+
+def test_the_overrun_limit_counts_from_what_the_commit_before_has_begun() -> None:
+    with Fleet(names=(), plain=dict(plain("one"))) as fleet:
+        fleet.push()
+        run_all(fleet, 4)
+        fleet.push(hours=HOURS)
+        fleet.step()
+        fleet.plain = dict(plain("two"))
+        begin(fleet)
+        fleet.clock.moment = CLOSES
+        fleet.step()
+        fleet.plain["new"] = config_map("new", "three")
+        fleet.push()
+        fleet.clock.moment = OVER
+        fleet.available("p0")
+        for _ in range(3):
+            fleet.step()
+        assert images(fleet, "p1", "p2", "new") == ["one", "one", ""]
+
+
 OUTER = {"apiVersion": f"{GROUP}/v1", "kind": "Outer", "metadata": {"name": "o", "namespace": "default"}}
 
 

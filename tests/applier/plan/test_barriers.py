@@ -159,7 +159,7 @@ def test_the_drain_begins_with_the_first_node_that_moved() -> None:
         obj["metadata"]["annotations"][well_known.COMMIT] = "0123456789ab"
         obj["metadata"]["managedFields"][0]["time"] = time
     moved = barriers_of(wide, first, second).drain_progress(SOURCE)
-    assert moved == DrainProgress(1, datetime(2026, 1, 1, tzinfo=UTC))
+    assert moved == DrainProgress(1, datetime(2026, 1, 1, tzinfo=UTC), None)
     for obj in (first, second):
         obj["metadata"]["annotations"][well_known.COMMIT] = "fedcba987654"
     assert barriers_of(wide, first, second).drain_progress(SOURCE) is None

@@ -561,3 +561,13 @@ def test_a_repository_of_another_user(work: Work, cache: Path) -> None:
     commit = work.commit(a="1")
     give_away(work.path)
     assert Mirror(SourceTarget(work.path.as_uri()), cache).fetch() == commit
+
+
+def test_a_copied_commit_is_found_by_the_beginning_of_its_id(work: Work, cache: Path) -> None:
+    commit = work.commit(a="1")
+    mirror = Mirror(SourceTarget(work.path.as_uri(), BranchRef("main")), cache)
+    assert mirror.find_copied_commit(commit[:12]) is None
+    mirror.fetch()
+    assert mirror.find_copied_commit(commit[:12]) == commit
+    assert mirror.find_copied_commit("0" * 12) is None
+    assert mirror.find_copied_commit("main") is None
