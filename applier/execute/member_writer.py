@@ -1,12 +1,13 @@
 """Write one member as its plan says: apply it, or adopt it; with `dry_run`, only ask the server.
 
-An apply goes without force first; the fields of others are taken only where the plan says so. So a conflict is always
-seen before it is decided.
+The fields of others are taken only where the plan says so. An apply goes without force first, so that a conflict is
+seen before it is decided; where the plan has seen whose fields it takes back, it is forced on exactly that object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from applier.applyset import member
 from applier.applyset.adoption import AdoptPolicy, adoption_differences, migrate_managed_fields
@@ -85,7 +86,7 @@ class MemberWriter:
         return await cluster.get(node_plan.node.key)
 
     async def _apply(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
-        """Apply without force first; take fields over only from those that the plan names, and at adoption from the old owner.
+        """Apply, and take fields over only from those that the plan names, and at adoption from the old owner.
 
         The record on the object is nobody's but ours. Fields that the plan leaves to others are not sent.
         """
@@ -99,6 +100,11 @@ class MemberWriter:
         )
         body = without_fields(body, node_plan.contested_fields)
         cluster = self.cluster_of(plan)
+        if node_plan.action is NodeAction.HEAL and node_plan.live and _are_taken_back(node_plan):
+            with suppress(StaleWrite):
+                metadata = {**body["metadata"], "resourceVersion": node_plan.live["metadata"]["resourceVersion"]}
+                seen = {**body, "metadata": metadata}
+                return await cluster.apply(seen, manager=CONTENT_MANAGER, force=True, dry_run=dry_run)
         try:
             return await cluster.apply(body, manager=CONTENT_MANAGER, dry_run=dry_run)
         except FieldConflict as conflict:
@@ -108,6 +114,12 @@ class MemberWriter:
             if not all(_is_overruled(manager, node_plan) for manager in managers):
                 raise
             return await cluster.apply(body, manager=CONTENT_MANAGER, force=True, dry_run=dry_run)
+
+
+def _are_taken_back(node_plan: NodePlan) -> bool:
+    """Return whether the plan has seen the owners of all fields that are to be healed, and takes them from each."""
+    lost_fields, policy = node_plan.lost_fields, node_plan.conflict_policy
+    return bool(lost_fields) and all(field.managers and field.is_healed_under(policy) for field in lost_fields)
 
 
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:

@@ -11,8 +11,13 @@ import json
 from functools import partial
 from typing import Any
 
+import pytest
+
+from applier.sandbox.server import Sandbox
+from applier.sandbox.wire import Request, Response
 from tests.applier.kube.objects import builtins
 from tests.controlplane.waiting import eventually
+from tests.gitops.fleet import MERGE, Fleet
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform
 
@@ -97,7 +102,9 @@ def test_an_update_by_any_manager_is_healed_and_its_manager_is_named(platform: P
     updated(platform, a="theirs")
     planned = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name)
     assert f"~ ConfigMap/plain  in {platform.namespace}   .data.a is changed by script" in planned.stdout
+    since = platform.audit.mark()
     platform.run_once()
+    assert applies(platform, since) == (1, 0)
     assert (data(platform), owners(platform, "f:data", "f:a")) == ({"a": "ours", "b": "ours"}, {"levelgate"})
     quiet = platform.audit.mark()
     platform.run_once()
@@ -325,3 +332,25 @@ def test_a_secret_is_healed_and_its_value_is_told_to_nobody(platform: Platform) 
         assert ".data.a is changed by script" in said
         assert "their-value" not in said
         assert theirs not in said
+
+
+def test_what_another_manager_applies_just_before_the_repair_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan has seen a script's update; meanwhile an operator applies the field: that is a conflict, and no drift."""
+    path = "/api/v1/namespaces/default/configmaps/plain"
+    with Fleet(names=(), plain={"plain": json.loads(config_map("default", "plain", a="ours"))}) as fleet:
+        fleet.push()
+        fleet.settle()
+        fleet.request("PATCH", f"{path}?fieldManager=script", {"data": {"a": "script"}}, MERGE)
+        answer = Sandbox.answer
+        operators = [json.loads(config_map("default", "plain", a="operator"))]
+
+        async def answered(sandbox: Sandbox, request: Request) -> Response:
+            if operators and request.method == "PATCH" and request.target.startswith(path):
+                apply_path = f"{path}?fieldManager=operator&force=true"
+                fleet.request("PATCH", apply_path, operators.pop(), "application/apply-patch+yaml")
+            return await answer(sandbox, request)
+
+        monkeypatch.setattr(Sandbox, "answer", answered)
+        fleet.step()
+        assert operators == []
+        assert fleet.request("GET", path)["data"] == {"a": "operator"}
