@@ -41,8 +41,13 @@ LONGEST_REST = 5.0
 SHORTEST_SLEEP = 0.001
 """Seconds; a clock may be coarser than what is due."""
 
-TOLD_AFTER = 1.0
-"""Seconds after which the records of sources and rollouts follow passes over parts, so that many are told at once."""
+REPORT_DELAY = 0.1
+"""Seconds after which the records of sources and rollouts follow passes over parts, so that what ends together is told
+at once.
+"""
+
+REPORT_INTERVAL = 1.0
+"""Seconds between two reports: under a stream of events a record is written so often, and no oftener."""
 
 SURVEYED_AFTER = 5.0
 """Seconds after which those that wait in a rollout hear how far it has come, where passes over some instances moved it on: by a whole pass, at least
@@ -69,6 +74,7 @@ class Dispatcher:
     _looks: RequeueBackoff = field(default_factory=RequeueBackoff)
     _trouble: float = 0.0
     _rests_until: float = 0.0
+    _reported_at: float = -math.inf
     _surveyed_after: float = SURVEYED_AFTER
 
     def __post_init__(self) -> None:
@@ -181,6 +187,7 @@ class Dispatcher:
 
     async def _tell(self) -> None:
         """What a person wrote meanwhile is for a whole pass to hear."""
+        self._reported_at = self.elapsed()
         try:
             await self._attended(self.reconciler.report_sources(), None)
         except StaleWrite:
@@ -218,7 +225,8 @@ class Dispatcher:
     def _tell_soon(self) -> None:
         whole = self.reconciler.whole
         if whole is not None and whole.has_unreported_changes and not whole.changed_roots:
-            self.queue.add_after(self._records, TOLD_AFTER)
+            next_report = self._reported_at + REPORT_INTERVAL - self.elapsed()
+            self.queue.add_after(self._records, max(REPORT_DELAY, next_report))
 
     def requeue_write(self, result: Result, seconds: float) -> None:
         """A write was answered after its pass was over, or may be tried again then; a pass over everything is asked for that at its end. Where
@@ -228,7 +236,7 @@ class Dispatcher:
         if seconds and whole is None and self._everything in self.queue.processing:
             return
         if result.is_report:
-            seconds = max(seconds, TOLD_AFTER)
+            seconds = max(seconds, REPORT_INTERVAL)
         if whole and result.is_report and result.key in map(source_parent, revisions_of(whole.sources)):
             whole.has_unreported_changes = True
             self.queue.add_after(self._records, seconds)
