@@ -30,6 +30,7 @@ from statistics import median
 from typing import Final
 from urllib.request import Request, urlopen
 
+from bench._proc import cpu, memory
 from bench._wanted import end, missed
 from bench.applying import Bench
 from tests.controlplane.audit import AuditEvent, AuditLog
@@ -53,7 +54,6 @@ PAGE: Final = 500
 
 _PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
 _TEXT = re.compile(r'"text": "\d*')
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def main(seconds: float = SECONDS, objects: int = OBJECTS) -> list[str]:
@@ -116,9 +116,9 @@ class Daemon:
         _rested(self.process.pid)
         events = self._events(self.begun)
         asked = {(event.resource, event.namespace) for event in events}
-        pages, most = ceil(objects / PAGE), _memory(self.process.pid)
+        pages, most = ceil(objects / PAGE), memory(self.process.pid)
         print(f"\n{f'daemon, {objects:,} objects':<44} {'':>12}")
-        print(f"{'start, seconds':<44} {_cpu(self.process.pid):>12.2f}")
+        print(f"{'start, seconds':<44} {cpu(self.process.pid):>12.2f}")
         print(f"{'  requests':<44} {_told(events)}")
         print(f"{'  of kinds, each in one namespace or in all':<44} {len(asked):>12}")
         print(f"{'memory at rest, and at most, MiB':<44} {f'{most[0]:.0f}, {most[1]:.0f}':>12}")
@@ -130,9 +130,9 @@ class Daemon:
         ]
 
     def idle(self, seconds: float) -> list[str]:
-        before, resting = _cpu(self.process.pid), self.audit.mark()
+        before, resting = cpu(self.process.pid), self.audit.mark()
         time.sleep(seconds)
-        spent, events = (_cpu(self.process.pid) - before) / seconds, self._events(resting)
+        spent, events = (cpu(self.process.pid) - before) / seconds, self._events(resting)
         print(f"{f'nothing happens for {seconds:.0f} s, of a core':<44} {spent:>12.2%}")
         print(f"{'  requests':<44} {_told(events) or 'none'}")
         writes = [event for event in events if event.is_write and event.resource != "leases"]
@@ -188,22 +188,9 @@ def _latencies(label: str, taken: Sequence[float]) -> list[str]:
 
 def _rested(pid: int) -> None:
     before = -1.0
-    while (now := _cpu(pid)) > before + 0.05 or now < 1:
+    while (now := cpu(pid)) > before + 0.05 or now < 1:
         before = now
         time.sleep(STILL)
-
-
-def _cpu(pid: int) -> float:
-    """User and system time of a process and of those that it has waited for (proc(5)), in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICKS
-
-
-def _memory(pid: int) -> tuple[float, float]:
-    """At rest and at most, in MiB (proc(5))."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    found = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+)", status, re.MULTILINE))
-    return int(found["VmRSS"]) / 1024, int(found["VmHWM"]) / 1024
 
 
 def _write(audit: AuditLog, since: int) -> datetime:

@@ -112,13 +112,17 @@ class AuditLog:
             self.settle(user=user, since=since)
         return [
             event
-            for line in _lines(self._path, since)
-            if _is_answer(entry := orjson.loads(line))
-            and (event := _event(entry))
-            and (user is None or event.user == user)
+            for event in self.stream(since=since)
+            if (user is None or event.user == user)
             and (verbs is None or event.verb in verbs)
             and (namespace is None or event.namespace == namespace)
         ]
+
+    def stream(self, *, since: int) -> Iterator[AuditEvent]:
+        """Requests answered after the mark `since`, as far as they are on disk, one at a time: bodies of many would take memory."""
+        for line in _lines(self._path, since):
+            if _is_answer(entry := orjson.loads(line)):
+                yield _event(entry)
 
     def _advance(self) -> None:
         for line in _lines(self._path, self._read):
