@@ -1,0 +1,88 @@
+"""The leanest client there is, for what Levelgate wrote in a row: aiohttp, and bodies that are serialized before.
+
+It sends them to a control plane of its own, in their order, with many in flight. Statuses come last, since nothing
+waits for an answer before. Merge patches, deletions and what failed are left out. Uids and versions of the other
+cluster are taken out of the bodies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from bench.applying import IN_FLIGHT, send
+from bench.kro.fleet import INSTANCES
+from bench.kro.systems import CLIENT, written
+from tests.controlplane.audit import AuditEvent
+from tests.controlplane.server import ControlPlane
+from tests.controlplane.waiting import eventually
+
+_SERVED_WITHIN = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """An apply that succeeded, ready to be sent."""
+
+    resource: str
+    namespace: str
+    is_status: bool
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BareFigures:
+    """What sending took, in seconds of wall clock and of CPU."""
+
+    requests: int
+    seconds: float
+    cpu: float
+
+
+def record(event: AuditEvent) -> RecordedRequest | None:
+    """A request as it can be sent to another cluster; None where it cannot."""
+    if event.verb != "patch" or event.code >= 300 or event.resource == "leases" or not _is_apply(event.request):
+        return None
+    body = orjson.dumps(without_identity(event.request))
+    return RecordedRequest(event.resource, event.namespace, event.subresource == "status", event.uri, body)
+
+
+def _is_apply(body: object) -> bool:
+    """An apply names the kind of its object; a merge patch of ours does not."""
+    return isinstance(body, dict) and "kind" in body
+
+
+def without_identity(body: dict[str, Any]) -> dict[str, Any]:
+    """An object without what only its own cluster knows."""
+    metadata = {key: value for key, value in body.get("metadata", {}).items() if key not in ("uid", "resourceVersion")}
+    return {**body, "metadata": metadata}
+
+
+def prepare(server: ControlPlane, requests: Iterable[RecordedRequest]) -> list[RecordedRequest]:
+    """Make the namespaces and CRDs of a first deployment, and return what is left to be sent."""
+    known = list(requests)
+    for namespace in sorted({one.namespace for one in known if one.namespace}):
+        written(server, "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    crds = [one for one in known if one.resource == "customresourcedefinitions"]
+    for crd in crds:
+        written(server, "PATCH", crd.path, orjson.loads(crd.body), "application/apply-patch+yaml")
+    eventually(lambda: server.request("GET", INSTANCES, user=CLIENT).code == 200, within=_SERVED_WITHIN)
+    return [one for one in known if one.resource != "customresourcedefinitions"]
+
+
+def play(server: ControlPlane, requests: Sequence[RecordedRequest]) -> BareFigures:
+    """Send them."""
+    phases = [[(one.path, one.body) for one in requests if one.is_status is last] for last in (False, True)]
+    gc.collect()
+    gc.freeze()  # What the bench holds is not the client's.
+    begun, before = time.perf_counter(), time.process_time()
+    for phase in phases:
+        asyncio.run(send(server, "PATCH", phase, in_flight=IN_FLIGHT))
+    return BareFigures(sum(map(len, phases)), time.perf_counter() - begun, time.process_time() - before)
