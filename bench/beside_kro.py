@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from aiohttp import ClientError
 
 import applier
 import gitops
@@ -29,11 +33,15 @@ from bench.kro.report import COLUMNS, Report
 from bench.kro.rows import FEWEST, ROWS, History
 from bench.kro.systems import Kro, Levelgate, LiftedKro, System
 from bench.kro.watching import StuckError
-from tests.controlplane.server import ControlPlane
+from tests.controlplane.binaries import NotBuiltError
+from tests.controlplane.server import DEFAULT_CONTROLLERS, ControlPlane
 
 SYSTEMS: Final[dict[str, type[System]]] = {kind.name: kind for kind in (Levelgate, LiftedKro, Kro)}
 BARE_ROWS: Final = ("first", "at-once")
 """Rows that the bare client plays too."""
+
+FAILURES: Final = (StuckError, AssertionError, RuntimeError, OSError, ClientError, NotBuiltError, binary.KroError)
+"""What ends the bench with a message instead of a traceback."""
 
 _LOG_LINES: Final = 15
 
@@ -80,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
             binary.install()
         with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name:
             run(options, report, Path(name))
-    except (StuckError, AssertionError, RuntimeError, binary.KroError) as error:
+    except FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         failed = True
     for line in report.lines():
@@ -95,7 +103,7 @@ def run(options: Options, report: Report, directory: Path) -> None:
         rows = options.rows if Levelgate.name in options.only else options.bare_rows
         recorded = _play(Levelgate, rows, options, report, directory)
     if options.bare_rows:
-        with ControlPlane.start(directory / "bare", ()) as server:
+        with fresh(directory / "bare", ()) as server:
             for row in options.bare_rows:
                 print(f"bare: {ROWS[row]}", file=sys.stderr, flush=True)
                 requests = recorded.pop(row)
@@ -105,11 +113,19 @@ def run(options: Options, report: Report, directory: Path) -> None:
             _play(kind, options.rows, options, report, directory)
 
 
+@contextmanager
+def fresh(directory: Path, controllers: Sequence[str]) -> Iterator[ControlPlane]:
+    """A control plane whose files, gigabytes with many objects, go when it ends."""
+    with ControlPlane.start(directory, controllers) as server:
+        yield server
+    shutil.rmtree(directory)
+
+
 def _play(
     kind: type[System], rows: Collection[str], options: Options, report: Report, directory: Path
 ) -> dict[str, list[RecordedRequest]]:
     """Take one system through the rows, and return what is to be sent again."""
-    with ControlPlane.start(directory / kind.name) as server:
+    with fresh(directory / kind.name, DEFAULT_CONTROLLERS) as server:
         report.kubernetes = server.request("GET", "/version").body["gitVersion"]
         system = kind(server)
         history = History(system, Fleet.of_size(options.instances, options.resources), options.bare_rows)
@@ -117,6 +133,8 @@ def _play(
             report.systems[kind.name] = history.taken
         try:
             history.play(rows)
+        except RuntimeError:  # It has the log of the process that ended.
+            raise
         except Exception:
             log = (server.directory / f"{kind.name}.log").read_text(errors="replace").splitlines()
             print("\n".join([f"the end of the log of {kind.name}:", *log[-_LOG_LINES:]]), file=sys.stderr)
