@@ -67,7 +67,9 @@ class Report:
         """Levelgate by others; below 1 it takes less. Nothing where one of the two was not measured."""
         pairs = (
             ("first", "seconds", "kro-lifted"),
+            ("first", "seconds to the last object", "kro-lifted"),
             ("at-once", "seconds", "kro-lifted"),
+            ("at-once", "seconds to the last object", "kro-lifted"),
             ("first", "requests", "kro-lifted"),
             ("first", "seconds", "bare"),
         )
