@@ -49,10 +49,13 @@ async def meddle(lane: Lane, rng: random.Random) -> None:
 
 
 async def withdraw(lane: Lane) -> None:
-    """The others no longer mean anything: what they applied is nobody's, and what they scaled is as Git says."""
-    for key in await members(lane, "configmaps"):
-        obj = await lane.get(key) or {"metadata": {}}
-        if any(entry["manager"] == _OPERATOR for entry in obj["metadata"].get("managedFields") or ()):
+    """The others no longer mean anything: what they applied is nobody's, and what they scaled is as Git says.
+
+    The operator withdraws from objects as well whose label a person has taken off since.
+    """
+    for key, obj in (await lane.objects()).items():
+        is_operated = any(entry["manager"] == _OPERATOR for entry in obj["metadata"].get("managedFields") or ())
+        if key.resource == "configmaps" and is_operated:
             await _apply(lane, key, {})
     for key in await members(lane, "deployments"):
         await scale(lane, key, REPLICAS)
