@@ -375,6 +375,7 @@ def essence(objects: Mapping[Key, Object]) -> dict[Key, Object]:
 _VOLATILE = frozenset(
     {
         "internal.levelgate.dev/epoch",
+        "internal.levelgate.dev/level",  # a change of levels alone is recorded with the next write
         "internal.levelgate.dev/parent-uid",
         "internal.levelgate.dev/target",
         "levelgate.dev/approved-commit",

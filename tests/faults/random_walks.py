@@ -99,6 +99,13 @@ async def give_back(lane: Lane) -> None:
             await lane.patch(key, {"metadata": {"labels": {PART_OF: member["set"]}}})
 
 
+async def resume(lane: Lane) -> None:
+    """A person resumes the rollouts that the operator's conflicts have halted."""
+    for key, obj in (await lane.objects()).items():
+        if key.name.startswith("rollout-") and json.loads((obj.get("data") or {}).get("halts") or "[]"):
+            await lane.patch(key, {"metadata": {"annotations": {"levelgate.dev/resume": "the operator has withdrawn"}}})
+
+
 async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
     """What is wrong at the end of one random history, as texts (I2, I7)."""
     rng, people = random.Random(seed), random.Random(~seed)
@@ -122,6 +129,7 @@ async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
     await drift.withdraw(lane)
     await lane.live()
     await give_back(lane)
+    await resume(lane)
     last = await lane.live()
     end = await lane.objects()
     found = disturbed(start, end, foreign) + ([f"I7: {last.error}"] if last.error else [])
