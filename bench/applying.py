@@ -3,6 +3,9 @@
 `bare` is a load generator: aiohttp and nothing else, sending the very bodies that Levelgate sent (the audit log has them) to another namespace with
 as many requests in flight. What Levelgate does besides is in its time: reading, rendering, planning, the record of the source. Whole commands are
 compared with `kubectl apply --server-side`. Requests are those that the API server counted.
+
+`python -m bench.applying patch` measures one thing: the CPU of this process for one server-side apply over TLS, its answer
+decoded. `levelgate` calls the cluster as the executor does; `bare` is aiohttp with bodies that were serialized beforehand.
 """
 
 from __future__ import annotations
@@ -14,16 +17,18 @@ import json
 import os
 import re
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import aiohttp
 import orjson
@@ -31,6 +36,8 @@ import orjson
 import applier
 import gitops
 import renderer
+from applier.cluster import CONTENT_MANAGER
+from applier.execute.pending_writes import MAX_STARTED_ACTIONS
 from applier.kube import connect
 from gitops import source_config
 from gitops.cli import GC_THRESHOLD
@@ -45,9 +52,11 @@ from tests.scenarios.platform import Repository
 
 SIZES = (1_000, 10_000)
 PRUNED, LEVELS = 1_000, 5
+PATCHES, REPETITIONS = 2_000, 5
 IN_FLIGHT = 32
 PER_FILE = 1_000
 MIB = 1024**2
+T = TypeVar("T")
 _HEADERS = {"PATCH": "application/apply-patch+yaml", "DELETE": "application/json"}
 _QUERY = "?fieldManager=levelgate&force=false&fieldValidation=Strict"
 _COUNTED = re.compile(
@@ -56,8 +65,7 @@ _COUNTED = re.compile(
 
 
 def main(sizes: Sequence[int] = SIZES) -> None:
-    for package in (applier, gitops, renderer):
-        compileall.compile_dir(package.__path__[0], quiet=1)  # as pip does when it installs them
+    patch_main()
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name:
         for size in sizes:
             for measured in (Bench.commands, Bench.passes):
@@ -65,6 +73,17 @@ def main(sizes: Sequence[int] = SIZES) -> None:
                     measured(Bench(server, size))
         with ControlPlane.start(Path(name) / "prunes") as server:
             Bench(server, PRUNED).prunes()
+
+
+def patch_main() -> None:
+    """The CPU of one patch alone."""
+    for package in (applier, gitops, renderer):
+        compileall.compile_dir(package.__path__[0], quiet=1)  # as pip does when it installs them
+    with (
+        tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name,
+        ControlPlane.start(Path(name) / "patch") as server,
+    ):
+        asyncio.run(Bench(server, PATCHES).patches())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +173,36 @@ class Bench:
         print(f"{f'deleted, {IN_FLIGHT} in flight':<44} {deleted:>9.2f}s {floor:>9.2f}s {deleted / floor:>8.2f}")
         print(f"{'  requests':<44} {_told(asked)}")
 
+    async def patches(self) -> None:
+        """CPU of this process for one patch that changes a ConfigMap of some 300 bytes: the median of several rounds, one of each in turn."""
+        await self.send("PATCH", [(f"/api/v1/namespaces/cpu{_QUERY}", orjson.dumps(_namespace("cpu")))])
+        gc.set_threshold(GC_THRESHOLD)
+        cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
+        taken: dict[str, list[float]] = {"levelgate": [], "bare": []}
+
+        async def ours(manifest: dict[str, Any]) -> None:
+            await cluster.apply(manifest, manager=CONTENT_MANAGER)
+
+        async with _session(self.server, "PATCH") as session:
+
+            async def bare(request: tuple[str, bytes]) -> None:
+                async with session.request("PATCH", request[0], data=request[1]) as answer:
+                    text = await answer.read()
+                    assert answer.status < 300, text
+                    orjson.loads(text)
+
+            for repetition in range(1 + REPETITIONS):  # the first creates the objects, and opens the connections
+                manifests = [_patch(number, f"{repetition}-levelgate") for number in range(self.size)]
+                taken["levelgate"].append(await _cpu(_in_turn(manifests, ours, tasks=MAX_STARTED_ACTIONS)))
+                manifests = [_patch(number, f"{repetition}-bare") for number in range(self.size)]
+                place = f"/api/v1/namespaces/cpu/configmaps/{{}}{_QUERY}"
+                bodies = [(place.format(one["metadata"]["name"]), orjson.dumps(one)) for one in manifests]
+                taken["bare"].append(await _cpu(_in_turn(bodies, bare, tasks=IN_FLIGHT)))
+        await cluster.close()
+        mine, floor = (statistics.median(seconds[1:]) / self.size * 1000 for seconds in taken.values())
+        print(f"\n{f'{self.size:,} patches, {IN_FLIGHT} in flight':<44} {'levelgate':>10} {'bare':>10} {'ratio':>8}")
+        print(f"{'CPU of one patch':<44} {mine:>8.3f}ms {floor:>8.3f}ms {mine / floor:>8.2f}")
+
     async def send(self, method: str, requests: Sequence[tuple[str, bytes]]) -> None:
         await send(self.server, method, requests, in_flight=IN_FLIGHT)
 
@@ -235,11 +284,8 @@ def _config_map(namespace: str, number: int, *, levels: int, size: int = 0) -> d
 
 async def send(server: ControlPlane, method: str, requests: Sequence[tuple[str, bytes]], *, in_flight: int) -> None:
     """Send these and nothing else: paths with their queries, and bodies."""
-    headers = {"Authorization": f"Bearer {server.token('other')}", "Content-Type": _HEADERS[method]}
     limit = asyncio.Semaphore(in_flight)
-    context = ssl.create_default_context(cafile=server.ca_file)
-    connector = aiohttp.TCPConnector(ssl=context, limit=0)
-    async with aiohttp.ClientSession(server.url, connector=connector, headers=headers) as session:
+    async with _session(server, method) as session:
 
         async def one(path: str, body: bytes) -> None:
             async with limit, session.request(method, path, data=body) as answer:
@@ -247,6 +293,38 @@ async def send(server: ControlPlane, method: str, requests: Sequence[tuple[str, 
                 assert answer.status < 300, text
 
         await asyncio.gather(*(one(*request) for request in requests))
+
+
+def _session(server: ControlPlane, method: str) -> aiohttp.ClientSession:
+    headers = {"Authorization": f"Bearer {server.token('other')}", "Content-Type": _HEADERS[method]}
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=server.ca_file), limit=0)
+    return aiohttp.ClientSession(server.url, connector=connector, headers=headers)
+
+
+def _patch(number: int, text: str) -> dict[str, Any]:
+    """A ConfigMap of some 300 bytes, with a text of its own."""
+    metadata = {"name": f"item-{number:05}", "namespace": "cpu"}
+    data = {"number": str(number), "changed": text, "text": "x" * 150}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def _in_turn(items: Iterable[T], send_one: Callable[[T], Awaitable[None]], *, tasks: int) -> None:
+    """Send one after the other in so many tasks."""
+    remaining = iter(items)
+
+    async def work() -> None:
+        for item in remaining:
+            await send_one(item)
+
+    await asyncio.gather(*(work() for _ in range(tasks)))
+
+
+async def _cpu(work: Awaitable[object]) -> float:
+    """Seconds of CPU of this process."""
+    gc.collect()
+    start = time.process_time()
+    await work
+    return time.process_time() - start
 
 
 def _is_content(event: AuditEvent) -> bool:
@@ -275,4 +353,7 @@ def _told(counts: Mapping[str, int]) -> str:
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or SIZES)
+    if sys.argv[1:] == ["patch"]:
+        patch_main()
+    else:
+        main([int(word) for word in sys.argv[1:]] or SIZES)

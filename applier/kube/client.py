@@ -3,9 +3,9 @@
 How bytes get there is the matter of `http_transport`.
 
 Retried is what was certainly not carried out (429, 503, no connection), and reads also after server faults and broken
-connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (aiohttp
-itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead; our deletes carry preconditions,
-so the second can only find the object gone or changed.)
+connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (The
+transport itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead; our deletes carry
+preconditions, so the second can only find the object gone or changed.)
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from itertools import count
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import orjson
@@ -65,11 +67,9 @@ class ApiRequest:
     def is_write(self) -> bool:
         return self.method != "GET"
 
-    @property
-    def headers(self) -> dict[str, str]:
-        content = {} if self.body is None else {"Content-Type": self.content_type}
-        condition = {"If-None-Match": self.etag} if self.etag else {}
-        return {"Accept": self.accept, "User-Agent": "levelgate", **content, **condition}
+    def headers_for(self, user: str) -> Mapping[str, str]:
+        """Return the headers for who asks in the name of this user, or, if it is empty, in the own one."""
+        return _headers(self.accept, "" if self.body is None else self.content_type, self.etag, user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Client:
         self.requests: Counter[str] = Counter()
         self.answers: Counter[tuple[str, int]] = Counter()
         self._sleep, self._rng, self._patience = sleep, rng, unreachable_seconds
-        self._user: dict[str, str] = {}
+        self._user = ""
         self._retries_writes = True
         self._check_write: Callable[[], None] = lambda: None
         self._server_load = ServerLoad(concurrency)
@@ -121,7 +121,7 @@ class Client:
 
     def with_user(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
-        return copy_with(self, _user={"Impersonate-User": user})
+        return copy_with(self, _user=user)
 
     def without_retries(self) -> Client:
         """It tries writes once, and shares slots, counts and the transport with this one."""
@@ -192,7 +192,9 @@ class Client:
         """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
         self.requests[call.verb] += 1
         try:
-            async with self.transport.stream(call.path, headers=call.headers | self._user, silence=silence) as answer:
+            async with self.transport.stream(
+                call.path, headers=call.headers_for(self._user), silence=silence
+            ) as answer:
                 self.answers[call.verb, answer.status] += 1
                 if answer.status >= 400:
                     raise _refusal_of(call, HttpAnswer(answer.status, answer.headers, answer.body)).error
@@ -213,7 +215,7 @@ class Client:
         self.requests[call.verb] += 1
         try:
             answer = await self.transport.send(
-                call.method, call.path, headers=call.headers | self._user, body=call.body
+                call.method, call.path, headers=call.headers_for(self._user), body=call.body
             )
         except NotSentError as error:
             self.answers[call.verb, 0] += 1
@@ -269,6 +271,13 @@ def copy_with(original: T, **attributes: Any) -> T:
     changed = copy(original)
     vars(changed).update(attributes)
     return changed
+
+
+@lru_cache(maxsize=256)
+def _headers(accept: str, content_type: str, etag: str, user: str) -> Mapping[str, str]:
+    conditional = {"Content-Type": content_type, "If-None-Match": etag, "Impersonate-User": user}
+    present = {name: value for name, value in conditional.items() if value}
+    return MappingProxyType({"Accept": accept, "User-Agent": "levelgate", **present})
 
 
 def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:

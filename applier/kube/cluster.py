@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from math import inf
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -299,10 +299,16 @@ def _apply_query(manager: str, *, force: bool, dry_run: bool) -> str:
 
 
 def _collection_path(resource: Resource, namespace: str | None, *, api_version: str = "") -> str:
-    version = api_version or resource.api_version
-    prefix = f"/apis/{version}" if resource.group else f"/api/{version}"
-    namespace_part = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
-    return f"{prefix}{namespace_part}/{resource.plural}"
+    prefix = "/apis" if resource.group else "/api"
+    return _join_path(
+        prefix, api_version or resource.api_version, namespace if resource.namespaced else None, resource.plural
+    )
+
+
+@lru_cache(maxsize=4096)
+def _join_path(prefix: str, version: str, namespace: str | None, plural: str) -> str:
+    namespace_part = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{prefix}/{quote(version)}{namespace_part}/{plural}"
 
 
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import Kubeconfig
+from applier.kube.transport_port import BrokenError, NotSentError
 
 
 @pytest.mark.cluster
@@ -22,7 +24,12 @@ def test_a_watch_that_is_broken_off_leaves_no_connection_behind(kubeconfig: Path
         path = "/api/v1/namespaces?watch=1"
         async with transport.stream(path, headers={}, silence=10.0) as answer:
             assert await anext(answer.parts)
+            assert (await transport.send("GET", "/version", headers={})).status == 200
+            asking = asyncio.create_task(transport.send("GET", path, headers={}))  # it is not answered
+            await asyncio.sleep(0)
         await transport.close()
+        with suppress(BrokenError, NotSentError):
+            await asking
 
     gc.collect()
     with warnings.catch_warnings(record=True) as told:

@@ -1,0 +1,191 @@
+"""Kept-alive connections to one server, each for one request at a time, on aiohttp's protocol for answers.
+
+More than half of the CPU of a short request goes into aiohttp's session: cookies, redirects, forms, hooks, headers and a
+URL that are built anew. No request to an API server needs them. Its protocol does what is hard: framing, decompression,
+connections that end. It is taken without the session. Proxies are not known here: `http_transport` takes the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from asyncio import get_running_loop
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError
+
+from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError
+from renderer.frozen import dataclass
+
+MAX_IDLE_SECONDS: Final = 15.0
+"""Seconds for which an idle connection is kept; as in aiohttp's sessions, and less than servers and load balancers keep it."""
+
+_CHECK_SECONDS: Final = 1.0
+"""Between two looks at requests that may be overdue."""
+
+_READ_BUFFER_BYTES: Final = 2**21
+_HAPPY_EYEBALLS_SECONDS: Final = 0.25
+"""Until the next address of the server is tried as well (RFC 8305, section 5)."""
+
+_SWITCHING_PROTOCOLS: Final = 101
+
+_REPEATABLE_METHODS: Final = frozenset({"GET", "DELETE"})
+"""Sent again, once, when a connection that was kept turns out to be dead.
+
+A second delete finds the object gone or changed, by its preconditions.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is reached. `tls` is None for plain HTTP; `tls_name` is the name that its certificate has to have."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    tls_name: str
+
+    async def connect(self, timeout_seconds: float | None) -> ResponseHandler:
+        """A new connection. Raises NotSentError."""
+        loop = get_running_loop()
+        options: dict[str, Any] = {"ssl": self.tls, "server_hostname": self.tls_name} if self.tls else {}
+        try:
+            async with asyncio.timeout(timeout_seconds) as limit:
+                _, connection = await loop.create_connection(
+                    partial(ResponseHandler, loop),
+                    self.host,
+                    self.port,
+                    happy_eyeballs_delay=_HAPPY_EYEBALLS_SECONDS,
+                    **options,
+                )
+        except ssl.SSLError as error:
+            raise NotSentError(f"{self.host}:{self.port}: {error}", is_final=True) from None
+        except OSError as error:  # TimeoutError too, also that of the system
+            if limit.expired():
+                raise NotSentError(f"no connection within {timeout_seconds or 0:g} s") from None
+            raise NotSentError(f"{self.host}:{self.port}: {describe_os_error(error)}") from None
+        return connection
+
+
+class ConnectionPool:
+    """The connections to one server. Who sends bounds requests in flight, and so connections."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self._address = address
+        self._idle: list[tuple[ResponseHandler, float]] = []
+        self._deadlines: dict[ResponseHandler, float] = {}
+        self._overdue: set[ResponseHandler] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_retired = self._is_closed = False
+
+    async def exchange(self, method: str, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
+        """Return the answer to one request.
+
+        Raises NotSentError, BrokenError, TimeoutError, and aiohttp's errors of a connection that ends.
+        """
+        if (kept := self._take_idle()) is not None:  # a queue that is empty is false
+            try:
+                return await self._send(kept, request, limits)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                if method not in _REPEATABLE_METHODS or self._is_retired:
+                    raise
+        connection = await self._address.connect(limits.sock_connect)
+        if self._is_closed:
+            connection.abort()
+            raise NotSentError("it is closed")
+        return await self._send(connection, request, limits)
+
+    def retire(self) -> None:
+        """Keep no connection any more; requests that are under way are answered."""
+        self._is_retired = True
+        for connection, _ in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    def close(self) -> None:
+        """End all connections, also of requests that are under way."""
+        self.retire()
+        self._is_closed = True
+        for connection in self._deadlines:
+            _cut(connection)
+
+    async def _send(self, connection: ResponseHandler, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
+        transport = connection.transport
+        if transport is None:
+            raise NotSentError("the server ended the connection as soon as it was there")
+        self._begin(connection, limits.total)
+        try:
+            connection.set_response_params(
+                read_until_eof=True, read_timeout=limits.sock_read, read_bufsize=_READ_BUFFER_BYTES
+            )
+            transport.write(request)
+            if limits.sock_read:
+                connection.start_timeout()
+            message, payload = await connection.read()
+            while message.code < 200 and message.code != _SWITCHING_PROTOCOLS:  # RFC 9110, section 15.2
+                message, payload = await connection.read()
+            body = payload.read_nowait() if payload.is_eof() else await payload.read()
+            if connection in self._overdue:  # the end of a connection may look like that of an answer
+                raise TimeoutError
+        except BaseException as error:  # a cancellation too: the answer would be taken for that of the next request
+            connection.abort()
+            if connection in self._overdue:
+                raise TimeoutError from None
+            if isinstance(error, HttpProcessingError):  # it quotes what came
+                raise BrokenError("the answer is not HTTP: something between here and the server changed it") from None
+            raise
+        finally:
+            self._end(connection)
+        if self._is_retired or connection.should_close or transport.get_write_buffer_size():
+            connection.abort()
+        else:
+            self._idle.append((connection, get_running_loop().time()))
+        return HttpAnswer(message.code, message.headers, body)
+
+    def _begin(self, connection: ResponseHandler, seconds: float | None) -> None:
+        """Give a request so many seconds; one timer serves those of all."""
+        loop = get_running_loop()
+        self._deadlines[connection] = inf if seconds is None else loop.time() + seconds
+        if self._timer is None:
+            self._timer = loop.call_later(_CHECK_SECONDS, self._cut_overdue)
+
+    def _end(self, connection: ResponseHandler) -> None:
+        del self._deadlines[connection]
+        self._overdue.discard(connection)
+        if self._timer and not self._deadlines:
+            self._timer.cancel()
+            self._timer = None
+
+    def _cut_overdue(self) -> None:
+        loop = get_running_loop()
+        now, self._timer = loop.time(), loop.call_later(_CHECK_SECONDS, self._cut_overdue)
+        for connection, deadline in self._deadlines.items():
+            if deadline <= now:
+                self._overdue.add(connection)
+                _cut(connection)
+
+    def _take_idle(self) -> ResponseHandler | None:
+        """Return the connection that was used last, if the server has not ended it and it is not too old."""
+        oldest = get_running_loop().time() - MAX_IDLE_SECONDS
+        while self._idle:
+            connection, idle_since = self._idle.pop()
+            if idle_since >= oldest and connection.is_connected() and not connection.should_close:
+                return connection
+            connection.abort()
+        return None
+
+
+def _cut(connection: ResponseHandler) -> None:
+    """End a connection so that who waits for its answer hears of it."""
+    if connection.transport is not None:
+        connection.transport.abort()
+
+
+def describe_os_error(error: OSError) -> str:
+    """`Connection refused`; names that are not found have numbers of their own."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
