@@ -311,7 +311,7 @@ SCENARIOS = (
         recreated=("chains", "customresourcedefinitions"),
         parents_may_vanish=True,
     ),
-    _scenario("drift by another manager", _fan_that_stays, meddle=_change_the_leaves_by_a_script),
     _scenario("an instance and its namespace go together", _with_namespace),
     Scenario("readers go with what they read", _readers, plurals=("chains", "readers", "boths")),
+    _scenario("drift by another manager", _fan_that_stays, meddle=_change_the_leaves_by_a_script),
 )

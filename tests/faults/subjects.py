@@ -170,9 +170,9 @@ SUBJECTS: Mapping[str, Off] = {
     "a revert during a prune": _not_created_again,
     "an instance deleted by hand": _deleted_for_good,
     "a CRD deleted by hand while an instance leaves": _deleted_for_good,
-    "drift by another manager": _drift_is_only_reported,
     "an instance and its namespace go together": _whatever_it_holds,
     "readers go with what they read": _without_readers,
+    "drift by another manager": _drift_is_only_reported,
 }
 
 
