@@ -62,9 +62,12 @@ class Committed:
     def has_commit(self, _commit: str) -> bool:
         return True
 
+    def find_copied_commit(self, prefix: str) -> str | None:
+        return next((commit for commit in self.fleet.pushed if commit.startswith(prefix)), None)
+
     def read_snapshot(self, revision: str) -> SourceSnapshot:
-        assert self.fleet.catalog
-        files = {file: File("", found.data) for file, found in self.fleet.catalog.contents.items()}
+        catalog = self.fleet.pushed[revision]
+        files = {file: File("", found.data) for file, found in catalog.contents.items()}
         return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", "subject", None)
 
 

@@ -247,6 +247,9 @@ class Listed:
     def has_commit(self, commit: str) -> bool:
         return commit == self.commit
 
+    def find_copied_commit(self, prefix: str) -> str | None:
+        return self.commit if self.commit.startswith(prefix) else None
+
     def is_ancestor(self, *_: str) -> bool:
         return True
 
