@@ -66,7 +66,8 @@ class Committed:
         return next((commit for commit in self.fleet.pushed if commit.startswith(prefix)), None)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
-        catalog = self.fleet.pushed[revision]
+        newest = self.fleet.state.catalog
+        catalog = newest if revision == newest.commit else self.fleet.pushed[revision]
         files = {file: File("", found.data) for file, found in catalog.contents.items()}
         return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", "subject", None)
 
