@@ -245,6 +245,8 @@ class History:
 
     def _listed(self, path: str) -> list[dict[str, Any]]:
         answer = self.system.server.request("GET", path, user=READER)
+        if answer.code == 404:  # The kind is not served yet.
+            return []
         assert answer.code == 200, f"GET {path}: {answer.body}"
         items: list[dict[str, Any]] = answer.body["items"]
         return items
