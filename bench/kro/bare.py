@@ -18,12 +18,9 @@ import orjson
 
 from bench.applying import IN_FLIGHT, send
 from bench.kro.fleet import INSTANCES
-from bench.kro.systems import CLIENT, written
+from bench.kro.systems import wait_until_served, written
 from tests.controlplane.audit import AuditEvent
 from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-
-_SERVED_WITHIN = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ def prepare(server: ControlPlane, requests: Iterable[RecordedRequest]) -> list[R
     crds = [one for one in known if one.resource == "customresourcedefinitions"]
     for crd in crds:
         written(server, "PATCH", crd.path, orjson.loads(crd.body), "application/apply-patch+yaml")
-    eventually(lambda: server.request("GET", INSTANCES, user=CLIENT).code == 200, within=_SERVED_WITHIN)
+    wait_until_served(server, INSTANCES)
     return [one for one in known if one.resource != "customresourcedefinitions"]
 
 

@@ -160,7 +160,7 @@ class Kro(System):
     def prepare(self) -> None:
         for crd in binary.crds():
             written(self.server, "POST", _CRDS, crd)
-        eventually(lambda: self._serves(_DEFINITIONS), within=_SERVED_WITHIN)
+        wait_until_served(self.server, _DEFINITIONS)
 
     def command(self) -> Sequence[str | Path]:
         return (
@@ -174,7 +174,7 @@ class Kro(System):
     def declare(self, change: Change) -> None:
         if change.definition:
             asyncio.run(self._send("PATCH", {f"{_DEFINITIONS}/{DEFINITION}{_APPLY}": change.definition}))
-            eventually(lambda: self._serves(INSTANCES), within=_SERVED_WITHIN)
+            wait_until_served(self.server, INSTANCES)
         applied = {f"{INSTANCES}/{name}{_APPLY}": instance for name, instance in change.instances.items()}
         asyncio.run(self._send("PATCH", applied))
         asyncio.run(self._send("DELETE", {f"{INSTANCES}/{name}": {} for name in change.removed}))
@@ -185,9 +185,6 @@ class Kro(System):
     async def _send(self, method: str, requests: Mapping[str, Mapping[str, Any]]) -> None:
         bodies = [(path, json.dumps(body).encode()) for path, body in requests.items()]
         await send(self.server, method, bodies, in_flight=IN_FLIGHT)
-
-    def _serves(self, path: str) -> bool:
-        return self.server.request("GET", f"{path}?limit=1", user=CLIENT).code == 200
 
 
 class LiftedKro(Kro):
@@ -203,6 +200,11 @@ class LiftedKro(Kro):
         "--rgd-progress-requeue-delay": "100ms",
         "--instance-requeue-interval": "100ms",
     }
+
+
+def wait_until_served(server: ControlPlane, path: str) -> None:
+    """Wait for a kind whose CRD is new. Raises AssertionError where it is not served in time."""
+    eventually(lambda: server.request("GET", f"{path}?limit=1", user=CLIENT).code == 200, within=_SERVED_WITHIN)
 
 
 def written(server: ControlPlane, method: str, path: str, body: object, kind: str = "application/json") -> None:
