@@ -107,7 +107,7 @@ class Fleet:
         said = {
             name: deepcopy(getattr(self, name)) for name in ("more", "schema", "rules", "plain", "written", "about")
         }
-        with replace(self, **said, clock=StillClock()) as other:
+        with replace(self, **said, pushed=dict(self.pushed), clock=StillClock()) as other:
             other.clock.moment = self.clock.moment
             other.sandbox = Sandbox(clock=other.clock.seconds, store=copy_of(self.sandbox.state.store))
             other.restart()
@@ -121,7 +121,12 @@ class Fleet:
 
     async def _read_earlier(self, _source: str, commit: str) -> Catalog | None:
         """Git keeps every commit."""
-        return next((catalog for name, catalog in self.pushed.items() if name.startswith(commit)), None)
+        found = self.find_pushed_commit(commit)
+        return self.pushed[found] if found else None
+
+    def find_pushed_commit(self, prefix: str) -> str | None:
+        """Return the full id of a commit by its beginning."""
+        return next((commit for commit in self.pushed if commit.startswith(prefix)), None)
 
     async def _door(self, request: Request) -> Response:
         is_write = request.method != "GET" and "selfsubject" not in request.target

@@ -63,7 +63,7 @@ class Committed:
         return True
 
     def find_copied_commit(self, prefix: str) -> str | None:
-        return next((commit for commit in self.fleet.pushed if commit.startswith(prefix)), None)
+        return self.fleet.find_pushed_commit(prefix)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
         newest = self.fleet.state.catalog
