@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -226,17 +226,21 @@ class Lane:
     async def quiet(self, *, passes: int = QUIET_PASSES) -> list[Request]:
         """What a new process writes in so many passes, five of them after a fault; nothing, if all is done.
 
-        Superseded records are cleared away by whoever sees them, so those of other lanes do not count.
+        Superseded records are cleared away, and requests to a rollout without readable instances are refused, by whoever sees them: those of
+        other lanes do not count.
         """
         before = await self._records()
         life = await self.live(wait=0.0, passes=passes)
         assert life.error is None, life.error
         ours = before | await self._records()
-        return [
-            request
-            for request in life.writes
-            if "/controllerrevisions/" not in request.path or request.path.rpartition("/")[2].partition("?")[0] in ours
-        ]
+        return [request for request in life.writes if self._is_ours(request.path, ours)]
+
+    def _is_ours(self, path: str, records: Collection[str]) -> bool:
+        """Return whether the object at this path belongs to the lane, whose ControllerRevisions are `records`."""
+        name = path.rpartition("/")[2].partition("?")[0]
+        if "/controllerrevisions/" in path:
+            return name in records
+        return not name.startswith("rollout-") or self.token in name
 
     async def _records(self) -> set[str]:
         answer = await self.ask("GET", collection_path("apps", "controllerrevisions"))

@@ -21,6 +21,9 @@ LETTERS = "abcdef"
 CRD_DELETIONS = 0.2
 """After so many of the commits somebody deletes a CRD."""
 
+MAX_RESUMES = 5
+"""A process of another lane sees the request as well, and may refuse it first: it can read no instance of the rollout."""
+
 
 def random_commit(lane: Lane, rng: random.Random) -> Commit:
     """Two definitions, some of their instances, some plain objects; what reads one of these by `externalRef` is there only with it."""
@@ -99,11 +102,16 @@ async def give_back(lane: Lane) -> None:
             await lane.patch(key, {"metadata": {"labels": {PART_OF: member["set"]}}})
 
 
-async def resume(lane: Lane) -> None:
-    """A person resumes the rollouts that the operator's conflicts have halted."""
-    for key, obj in (await lane.objects()).items():
-        if key.name.startswith("rollout-") and json.loads((obj.get("data") or {}).get("halts") or "[]"):
-            await lane.patch(key, {"metadata": {"annotations": {"levelgate.dev/resume": "the operator has withdrawn"}}})
+async def resume(lane: Lane) -> bool:
+    """A person resumes the rollouts that the operator's conflicts have halted; return whether there are any."""
+    halted = [
+        key
+        for key, obj in (await lane.objects()).items()
+        if key.name.startswith("rollout-") and json.loads((obj.get("data") or {}).get("halts") or "[]")
+    ]
+    for key in halted:
+        await lane.patch(key, {"metadata": {"annotations": {"levelgate.dev/resume": "the operator has withdrawn"}}})
+    return bool(halted)
 
 
 async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
@@ -129,8 +137,11 @@ async def walk(lane: Lane, seed: int, *, commits: int = 4) -> list[str]:
     await drift.withdraw(lane)
     await lane.live()
     await give_back(lane)
-    await resume(lane)
     last = await lane.live()
+    for _ in range(MAX_RESUMES):
+        if not await resume(lane):
+            break
+        last = await lane.live()
     end = await lane.objects()
     found = disturbed(start, end, foreign) + ([f"I7: {last.error}"] if last.error else [])
     if essence(end) != wanted:
