@@ -6,11 +6,12 @@ write of a pass, and the scope shrinks only when what leaves it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from applier.applyset import kro
-from applier.cluster import PARENT_MANAGER, Object
+from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
 from applier.errors import ApplierError
 from applier.state.managed_fields import apply_entry, owned_metadata
 from applier.state.observed import annotation, label, number
@@ -19,6 +20,25 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 
 TOOL = "levelgate"
+
+_SECTIONS = ("labels", "annotations")
+
+_CREATED_WITH = frozenset(
+    {
+        well_known.PARENT_ID,
+        well_known.TOOLING,
+        well_known.GROUP_KINDS,
+        well_known.NAMESPACES,
+        well_known.TARGET,
+        well_known.EPOCH,
+    }
+)
+"""Labels and annotations that a new instance carries from its first write. Completed Jobs are not among them: their
+record has to go again, which needs a single owner.
+"""
+
+BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECTIONS for name in _CREATED_WITH)
+"""The same, as a conflict of the server names them."""
 
 
 class ForeignSet(ApplierError):
@@ -70,8 +90,8 @@ def is_intact(parent: Object) -> bool:
     """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
     if "managedFields" not in parent["metadata"]:
         return True
-    entry = apply_entry(parent, PARENT_MANAGER)
-    owned = {*owned_metadata(entry, "labels"), *owned_metadata(entry, "annotations")}
+    entries = [apply_entry(parent, manager) for manager in (PARENT_MANAGER, CONTENT_MANAGER)]
+    owned = {name for entry in entries for section in _SECTIONS for name in owned_metadata(entry, section)}
     return owned >= {well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES}
 
 
@@ -130,6 +150,53 @@ def parent_body(
     }
     given_metadata = {name: value for name, value in metadata.items() if value}
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": given_metadata}
+
+
+def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
+    """Return the first write of an instance with what `parent_body` says of its set, so that one request does for both.
+
+    The scope is on the instance before any member is written (KEP-3659): the instance comes into being with it.
+    """
+    return _with_metadata(
+        body, {name: dict(parent_metadata.get(name) or {}) for name in _SECTIONS}, [well_known.FINALIZER]
+    )
+
+
+def with_kept_bookkeeping(body: Object, live: Object) -> Object:
+    """Return a write of an instance's content that gives up nothing that its first write brought along.
+
+    An apply gives up what it leaves out (KEP-555). Values are those of the live object. The manager of the parents takes
+    over, by force, each field that it changes; such a field is no longer ours, and is left out.
+    """
+    entry = apply_entry(live, CONTENT_MANAGER)
+    live_metadata = live["metadata"]
+    kept = {
+        section: {
+            name: live_metadata[section][name] for name in owned_metadata(entry, section) if name in _CREATED_WITH
+        }
+        for section in _SECTIONS
+    }
+    has_finalizer = well_known.FINALIZER in owned_metadata(entry, "finalizers")
+    return _with_metadata(body, kept, [well_known.FINALIZER] if has_finalizer else [])
+
+
+def without_lost_bookkeeping(body: Object, paths: Collection[str]) -> Object:
+    """Return a write without the bookkeeping at these paths of a conflict, which the manager of the parents has changed."""
+    metadata = dict(body["metadata"])
+    for section in _SECTIONS:
+        values = metadata.get(section) or {}
+        metadata[section] = {name: text for name, text in values.items() if f".metadata.{section}.{name}" not in paths}
+    return {**body, "metadata": metadata}
+
+
+def _with_metadata(body: Object, sections: Mapping[str, Mapping[str, str]], finalizers: list[str]) -> Object:
+    metadata = dict(body["metadata"])
+    for section, values in sections.items():
+        if values:
+            metadata[section] = {**(metadata.get(section) or {}), **values}
+    if added := [name for name in finalizers if name not in (metadata.get("finalizers") or ())]:
+        metadata["finalizers"] = [*(metadata.get("finalizers") or ()), *added]
+    return {**body, "metadata": metadata}
 
 
 def _takeover_advice(tool: str) -> str:

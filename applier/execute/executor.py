@@ -17,7 +17,7 @@ from itertools import chain
 from applier.applyset import inventory, member
 from applier.applyset.adoption import parent_takeover_patch
 from applier.applyset.inventory import Scope
-from applier.cluster import PARENT_MANAGER, Cluster, Reader, list_if_served
+from applier.cluster import PARENT_MANAGER, Cluster, Object, Reader, list_if_served
 from applier.errors import ClusterError, Invalid, NotFound, StaleWrite, UnknownOutcome
 from applier.execute.member_writer import MemberWriter
 from applier.execute.pending_writes import PendingAction, WriteBatch
@@ -77,10 +77,11 @@ class Executor:
             for set_plan in plan.sets
             if set_plan.superset_scope
         ]
+        new_instances = {set_plan.rendered.parent: set_plan for set_plan in plan.sets if set_plan.first_scope}
         member_actions = (
             act(key, run_action)
             for set_plan in plan.sets
-            for key, run_action in self._member_actions(set_plan, observed)
+            for key, run_action in self._member_actions(set_plan, observed, new_instances)
         )
         return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
@@ -130,7 +131,9 @@ class Executor:
             observed = await observe.relist(self.reader, observed, removed_kinds)
         return RoundOutcome(observed.with_failures(self.batch.pending_writes.unanswered_writes), results)
 
-    def _member_actions(self, plan: ApplySetPlan, observed: Observed) -> Iterator[tuple[ObjectKey, _RunAction]]:
+    def _member_actions(
+        self, plan: ApplySetPlan, observed: Observed, new_instances: Mapping[ObjectKey, ApplySetPlan]
+    ) -> Iterator[tuple[ObjectKey, _RunAction]]:
         for node_plan in plan.writes:
             assert node_plan.node.key is not None
             is_replacement = node_plan.action is NodeAction.REPLACE
@@ -138,7 +141,7 @@ class Executor:
                 node_plan.node.key,
                 partial(self._replace, plan, node_plan, observed)
                 if is_replacement
-                else partial(self._write, plan, node_plan),
+                else partial(self._write, plan, node_plan, new_instances.get(node_plan.node.key)),
             )
         for candidate in plan.prune_candidates:
             if candidate.allowed and candidate.outcome is PruneOutcome.DELETE:
@@ -190,24 +193,41 @@ class Executor:
     async def _write_parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         is_first_of_epoch = inventory.epoch_of(plan.parent) != self.epoch
-        body = inventory.parent_body(
-            key,
-            plan.parent["apiVersion"] if plan.parent else "v1",
+        body = self._parent_body(
+            plan,
             scope,
-            version=self.version,
             uid=live.get("uid", ""),
             resource_version=live.get("resourceVersion", "") if is_first_of_epoch else "",
-            with_finalizer=not plan.rendered.is_source,
-            target=plan.target_revision,
-            epoch=self.epoch,
             completed=plan.completion_record,
         )
         return await self.batch.attempt(
             self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT_MANAGER, force=True)
         )
 
-    async def _write(self, plan: ApplySetPlan, node_plan: NodePlan) -> Answer:
+    def _parent_body(
+        self, plan: ApplySetPlan, scope: Scope, *, uid: str = "", resource_version: str = "", completed: str = ""
+    ) -> Object:
+        return inventory.parent_body(
+            plan.rendered.parent,
+            plan.parent["apiVersion"] if plan.parent else "v1",
+            scope,
+            version=self.version,
+            uid=uid,
+            resource_version=resource_version,
+            with_finalizer=not plan.rendered.is_source,
+            target=plan.target_revision,
+            epoch=self.epoch,
+            completed=completed,
+        )
+
+    async def _write(self, plan: ApplySetPlan, node_plan: NodePlan, new_instance: ApplySetPlan | None) -> Answer:
+        """Write a member. `new_instance` is the plan of its own set, where the member is an instance without one."""
         assert node_plan.node.key is not None
+        first_body = (
+            self._parent_body(new_instance, new_instance.first_scope)
+            if new_instance and new_instance.first_scope
+            else None
+        )
         result = self._result(
             plan,
             node_plan.node.key,
@@ -216,7 +236,7 @@ class Executor:
             node_plan.node.id,
             node_plan.lost_fields,
         )
-        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node_plan))
+        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node_plan, first_body))
         if stored is not None and not node_plan.contested_fields:
             self.comparison_cache.written(plan.rendered, node_plan, stored)
         return stored, result

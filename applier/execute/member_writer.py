@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from applier.applyset import member
+from applier.applyset import inventory, member
 from applier.applyset.adoption import AdoptPolicy, adoption_differences, migrate_managed_fields
 from applier.cluster import CONTENT_MANAGER, Cluster, Object
 from applier.errors import (
@@ -36,10 +36,17 @@ class MemberWriter:
     commits: Mapping[str, str]
     users: Mapping[str, str]
 
-    async def write(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
-        """The object as stored, or as it would be. Raises ClusterError."""
-        write_member = self._adopt if node_plan.action is NodeAction.ADOPT else self._apply
-        stored = await write_member(plan, node_plan, dry_run=dry_run)
+    async def write(
+        self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
+    ) -> Object:
+        """Return the object as stored, or as it would be; a new instance with what `parent_body` says of its set.
+
+        Raises ClusterError.
+        """
+        if node_plan.action is NodeAction.ADOPT:
+            stored = await self._adopt(plan, node_plan, dry_run=dry_run)
+        else:
+            stored = await self._apply(plan, node_plan, parent_body, dry_run=dry_run)
         if altered_part := member.find_alteration(stored, plan.rendered, node_plan.node, node_plan.dependencies):
             raise ServerAltered(
                 f"apply {node_plan.node.key}: the server accepted it, and {altered_part} is not as it was sent; "
@@ -85,7 +92,9 @@ class MemberWriter:
         cluster = self.cluster.with_versions({node_plan.node.group_kind: version_of(node_plan.node.manifest)})
         return await cluster.get(node_plan.node.key)
 
-    async def _apply(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
+    async def _apply(
+        self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
+    ) -> Object:
         """Apply, and take fields over only from those that the plan names, and at adoption from the old owner.
 
         The record on the object is nobody's but ours. Fields that the plan leaves to others are not sent.
@@ -99,6 +108,10 @@ class MemberWriter:
             commit=self.commits.get(plan.rendered.source, ""),
         )
         body = without_fields(body, node_plan.contested_fields)
+        if node_plan.live:
+            body = inventory.with_kept_bookkeeping(body, node_plan.live)
+        elif parent_body:
+            body = inventory.with_first_bookkeeping(body, parent_body["metadata"])
         cluster = self.cluster_of(plan)
         if node_plan.action is NodeAction.HEAL and node_plan.live and _are_taken_back(node_plan):
             with suppress(StaleWrite):
@@ -108,11 +121,15 @@ class MemberWriter:
         try:
             return await cluster.apply(body, manager=CONTENT_MANAGER, dry_run=dry_run)
         except FieldConflict as conflict:
+            lost_bookkeeping = {cause.field for cause in conflict.causes if cause.field in inventory.BOOKKEEPING_PATHS}
             managers = (
-                FieldOwner.from_conflict(cause.message) for cause in conflict.causes if cause.field not in _RECORD_PATHS
+                FieldOwner.from_conflict(cause.message)
+                for cause in conflict.causes
+                if cause.field not in _RECORD_PATHS | lost_bookkeeping
             )
             if not all(_is_overruled(manager, node_plan) for manager in managers):
                 raise
+            body = inventory.without_lost_bookkeeping(body, lost_bookkeeping)
             return await cluster.apply(body, manager=CONTENT_MANAGER, force=True, dry_run=dry_run)
 
 

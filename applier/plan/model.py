@@ -226,7 +226,8 @@ class ApplySetPlan:
     that is not a matter of time alone. A set that `is_unknown` may still be wanted: its status is not written
     either. One that `is_lost` has members, and neither an instance nor anybody who wants it. `begun_at` is the start of a
     change that has to be recorded, since the members alone will not tell it; None where none is to be. `former_source` is
-    the source whose set no longer wants this one.
+    the source whose set no longer wants this one. `first_scope` is what an instance that does not exist yet says of its
+    set from its first write; None where there is no such instance.
     """
 
     rendered: RenderedApplySet
@@ -238,6 +239,7 @@ class ApplySetPlan:
     target_revision: int = 0
     completion_record: str = ""
     superset_scope: Scope | None = None
+    first_scope: Scope | None = None
     exact_scope: Scope | None = None
     detach: bool = False
     finish_deletion: bool = False

@@ -297,7 +297,8 @@ class ApplySetPlanner:
             target_revision,
             completion_record,
             superset_scope,
-            exact_scope,
+            first_scope=current_scope | desired_scope if parent is None and not rendered.is_source else None,
+            exact_scope=exact_scope,
         )
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
