@@ -36,3 +36,14 @@ async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
     finally:
         for task in tasks:
             task.cancel()
+
+
+async def run_together(*awaited: Coroutine[None, None, object]) -> None:
+    """Wait until all of these are over. Raises what the first that fails has raised; the others are cancelled."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

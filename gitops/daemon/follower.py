@@ -12,13 +12,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 
-from gitops.clock import Clock, wait_for_any
-from gitops.daemon.dispatcher import SHORTEST_SLEEP, Dispatcher, seconds_until
+from gitops.clock import Clock, run_together, wait_for_any
+from gitops.daemon.cluster_loop import ClusterLoop
+from gitops.daemon.dispatcher import seconds_until
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
 from gitops.daemon.notices import NoticeFilter
-from gitops.daemon.workers import QueueKey, Workers
-from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, PRIORITY_WINDOW, WorkQueue
+from gitops.daemon.workers import QueueKey
+from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_WINDOW, WorkQueue
 from gitops.errors import SourceError
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import ReconcileResult
@@ -33,9 +34,6 @@ from renderer.frozen import dataclass
 FIRST_FETCH_TIMEOUT_SECONDS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
 
-SHUTDOWN_TIMEOUT_SECONDS = 5.0
-"""Seconds that the end of the process waits for passes and writes that the server has not answered."""
-
 MAX_PASSES = 500
 """`once` gives up after so many passes: somebody else changes back what it writes."""
 
@@ -44,10 +42,10 @@ MAX_PASSES = 500
 class Follower:
     """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
 
-    `notice` hears of commits and of what cannot be read, `passed` of every pass, and `wake_at` of when the next one is due although nothing else
-    happens (None: never). `attention` watches what passes rest on, `stage` hears of what is asked of Git. At most `max_concurrent` passes over
-    instances run side by side; `queue` is what they take their work from, `workers` who does it. `elapsed` gives the seconds of a clock that never
-    goes back. Once `stop` is set the rounds under way are finished and no other begins.
+    `notice` hears of commits and of what cannot be read, `on_pass` of every pass. `set_timer` is told when the next pass is
+    due although nothing else happens (None: never). `stage` hears of what is asked of Git. `max_concurrent` and `elapsed`
+    are those of the `ClusterLoop` that works on the cluster. Once `stop` is set the rounds under way are finished and no other
+    begins.
     """
 
     mirrors: Mapping[str, Mirror]
@@ -58,7 +56,6 @@ class Follower:
     on_pass: Callable[[ReconcileResult], None] = lambda _: None
     set_timer: Callable[[datetime | None], None] = lambda _: None
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
-    event_router: EventRouter | None = None
     stage: Stage = no_stage
     max_concurrent: int = 1
     elapsed: Callable[[], float] = time.monotonic
@@ -70,22 +67,33 @@ class Follower:
         def notice(source: str, text: str) -> None:
             self.notice(source, text)
 
-        self.queue = WorkQueue[QueueKey](lambda key: key.cluster, self._wake_event.set, self.elapsed)
         self._fetcher = Fetcher(
             self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
         )
         self.reconciler.heal_from(self._fetcher.read_earlier)
-        self._dispatcher = Dispatcher(
-            self.reconciler,
-            self.clock,
-            self.elapsed,
-            self.queue,
+        self.cluster_loop = ClusterLoop(
+            reconciler=self.reconciler,
+            clock=self.clock,
+            elapsed=self.elapsed,
             states=lambda: self._fetcher.states,
-            attention=lambda: self.event_router,
-            told=self._on_background_pass,
+            on_pass=self._on_background_pass,
             notice=notice,
+            max_concurrent=self.max_concurrent,
         )
-        self.workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
+
+    @property
+    def event_router(self) -> EventRouter | None:
+        """What maps events of the cluster to work; None where nothing is watched."""
+        return self.cluster_loop.event_router
+
+    @event_router.setter
+    def event_router(self, event_router: EventRouter) -> None:
+        self.cluster_loop.event_router = event_router
+
+    @property
+    def queue(self) -> WorkQueue[QueueKey]:
+        """What is to be looked at."""
+        return self.cluster_loop.queue
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
         """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
@@ -153,49 +161,37 @@ class Follower:
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
         """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
-        self._dispatcher.wake(roots, priority)
+        self.cluster_loop.enqueue(roots, priority)
 
     def resync(self) -> None:
         """Look at everything anew, and search for members that were left behind as well."""
-        self.reconciler.left_behind.is_due = True
-        self.enqueue(None, PRIORITY_RESYNC)
+        self.cluster_loop.resync()
 
     def on_timer(self) -> None:
-        """A moment that `wake_at` was told of: look at whom it concerns; at everything where it is nobody in particular."""
+        """A moment that `set_timer` was told of: look at whom it concerns; at everything where a pin has ended."""
         pin_expiry = self._fetcher.next_pin_expiry
-        is_pinned = pin_expiry is not None and pin_expiry <= self.clock.now()
-        self.enqueue((None if is_pinned else self.reconciler.advance_clock()) or None, PRIORITY_WINDOW)
+        if pin_expiry is not None and pin_expiry <= self.clock.now():
+            self.enqueue(None, PRIORITY_WINDOW)
+        else:
+            self.cluster_loop.on_timer()
 
     async def run_forever(self) -> None:
-        """A whole pass at the start and at every hint; passes over the objects that an event or a commit touches, and over those that are on
-        their way, until `stop` is set. All sources are asked at the start, after that those that `poll` names.
-        """
-        self.reconciler.run_in_background(
-            self._dispatcher.requeue_write, lambda _: self.enqueue(None), self._dispatcher.answered
-        )
+        """Ask all sources, then work on the cluster and ask those that `poll` names, until `stop` is set. Raises what ends the process."""
         self.reconciler.follows = self.mirrors.keys()
         try:
             await wait_for_any(self._fetch_initially(), self.stop.wait())
-            if self.event_router is not None:
-                await wait_for_any(self.event_router.expect(self._fetcher.states), self.stop.wait())
             self._fetcher.has_new_state = False
-            self.enqueue(None, PRIORITY_RESYNC)
-            while not self.stop.is_set():
-                self._wake_event.clear()
-                self._poll_due_sources()
-                self.workers.start()
-                if not self._wake_event.is_set():
-                    due_at = self.queue.next_due_at
-                    timer = () if due_at is None else (self.clock.sleep(max(SHORTEST_SLEEP, due_at - self.elapsed())),)
-                    await wait_for_any(self._wake_event.wait(), self.stop.wait(), *timer)
-            self._cancel_polls()
-            deadline = asyncio.get_running_loop().time() + SHUTDOWN_TIMEOUT_SECONDS
-            await self.workers.end(SHUTDOWN_TIMEOUT_SECONDS)
-            await self.reconciler.close(max(0.0, deadline - asyncio.get_running_loop().time()))
+            await run_together(self.cluster_loop.run(self.stop), self._follow_sources())
         finally:
             self._cancel_polls()
-            await self.workers.cancel()
-            await self.reconciler.close(0.0)
+
+    async def _follow_sources(self) -> None:
+        while not self.stop.is_set():
+            self._wake_event.clear()
+            self._poll_due_sources()
+            if not self._wake_event.is_set():
+                await wait_for_any(self._wake_event.wait(), self.stop.wait())
+        self._cancel_polls()
 
     async def _fetch_initially(self) -> None:
         """All servers are asked; who does not answer soon keeps the others waiting no longer."""
@@ -213,8 +209,7 @@ class Follower:
 
     async def wait_until_idle(self) -> None:
         """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
-        await self.workers.idle()
-        await self.reconciler.wait_until_idle()
+        await self.cluster_loop.wait_until_idle()
 
     def _poll_due_sources(self) -> None:
         """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
@@ -223,7 +218,7 @@ class Follower:
             poll.result()
         if self._fetcher.has_new_state:
             self._fetcher.has_new_state = False
-            self._dispatcher.sources_changed()
+            self.cluster_loop.sources_changed()
         for request in self._fetcher.start_fetches():
             self._start_poll(request)
 
