@@ -43,13 +43,21 @@ class NotLeading(GitopsError):
     """This process may not write, now or any more: another one leads, or the Lease could not be renewed in time."""
 
 
-LEASE_DURATION_SECONDS: Final = 15.0
-"""Seconds after which a Lease that has not changed is nobody's."""
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds after which a Lease that has not changed is nobody's, between two renewals, and without a renewal after
+    which its holder gives up. The last is shorter than the first: the holder stops before anybody else begins.
+    """
 
-RENEW_INTERVAL_SECONDS: Final = 2.0
+    duration_seconds: float
+    renew_interval_seconds: float
+    renew_deadline_seconds: float
 
-RENEW_DEADLINE_SECONDS: Final = 10.0
-"""Seconds without a renewal after which the holder of a Lease gives up."""
+
+LEASE_TIMES: Final = LeaseTimes(15.0, 2.0, 10.0)
+
+FLEET_LEASE_TIMES: Final = LeaseTimes(30.0, 5.0, 20.0)
+"""Of the Leases in the clusters of a fleet: there are many of them, and the way there is longer."""
 
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
 """Seconds that it may take to give a Lease back."""
@@ -64,6 +72,7 @@ class Leadership:
     cluster: Cluster
     identity: str
     clock: Clock
+    times: LeaseTimes
     elapsed: Callable[[], float] = time.monotonic
     stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
@@ -75,7 +84,7 @@ class Leadership:
         Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written; who is patient and has read it
         once waits for the server to come back.
         """
-        lease, reported_holder = _Seen(self.elapsed), ""
+        lease, reported_holder = _Seen(self.elapsed, self.times), ""
         while True:
             try:
                 holder = await self._find_holder(lease, patient=patient)
@@ -89,7 +98,7 @@ class Leadership:
                 if holder != reported_holder:
                     on_wait(holder)
                     reported_holder = holder
-            await self.clock.sleep(RENEW_INTERVAL_SECONDS)
+            await self.clock.sleep(self.times.renew_interval_seconds)
 
     async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
         """Who has to be waited for; empty: nobody."""
@@ -104,7 +113,7 @@ class Leadership:
         Raises NotLeading, never returns.
         """
         while True:
-            await self.clock.sleep(RENEW_INTERVAL_SECONDS)
+            await self.clock.sleep(self.times.renew_interval_seconds)
             self.check()
             if not is_turning():
                 raise NotLeading("the work hangs, so the lease is not renewed any more and another process takes over")
@@ -141,7 +150,7 @@ class Leadership:
         """Raises NotLeading unless this process certainly leads now."""
         if not self.leads:
             raise NotLeading(
-                f"the lease was not renewed for {RENEW_DEADLINE_SECONDS:g} seconds; nothing more is written"
+                f"the lease was not renewed for {self.times.renew_deadline_seconds:g} seconds; nothing more is written"
             )
 
     @property
@@ -194,7 +203,7 @@ class Leadership:
         sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": round(LEASE_DURATION_SECONDS),
+            "leaseDurationSeconds": round(self.times.duration_seconds),
             "renewTime": now,
         }
         if epoch:
@@ -202,7 +211,7 @@ class Leadership:
         written = await self.cluster.merge(LEASE_KEY, _lease_patch(lease, spec), manager=_MANAGER)
         if written is None:
             raise StaleWrite(f"{LEASE_KEY} was deleted")
-        self._lease, self._deadline = written, sent_at + RENEW_DEADLINE_SECONDS
+        self._lease, self._deadline = written, sent_at + self.times.renew_deadline_seconds
 
 
 @dataclass
@@ -212,6 +221,7 @@ class _Seen:
     """
 
     elapsed: Callable[[], float]
+    times: LeaseTimes
     found: Object = field(default_factory=dict)
     _since: float = 0.0
 
@@ -228,7 +238,7 @@ class _Seen:
         """Does nobody hold it, as far as that can be known?"""
         holder, lasts = (
             holder_of(self.found),
-            (self.found.get("spec") or {}).get("leaseDurationSeconds") or LEASE_DURATION_SECONDS,
+            (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds,
         )
         return not holder or self.elapsed() - self._since >= float(lasts) or is_process_gone(holder)
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from applier.cluster import Cluster
 from gitops.clock import Clock
-from gitops.leadership import Leadership
+from gitops.leadership import Leadership, LeaseTimes
 from renderer.frozen import dataclass
 
 T = TypeVar("T")
@@ -27,33 +27,59 @@ T = TypeVar("T")
 
 @dataclass
 class LeaseThread:
-    """`Leadership` whose requests are made in a thread of its own, over the connection that `connect` opens there.
+    """The thread with an event loop of its own in which all Leases of a process are renewed.
 
-    Use with `async with`, in the event loop that works; `is_turning` tells whether that loop turns. `elapsed` is a clock
-    in seconds that only goes forward.
+    Use with `async with`, in the event loop that works; `is_turning` tells whether that loop turns.
     """
 
-    connect: Callable[[], AbstractAsyncContextManager[Cluster]]
-    identity: str
-    clock: Clock
     is_turning: Callable[[], bool]
-    elapsed: Callable[[], float] = time.monotonic
-    _leadership: Leadership = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _closing: asyncio.Event = field(init=False)
     _thread: Thread = field(init=False)
 
     async def __aenter__(self) -> Self:
-        """Start the thread. Raises what `connect` raises."""
-        connected: Future[None] = Future()
-        self._thread = Thread(target=lambda: asyncio.run(self._serve(connected)), name="lease", daemon=True)
+        started: Future[None] = Future()
+        self._thread = Thread(target=lambda: asyncio.run(self._serve(started)), name="lease", daemon=True)
         self._thread.start()
-        await asyncio.wrap_future(connected)
+        await asyncio.wrap_future(started)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._closing.set)
         await asyncio.to_thread(self._thread.join)
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it in the thread, and return or raise what it comes to."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+
+    async def _serve(self, started: Future[None]) -> None:
+        self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
+        started.set_result(None)
+        await self._closing.wait()
+
+
+@dataclass
+class ThreadLeadership:
+    """`Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
+
+    Use with `async with`, which raises what `connect` raises. `elapsed` is a clock in seconds that only goes forward.
+    """
+
+    thread: LeaseThread
+    connect: Callable[[], AbstractAsyncContextManager[Cluster]]
+    identity: str
+    clock: Clock
+    times: LeaseTimes
+    elapsed: Callable[[], float] = time.monotonic
+    _leadership: Leadership = field(init=False)
+    _connection: AbstractAsyncContextManager[Cluster] = field(init=False)
+
+    async def __aenter__(self) -> Self:
+        await self.thread.run(self._open())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.thread.run(self._connection.__aexit__(None, None, None))
 
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
         """Wait until this process leads: see `Leadership.acquire`. `on_wait` is called in the loop that works."""
@@ -62,19 +88,19 @@ class LeaseThread:
         def on_wait_there(holder: str) -> None:
             working_loop.call_soon_threadsafe(on_wait, holder)
 
-        await self._call(self._leadership.acquire(on_wait_there, patient=patient))
+        await self.thread.run(self._leadership.acquire(on_wait_there, patient=patient))
 
     async def hold(self) -> NoReturn:
         """Renew the Lease until that fails for too long, or the work hangs. Raises NotLeading."""
-        await self._call(self._leadership.hold(self.is_turning))
+        await self.thread.run(self._leadership.hold(self.thread.is_turning))
 
     async def outdo(self, epoch: int) -> None:
         """Go on above an epoch in which somebody has written: see `Leadership.outdo`."""
-        await self._call(self._leadership.outdo(epoch))
+        await self.thread.run(self._leadership.outdo(epoch))
 
     async def release(self) -> None:
         """Let the next one lead at once: see `Leadership.release`."""
-        await self._call(self._leadership.release())
+        await self.thread.run(self._leadership.release())
 
     def check(self) -> None:
         """Raises NotLeading unless this process certainly leads now."""
@@ -95,20 +121,7 @@ class LeaseThread:
         """Has it seen that another one leads?"""
         return self._leadership.stands_by
 
-    async def _serve(self, connected: Future[None]) -> None:
-        if not connected.set_running_or_notify_cancel():
-            return
-        try:
-            async with self.connect() as cluster:
-                self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
-                self._leadership = Leadership(cluster, self.identity, self.clock, self.elapsed)
-                connected.set_result(None)
-                await self._closing.wait()
-        except BaseException as error:
-            if connected.done():
-                raise
-            connected.set_exception(error)
-
-    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it in the thread."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
+    async def _open(self) -> None:
+        self._connection = self.connect()
+        cluster = await self._connection.__aenter__()
+        self._leadership = Leadership(cluster, self.identity, self.clock, self.times, self.elapsed)

@@ -28,8 +28,8 @@ from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactPoller
 from gitops.instrumentation import combine
-from gitops.leadership import own_identity, run_while_held
-from gitops.lease_thread import LeaseThread
+from gitops.leadership import LEASE_TIMES, own_identity, run_while_held
+from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import LoopWatch
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
@@ -77,8 +77,9 @@ class Process:
             configuration = LiveConfig(self.config, self.file, self.progress.print_notice)
             connect = partial(self.choice.connect, concurrency=2, timeout_seconds=inf)
             loop_watch = await stack.enter_async_context(LoopWatch(self._warn_of_hold))
+            lease_thread = await stack.enter_async_context(LeaseThread(loop_watch.is_turning))
             leadership = await stack.enter_async_context(
-                LeaseThread(connect, own_identity(), clock, loop_watch.is_turning)
+                ThreadLeadership(lease_thread, connect, own_identity(), clock, LEASE_TIMES)
             )
             tracer = stack.enter_context(tracing.open_tracer(program_version()))
             fenced = (
@@ -163,7 +164,7 @@ class Process:
 
     async def _run_as_leader(
         self,
-        leadership: LeaseThread,
+        leadership: ThreadLeadership,
         follower: Follower,
         work: Callable[[], Coroutine[None, None, int]],
         *,
@@ -228,7 +229,7 @@ async def _run_daemon(daemon: Daemon) -> int:
 
 
 def _create_observability(
-    cluster: KubeCluster, clock: SystemClock, leadership: LeaseThread, loop_watch: LoopWatch
+    cluster: KubeCluster, clock: SystemClock, leadership: ThreadLeadership, loop_watch: LoopWatch
 ) -> Observability:
     from gitops.server.observability import Observability
 

@@ -16,8 +16,8 @@ from gitops.cli import EXIT_WAITING, program_version
 from gitops.cli.options import ClusterChoice, Duration, cluster_options
 from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
-from gitops.leadership import own_identity, run_while_held
-from gitops.lease_thread import LeaseThread
+from gitops.leadership import LEASE_TIMES, own_identity, run_while_held
+from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import LoopWatch
 from gitops.maintenance.uninstall import Uninstaller, UninstallPlan
 from gitops.reconcile.context import ReconcileResult
@@ -67,7 +67,8 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
             return 1
         async with (
             LoopWatch(lambda *_: None) as loop_watch,
-            LeaseThread(choice.connect, own_identity(), clock, loop_watch.is_turning) as leadership,
+            LeaseThread(loop_watch.is_turning) as lease_thread,
+            ThreadLeadership(lease_thread, choice.connect, own_identity(), clock, LEASE_TIMES) as leadership,
         ):
             await leadership.acquire(lambda _: None, patient=False)
             if wait is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
-from gitops.leadership import LEASE_KEY, Leadership, NotLeading
+from gitops.leadership import LEASE_KEY, LEASE_TIMES, Leadership, NotLeading
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
@@ -35,7 +35,7 @@ class Process:
     def __init__(self, fleet: Fleet, name: str) -> None:
         self.fleet, self.writes = fleet, list[str]()
         self.meanwhile: Callable[[], None] | None = None
-        self.lead = Leadership(cluster_of(fleet.sandbox.answer), name, fleet.clock, fleet.clock.seconds)
+        self.lead = Leadership(cluster_of(fleet.sandbox.answer), name, fleet.clock, LEASE_TIMES, fleet.clock.seconds)
         self.reconciler = Reconciler(cluster_of(self._door), "0", fleet.clock, LOCAL, lead=self.lead)
         fleet.call(self.lead.acquire(lambda _: None, patient=False))
 

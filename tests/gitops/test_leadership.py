@@ -22,7 +22,7 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.clock import Clock, SystemClock
-from gitops.leadership import LEASE_KEY, Leadership, NotLeading, is_process_gone, own_identity
+from gitops.leadership import LEASE_KEY, LEASE_TIMES, Leadership, NotLeading, is_process_gone, own_identity
 from renderer.identity import ObjectKey
 from tests.fault_injector import (
     ConnectionReset,
@@ -108,7 +108,7 @@ async def processes(
     """Those that want to lead, one after another."""
     found = []
     for name in names:
-        one = Process(Leadership(cluster, name, time, lambda: time.seconds))
+        one = Process(Leadership(cluster, name, time, LEASE_TIMES, lambda: time.seconds))
         found.append((one, asyncio.create_task(one.run(patient=patient))))
         await time.pass_by(0)
     yield found
@@ -147,7 +147,7 @@ async def test_clocks_that_are_minutes_apart_count_for_nothing(sandbox: KubeClus
     """Row "clock jump, different clock" (I6): nobody takes a Lease for dead because of the times in it, nor for alive."""
     time = Time()
     async with processes("one", time=time, cluster=sandbox) as ((one, first),):
-        two = Process(Leadership(sandbox, "two", time.shown(minutes), lambda: time.seconds))
+        two = Process(Leadership(sandbox, "two", time.shown(minutes), LEASE_TIMES, lambda: time.seconds))
         second = asyncio.create_task(two.run())
         await time.pass_by(60)
         assert (one.is_leader, two.is_leader) == (True, False)
@@ -170,7 +170,7 @@ async def test_who_gives_the_lead_back_is_followed_at_once(sandbox: KubeCluster)
 async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbox: KubeCluster) -> None:
     """Its answer was not waited for, so the version that is known is an old one; nobody has to wait for the Lease to run out."""
     time = Time()
-    one, two = (Leadership(sandbox, name, time, lambda: time.seconds) for name in ("one", "two"))
+    one, two = (Leadership(sandbox, name, time, LEASE_TIMES, lambda: time.seconds) for name in ("one", "two"))
     assert await one.try_acquire(await one.read_lease())
     await sandbox.merge(
         LEASE_KEY, {"spec": {"renewTime": "2026-11-20T00:00:01.000000Z"}}, manager="levelgate-leadership"
@@ -187,7 +187,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_at_the_end() -> None:
     """A graceful stop takes less than ten seconds: then the Lease has to run out."""
     faulty = FaultInjector(Sandbox().answer)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        lead = Leadership(cluster_of(faulty.answer), "one", SystemClock(), runner.get_loop().time)
+        lead = Leadership(cluster_of(faulty.answer), "one", SystemClock(), LEASE_TIMES, runner.get_loop().time)
 
         async def story() -> float:
             assert await lead.try_acquire(await lead.read_lease())
@@ -286,7 +286,7 @@ async def test_who_stands_by_waits_for_a_server_that_restarts() -> None:
 async def test_who_has_read_no_lease_yet_says_that_it_cannot() -> None:
     time = Time()
     faulty = FaultInjector(Sandbox().answer, [InjectedFault(RefusedRequest(403), plural="leases")])
-    one = Process(Leadership(cluster_of(faulty.answer), "one", time, lambda: time.seconds))
+    one = Process(Leadership(cluster_of(faulty.answer), "one", time, LEASE_TIMES, lambda: time.seconds))
     with pytest.raises(Denied):
         await one.run()
 
@@ -327,7 +327,7 @@ async def test_of_many_that_begin_at_once_one_leads(kubeconfig: object) -> None:
     if lease := await cluster.get(LEASE_KEY):
         await cluster.merge(LEASE_KEY, {"spec": {"holderIdentity": ""}}, manager="test")
         assert lease
-    leaders = [Leadership(cluster, f"p{number}", time, lambda: time.seconds) for number in range(8)]
+    leaders = [Leadership(cluster, f"p{number}", time, LEASE_TIMES, lambda: time.seconds) for number in range(8)]
     tasks = [asyncio.create_task(one.acquire(lambda _: None, patient=True)) for one in leaders]
     done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(0)

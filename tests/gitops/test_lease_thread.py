@@ -18,8 +18,8 @@ from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
-from gitops.leadership import LEASE_KEY, RENEW_DEADLINE_SECONDS, RENEW_INTERVAL_SECONDS, NotLeading
-from gitops.lease_thread import LeaseThread
+from gitops.leadership import FLEET_LEASE_TIMES, LEASE_KEY, LEASE_TIMES, LeaseTimes, NotLeading
+from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import HUNG_SECONDS
 from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
@@ -66,17 +66,25 @@ async def connection(kubeconfig: Path) -> AsyncIterator[KubeCluster]:
         await cluster.close()
 
 
-def thread(kubeconfig: Path, clock: Ticks, name: str = "one") -> LeaseThread:
-    """Return one whose event loop last turned when the clock began."""
-    return LeaseThread(
-        partial(connection, kubeconfig), name, clock, lambda: clock.seconds < HUNG_SECONDS, lambda: clock.seconds
-    )
+@asynccontextmanager
+async def thread(clock: Ticks) -> AsyncIterator[LeaseThread]:
+    """A thread whose working event loop last turned when the clock began."""
+    async with LeaseThread(lambda: clock.seconds < HUNG_SECONDS) as started:
+        yield started
+
+
+def leadership(
+    lease_thread: LeaseThread, kubeconfig: Path, clock: Ticks, name: str = "one", times: LeaseTimes = LEASE_TIMES
+) -> ThreadLeadership:
+    return ThreadLeadership(lease_thread, partial(connection, kubeconfig), name, clock, times, lambda: clock.seconds)
 
 
 @asynccontextmanager
-async def leading(kubeconfig: Path, clock: Ticks) -> AsyncIterator[tuple[LeaseThread, asyncio.Task[NoReturn]]]:
-    """A thread that holds the Lease, and the task that waits for the end of that."""
-    async with thread(kubeconfig, clock) as lead:
+async def leading(
+    kubeconfig: Path, clock: Ticks, times: LeaseTimes = LEASE_TIMES
+) -> AsyncIterator[tuple[ThreadLeadership, asyncio.Task[NoReturn]]]:
+    """One that holds the Lease, and the task that waits for the end of that."""
+    async with thread(clock) as started, leadership(started, kubeconfig, clock, times=times) as lead:
         await lead.acquire(lambda _: None, patient=False)
         holding = asyncio.create_task(lead.hold())
         await asyncio.sleep(0)
@@ -92,7 +100,7 @@ async def test_a_loop_that_is_busy_for_longer_than_a_lease_lasts_keeps_the_lead(
     """The work blocks its event loop for 40 seconds; nobody else may take over, and it may write."""
     clock = Ticks()
     async with leading(kubeconfig, clock) as (lead, holding):
-        clock.block_until(4 * RENEW_DEADLINE_SECONDS)
+        clock.block_until(4 * LEASE_TIMES.renew_deadline_seconds)
         assert lead.leads
         lead.check()
         holding.cancel()
@@ -107,12 +115,16 @@ async def test_a_loop_that_hangs_loses_the_lead(kubeconfig: Path) -> None:
         clock.block_until(HUNG_SECONDS)
         with pytest.raises(NotLeading, match="the work hangs"):
             await holding
-        assert clock.seconds <= HUNG_SECONDS + 2 * RENEW_INTERVAL_SECONDS
+        assert clock.seconds <= HUNG_SECONDS + 2 * LEASE_TIMES.renew_interval_seconds
 
 
 async def test_two_of_them_lead_one_after_the_other(kubeconfig: Path) -> None:
     clock, waited_for = Ticks(), list[str]()
-    async with thread(kubeconfig, clock) as one, thread(kubeconfig, clock, "two") as two:
+    async with (
+        thread(clock) as started,
+        leadership(started, kubeconfig, clock) as one,
+        leadership(started, kubeconfig, clock, "two") as two,
+    ):
         await one.acquire(waited_for.append, patient=True)
         await one.release()
         await two.acquire(waited_for.append, patient=True)
@@ -121,7 +133,39 @@ async def test_two_of_them_lead_one_after_the_other(kubeconfig: Path) -> None:
 
 
 async def test_a_cluster_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    """The thread goes on: it renews the Leases of other clusters."""
     (tmp_path / "kubeconfig").write_text("{}")
-    with pytest.raises(ConfigurationError):
-        async with thread(tmp_path / "kubeconfig", Ticks()):
-            pass
+    async with thread(Ticks()) as started:
+        with pytest.raises(ConfigurationError):
+            async with leadership(started, tmp_path / "kubeconfig", Ticks()):
+                pass
+
+
+async def test_leases_of_several_clusters_are_renewed_in_one_thread(tmp_path: Path) -> None:
+    """S3-9: each has its own term and its own times; one that is given back costs the others nothing."""
+    apis = {name: ServedApi(Sandbox(evaluate=evaluate)) for name in ("hub", "spoke")}
+    configs = {name: tmp_path / name for name in apis}
+    for name, api in apis.items():
+        write_kubeconfig(configs[name], api.url)
+    clock = Ticks()
+    async with (
+        thread(clock) as started,
+        leadership(started, configs["hub"], clock) as hub,
+        leadership(started, configs["spoke"], clock, times=FLEET_LEASE_TIMES) as spoke,
+    ):
+        for one in (hub, spoke):
+            await one.acquire(lambda _: None, patient=False)
+        durations = {name: await lease_duration(config) for name, config in configs.items()}
+        assert durations == {"hub": 15, "spoke": 30}
+        holding = [asyncio.create_task(one.hold()) for one in (hub, spoke)]
+        await spoke.release()
+        assert (hub.leads, spoke.leads) == (True, False)
+        for task in holding:
+            task.cancel()
+    for api in apis.values():
+        api.close()
+
+
+async def lease_duration(kubeconfig: Path) -> int:
+    async with connection(kubeconfig) as cluster:
+        return int((await cluster.get(LEASE_KEY) or {})["spec"]["leaseDurationSeconds"])
