@@ -40,8 +40,8 @@ fuzz: venv ## random inputs for long: FUZZ=20 times the examples of the tests, t
 controlplane: venv ## the real kube-apiserver of the tests, built once and kept in the cache
 	@$(BIN)/python tests/controlplane/build.py > /dev/null
 
-cluster: controlplane ## a control plane in the foreground, to try things by hand: .cluster/kubeconfig
-	$(BIN)/python -m tests.controlplane.cluster
+cluster: controlplane ## a control plane in the foreground: .cluster/kubeconfig; CLUSTERS=3 further ones: .cluster/c0.kubeconfig ...
+	$(BIN)/python -m tests.controlplane.cluster $(if $(CLUSTERS),--clusters $(CLUSTERS))
 
 schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
 	$(BIN)/python -m tests.controlplane.schemas

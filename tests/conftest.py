@@ -7,7 +7,7 @@ fail the run if `CI=true`, and are skipped elsewhere, which the last lines of th
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from hypothesis.internal.conjecture import providers
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.binaries import NotBuiltError, find_binaries
 from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.peers import PeerGroup, only_group
 from tests.controlplane.server import ControlPlane
 
 gc.disable()  # Until all tests are collected: what is made by then stays.
@@ -27,6 +28,8 @@ os.environ |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 
 # API servers and kubectl: each worker keeps a core busy, and to hand work from thread to thread was a third of what a request costs.
 os.environ["GOMAXPROCS"] = "1"
+
+_PEERS = pytest.StashKey[PeerGroup]()
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -66,6 +69,25 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         yield server
 
 
+@pytest.fixture
+def clusters(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Iterator[Mapping[str, ControlPlane]]:
+    """Three more real clusters, `c0` to `c2`, beside `control_plane`. They are shared by the tests of a worker that follow each other and use
+    them, and then end: no more than one worker has some. What a test froze is thawed after it; what else it did stays.
+    """
+    group = pytestconfig.stash.setdefault(_PEERS, PeerGroup())
+    found = group.start(control_plane)
+    yield found
+    for cluster in found.values():
+        cluster.thaw()
+
+
+@pytest.fixture
+def only_peers() -> Iterator[None]:
+    """For a test that starts peers of its own: no other worker has some meanwhile."""
+    with only_group():
+        yield
+
+
 @pytest.fixture(scope="session")
 def kubeconfig(control_plane: ControlPlane) -> Path:
     """The kubeconfig with which Levelgate is told from everybody else in the audit log."""
@@ -94,12 +116,23 @@ def kubectl(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.hookimpl(tryfirst=True)  # Before `-m cluster` selects.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(
-        key=lambda item: item.path.name != "test_demo.py"
-    )  # The longest begins first, or all workers wait for it at the end.
+    # The longest begins first, or all workers wait for it at the end. Then those of which only one worker at a time can run any: they are all given
+    # to the first one, of whose tests others are given the last.
+    items.sort(key=lambda item: (item.path.name != "test_demo.py", not _fixtures(item) & {"clusters", "only_peers"}))
     for item in items:
-        if isinstance(item, pytest.Function) and "control_plane" in item.fixturenames:
+        if _fixtures(item) & {"control_plane", "only_peers"}:
             item.add_marker("cluster")
+
+
+def _fixtures(item: pytest.Item | None) -> set[str]:
+    return set(item.fixturenames) if isinstance(item, pytest.Function) else set()
+
+
+@pytest.hookimpl(trylast=True)  # After the fixtures of the test.
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The clusters end when the next test does not use them: another worker may be waiting."""
+    if _PEERS in item.config.stash and "clusters" not in _fixtures(nextitem):
+        item.config.stash[_PEERS].stop()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

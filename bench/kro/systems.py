@@ -22,8 +22,9 @@ from bench.applying import IN_FLIGHT, send
 from bench.kro import binary
 from bench.kro.fleet import DEFINITION, INSTANCES, NAMESPACE, Change, at_once
 from tests.controlplane.audit import AuditLog
+from tests.controlplane.ports import free_ports
 from tests.controlplane.process import Process
-from tests.controlplane.server import ControlPlane, free_ports
+from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.platform import Repository
 

@@ -1,6 +1,7 @@
-"""Runs one control plane in the foreground, to try things on: `python -m tests.controlplane.cluster`.
+"""Runs a control plane in the foreground, to try things on: `python -m tests.controlplane.cluster`.
 
-Its kubeconfig and audit log are in `.cluster` of the current directory. What an earlier run left there is removed.
+Its kubeconfig and audit log are in `.cluster` of the current directory, with `--clusters 2` also those of two more clusters: `c0.kubeconfig`,
+`c0.audit.log`, and so on. What an earlier run left there is removed.
 """
 
 import argparse
@@ -25,7 +26,16 @@ def main() -> int:
         action="store_true",
         help="also run the controllers of Deployments, Jobs and so on; their pods stay pending for want of nodes",
     )
-    controllers = DEFAULT_CONTROLLERS + (WORKLOAD_CONTROLLERS if parser.parse_args().workloads else ())
+    parser.add_argument(
+        "--clusters",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also run N further clusters, c0 and so on, on the same etcd; each takes half a gigabyte",
+    )
+    options = parser.parse_args()
+    controllers = DEFAULT_CONTROLLERS + (WORKLOAD_CONTROLLERS if options.workloads else ())
+    names = [f"c{number}" for number in range(options.clusters)]
     DIRECTORY.mkdir(exist_ok=True)
     with (DIRECTORY / "lock").open("w") as lock:
         try:
@@ -36,7 +46,7 @@ def main() -> int:
         _empty(DIRECTORY)
         signal.signal(signal.SIGTERM, _interrupt)
         try:
-            return _serve(controllers)
+            return _serve(controllers, names)
         except KeyboardInterrupt:
             print("stopped")
             return 0
@@ -45,15 +55,22 @@ def main() -> int:
             return 1
 
 
-def _serve(controllers: tuple[str, ...]) -> int:
+def _serve(controllers: tuple[str, ...], names: list[str]) -> int:
     with ControlPlane.start(DIRECTORY, controllers) as server:
+        peers = server.start_peers(*names)
         kubeconfig = server.kubeconfig("admin").rename(DIRECTORY / "kubeconfig")
         print(f"Kubernetes is ready at {server.url}, audit log in {DIRECTORY / 'audit.log'}. In another terminal:\n")
         print(f"    export KUBECONFIG={kubeconfig.resolve()}")
         print("    kubectl get namespaces\n")
+        for name, peer in peers.items():
+            own = peer.kubeconfig("admin").rename(DIRECTORY / f"{name}.kubeconfig")
+            print(
+                f"{name} is ready at {peer.url}, kubeconfig in {own.resolve()}, audit log in {DIRECTORY / peer.audit_log.name}."
+            )
         print("Ctrl-C stops it.", flush=True)
         while True:
-            server.check()
+            for one in (server, *peers.values()):
+                one.check()
             time.sleep(1)
 
 

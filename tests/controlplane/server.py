@@ -1,7 +1,8 @@
 """A real Kubernetes control plane on loopback ports, for tests: etcd, kube-apiserver, kube-controller-manager.
 
-There are no nodes. Unless a test asks for them there are no workload controllers either: what a Deployment's status
-says is what the test writes there.
+Several on one etcd are several clusters: each has objects, tokens, certificates and an audit log of its own. There are
+no nodes. Unless a test asks for them there are no workload controllers either: what a Deployment's status says is what
+the test writes there.
 """
 
 import atexit
@@ -9,26 +10,22 @@ import base64
 import http.client
 import json
 import os
-import random
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias
-from urllib.request import urlopen
+from typing import Any, NamedTuple
 
 from tests.controlplane.binaries import Commands, find_binaries
-from tests.controlplane.process import Process
+from tests.controlplane.etcd import Etcd
+from tests.controlplane.ports import free_ports
+from tests.controlplane.process import STOP_WITHIN, Flags, Process, start_server
 from tests.controlplane.waiting import eventually
-
-Flags: TypeAlias = dict[str, str | Path]
 
 DEFAULT_CONTROLLERS = ("namespace-controller", "garbage-collector-controller")
 WORKLOAD_CONTROLLERS = (
@@ -60,9 +57,8 @@ _GROUPS = {
 }
 USERS = tuple(user for user in _GROUPS if user != _CONTROLLER_MANAGER)
 
+_PREFIX = "/registry"  # kube-apiserver's own default.
 _READY_WITHIN = 300.0
-_GARBAGE = "GOGC=400"  # Memory is there, and looking for garbage was an eighth of what the servers do.
-_STOP_WITHIN = 4.0  # An API server with an open watch would take a minute.
 _IDLE = 60.0  # The API server closes connections that were idle for 90 seconds.
 
 # Its own authority, and its holder's only name.
@@ -96,13 +92,19 @@ class ControlPlane:
     administrators but `tenant`, who may do nothing until a test grants it by RBAC.
     """
 
-    def __init__(self, directory: Path, controllers: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, controllers: Sequence[str], etcd: Etcd, *, prefix: str, audit_log: Path, is_peer: bool
+    ) -> None:
         self.directory = directory.resolve()
-        self.audit_log = self.directory / "audit.log"
+        self.audit_log = audit_log.resolve()
         self.ca_file = self.directory / "certificates" / "apiserver.crt"
         self.controllers = tuple(controllers)
+        self._etcd = etcd
+        self._is_peer = is_peer
+        self._peers: dict[str, ControlPlane] = {}
+        self._prefix = prefix
         self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
-        self._port, self._etcd_port = free_ports(2)
+        (self._port,) = free_ports(1)
         self._processes: dict[str, Process] = {}
         self._idle: list[tuple[float, http.client.HTTPSConnection]] = []
         self._owner = os.getpid()
@@ -118,14 +120,56 @@ class ControlPlane:
         if they are not ready in five minutes.
         """
         binaries = find_binaries()
-        server = cls(directory, controllers if "kube-controller-manager" in binaries else ())
+        controllers = controllers if "kube-controller-manager" in binaries else ()
+        etcd = Etcd(directory)
+        server = cls(directory, controllers, etcd, prefix=_PREFIX, audit_log=directory / "audit.log", is_peer=False)
         atexit.register(server.stop)
         try:
-            server._launch(binaries)
+            etcd.start(binaries)
+            _launch([server], binaries)
         except BaseException:
             server.stop()
             raise
         return server
+
+    @property
+    def peers(self) -> "dict[str, ControlPlane]":
+        """Those of `start_peers` that run, by name."""
+        return {name: peer for name, peer in self._peers.items() if peer._processes}
+
+    def start_peers(self, *names: str) -> "dict[str, ControlPlane]":
+        """Starts further clusters on the same etcd, side by side and with the same controllers; returns them when all are ready.
+
+        Each is a control plane like this one, ends by its own `stop`, and with this one at the latest. Its files are in the directory `NAME` below
+        this one's, its audit log is `NAME.audit.log` beside this one's. One that was there before has its objects again. The faults of etcd
+        befall all.
+
+        Raises as `start`, then none of them is left; ValueError for a name that is taken.
+        """
+        if taken := [name for name in names if name in self.peers]:
+            raise ValueError(f"there is already a peer {taken[0]!r}")
+        started = {name: self._peer(name) for name in names}
+        self._peers |= started
+        try:
+            _launch(list(started.values()), find_binaries())
+        except BaseException:
+            _end(list(started.values()))
+            raise
+        return started
+
+    def _peer(self, name: str) -> "ControlPlane":
+        return ControlPlane(
+            self.directory / name,
+            self.controllers,
+            self._etcd,
+            prefix=f"/{name}",
+            audit_log=self.audit_log.with_name(f"{name}.audit.log"),
+            is_peer=True,
+        )
+
+    def stop_peers(self) -> None:
+        """Ends all peers, side by side, and waits for that. Their objects stay in etcd."""
+        _end(list(self._peers.values()))
 
     @property
     def url(self) -> str:
@@ -133,8 +177,8 @@ class ControlPlane:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process id by component."""
-        return {name: process.pid for name, process in self._processes.items()}
+        """Process id by component; the etcd is the same for all peers."""
+        return {"etcd": self._etcd.pid} | {name: process.pid for name, process in self._processes.items()}
 
     def token(self, user: str = "admin") -> str:
         if user not in USERS:
@@ -172,57 +216,64 @@ class ControlPlane:
 
     def check(self) -> None:
         """Raises RuntimeError if one of the servers has ended."""
+        self._etcd.check()
         for process in self._processes.values():
             process.check()
 
+    def freeze(self) -> None:
+        """Stops the API server in its tracks until `thaw`: it accepts connections, answers nothing, and its watches tell nothing."""
+        self._processes["kube-apiserver"].pause()
+
+    def thaw(self) -> None:
+        """Ends `freeze`: what was asked meanwhile is answered. Does nothing when it is not frozen."""
+        self._processes["kube-apiserver"].resume()
+
     def pause_etcd(self) -> None:
         """Freezes the storage: requests hang until `resume_etcd` or their own deadline."""
-        self._processes["etcd"].pause()
+        self._etcd.pause()
 
     def resume_etcd(self) -> None:
         """Ends `pause_etcd`; does nothing when etcd is not paused."""
-        self._processes["etcd"].resume()
+        self._etcd.resume()
 
     def fill_etcd(self) -> None:
         """Raises the alarm that a full quota raises: etcd refuses every write until `empty_etcd`; reads go on."""
-        self._alarm("ACTIVATE")
+        self._etcd.alarm("ACTIVATE")
 
     def empty_etcd(self) -> None:
         """Ends `fill_etcd`; does nothing when there is no alarm."""
-        self._alarm("DEACTIVATE")
+        self._etcd.alarm("DEACTIVATE")
 
-    def _alarm(self, action: str) -> None:
-        """See etcd's `rpc Alarm`. The alarm is that of a member; which one does not matter."""
-        body = json.dumps({"action": action, "memberID": 1, "alarm": "NOSPACE"}).encode()
-        with urlopen(f"http://127.0.0.1:{self._etcd_port}/v3/maintenance/alarm", body, timeout=60.0) as answer:
-            assert answer.status == HTTPStatus.OK, answer.read()
-
-    def restart_apiserver(self) -> None:
-        """Ends the API server and starts it again on the same port and storage; returns when it is ready."""
+    def stop_apiserver(self) -> None:
+        """Ends the API server: connections are refused until `start_apiserver`."""
         self._hang_up()
         before = self._processes.pop("kube-apiserver")
         before.terminate()
-        before.end(within=_STOP_WITHIN)
+        before.end(within=STOP_WITHIN)
+
+    def start_apiserver(self) -> None:
+        """Ends `stop_apiserver`, on the same port and storage; returns when it is ready."""
         self._run("kube-apiserver", find_binaries(), self._apiserver_flags())
-        eventually(self._is_ready, within=_READY_WITHIN)
+        self._wait_until_ready()
+
+    def restart_apiserver(self) -> None:
+        """Ends the API server and starts it again on the same port and storage; returns when it is ready."""
+        self.stop_apiserver()
+        self.start_apiserver()
 
     def stop(self) -> None:
-        """Ends all servers and waits for that. Does nothing when they are stopped, or in a forked child."""
+        """Ends all servers, those of its peers too, and waits for that; a peer ends alone.
+
+        Does nothing when they are stopped, or in a forked child.
+        """
         atexit.unregister(self.stop)
-        self._hang_up()
-        if os.getpid() != self._owner:
-            return
+        is_owner = os.getpid() == self._owner
+        if is_owner and not self._is_peer:
+            self._etcd.resume()
         # Those that use etcd end before it does, or they would wait for it.
-        clients = [process for name, process in self._processes.items() if name != "etcd"]
-        etcd = [process for name, process in self._processes.items() if name == "etcd"]
-        self._processes = {}
-        for process in etcd:
-            process.resume()
-        for group in (clients, etcd):
-            for process in group:
-                process.terminate()
-            for process in group:
-                process.end(within=_STOP_WITHIN)
+        _end([self, *self._peers.values()])
+        if is_owner and not self._is_peer:
+            self._etcd.stop()
 
     def __enter__(self) -> "ControlPlane":
         return self
@@ -232,14 +283,23 @@ class ControlPlane:
     ) -> None:
         self.stop()
 
-    def _launch(self, binaries: Commands) -> None:
+    def _start_apiserver(self, binaries: Commands) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._certify()
-        self._run("etcd", binaries, self._etcd_flags())
         self._run("kube-apiserver", binaries, self._apiserver_flags())
+
+    def _wait_until_ready(self) -> None:
         eventually(self._is_ready, within=_READY_WITHIN)
+
+    def _start_controllers(self, binaries: Commands) -> None:
         if self.controllers:
             self._run("kube-controller-manager", binaries, self._controller_manager_flags())
+
+    def _take_processes(self) -> list[Process]:
+        """Those that are to be ended, and by whom they were started: none in a forked child."""
+        self._hang_up()
+        taken, self._processes = self._processes, {}
+        return list(taken.values()) if os.getpid() == self._owner else []
 
     def _certify(self) -> None:
         """A certificate on a curve: the API server makes itself one with RSA, which costs it five times as much for each new connection."""
@@ -249,23 +309,13 @@ class ControlPlane:
             subprocess.run((openssl, "req", "-x509", *_CERTIFICATE, *files), check=True, capture_output=True)
 
     def _run(self, name: str, binaries: Commands, flags: Flags) -> None:
-        command = ["env", _GARBAGE, *binaries[name], *(f"--{key}={value}" for key, value in flags.items())]
-        self._processes[name] = Process(command, self.directory / f"{name}.log")
-
-    def _etcd_flags(self) -> Flags:
-        url = f"http://127.0.0.1:{self._etcd_port}"
-        return {
-            "data-dir": self.directory / "etcd",
-            "listen-client-urls": url,
-            "advertise-client-urls": url,
-            "listen-peer-urls": "http://127.0.0.1:0",
-            "unsafe-no-fsync": "true",
-        }
+        self._processes[name] = start_server(binaries[name], flags, self.directory / f"{name}.log")
 
     def _apiserver_flags(self) -> Flags:
         tokens = "".join(f'{self._tokens[user]},{user},{user},"{groups}"\n' for user, groups in _GROUPS.items())
         return {
-            "etcd-servers": f"http://127.0.0.1:{self._etcd_port}",
+            "etcd-servers": self._etcd.url,
+            "etcd-prefix": self._prefix,
             "bind-address": "127.0.0.1",
             "advertise-address": "127.0.0.1",
             "secure-port": str(self._port),
@@ -352,18 +402,22 @@ class ControlPlane:
         return file
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which kernels take ports for outgoing connections."""
-    ports: list[int] = []
-    while len(ports) < count:
-        port = random.randrange(20000, 32768)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        ports.append(port)
-    return ports
+def _launch(servers: Sequence[ControlPlane], binaries: Commands) -> None:
+    """Start all API servers before the first is waited for."""
+    for server in servers:
+        server._start_apiserver(binaries)
+    for server in servers:
+        server._wait_until_ready()
+        server._start_controllers(binaries)
+
+
+def _end(servers: Sequence[ControlPlane]) -> None:
+    """End their servers side by side, but for etcd."""
+    processes = [process for server in servers for process in server._take_processes()]
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.end(within=STOP_WITHIN)
 
 
 def _private_key() -> str:

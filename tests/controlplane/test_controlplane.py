@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,8 @@ from tests.controlplane.server import Answer, ControlPlane
 from tests.controlplane.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="tells by /proc whether a process runs")
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -107,6 +112,138 @@ def test_a_deleted_namespace_goes_away_with_its_content(control_plane: ControlPl
     eventually(lambda: control_plane.request("GET", path).code == 404, within=180)
 
 
+def uid(server: ControlPlane) -> str:
+    """Of the namespace kube-system, by which clusters are told from each other."""
+    return str(server.request("GET", "/api/v1/namespaces/kube-system").body["metadata"]["uid"])
+
+
+def test_each_cluster_is_one_of_its_own(
+    control_plane: ControlPlane, clusters: Mapping[str, ControlPlane], namespace: str
+) -> None:
+    """S3-1."""
+    everyone = (control_plane, *clusters.values())
+    assert list(clusters) == ["c0", "c1", "c2"]
+    assert len({uid(server) for server in everyone}) == 4
+    assert len({server.url for server in everyone}) == 4
+    assert len({server.ca_file.read_bytes() for server in everyone}) == 4
+    assert len({server.token() for server in everyone}) == 4
+    assert clusters["c0"].request("GET", f"/api/v1/namespaces/{namespace}").code == 404
+
+
+def test_each_cluster_has_an_audit_log_of_its_own(clusters: Mapping[str, ControlPlane], tmp_path: Path) -> None:
+    logs = {name: AuditLog(server.audit_log) for name, server in clusters.items()}
+    starts = {name: log.mark() for name, log in logs.items()}
+    here = Kubectl(clusters["c1"].kubeconfig("person"), tmp_path)
+    here("create", "configmap", "only-here", "-n", "default")
+    found = {name: log.events(since=starts[name], user="person") for name, log in logs.items()}
+    here("delete", "configmap", "only-here", "-n", "default")
+
+    assert [event.name for event in found.pop("c1") if event.is_write] == ["only-here"]
+    assert set(map(len, found.values())) == {0}
+
+
+def test_each_cluster_has_its_controllers(clusters: Mapping[str, ControlPlane]) -> None:
+    server = clusters["c2"]
+    if not server.controllers:
+        pytest.skip("KUBEBUILDER_ASSETS has no kube-controller-manager")
+    assert server.request("POST", "/api/v1/namespaces", {"metadata": {"name": "short-lived"}}).code == 201
+
+    server.request("DELETE", "/api/v1/namespaces/short-lived")
+
+    eventually(lambda: server.request("GET", "/api/v1/namespaces/short-lived").code == 404, within=180)
+
+
+def test_a_frozen_cluster_takes_connections_and_answers_when_it_is_thawed(clusters: Mapping[str, ControlPlane]) -> None:
+    """S3-7: the others answer meanwhile."""
+    frozen, other = clusters["c0"], clusters["c1"]
+    port = int(frozen.url.rpartition(":")[2])
+    tls = ssl.create_default_context(cafile=frozen.ca_file)
+    with tls.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as open_before:
+        frozen.freeze()
+        frozen.freeze()
+        open_before.sendall(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port)):
+            assert other.request("GET", "/readyz").code == 200
+        open_before.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            open_before.recv(1)
+        frozen.thaw()
+        open_before.settimeout(60)
+        assert open_before.recv(8) == b"HTTP/1.1"
+    assert frozen.request("GET", "/readyz").code == 200
+
+
+def test_a_cluster_that_is_stopped_refuses_until_it_is_started(clusters: Mapping[str, ControlPlane]) -> None:
+    server = clusters["c0"]
+    before = uid(server)
+    server.stop_apiserver()
+    with pytest.raises(ConnectionRefusedError):
+        server.request("GET", "/readyz")
+    server.start_apiserver()
+    assert uid(server) == before
+
+
+@on_linux
+def test_a_peer_ends_alone_and_finds_its_objects_again(control_plane: ControlPlane, only_peers: None) -> None:
+    first, second = control_plane.start_peers("first", "second").values()
+    with pytest.raises(ValueError, match="there is already a peer 'first'"):
+        control_plane.start_peers("first")
+    before, gone, others = uid(first), dict(first.pids), [*second.pids.values(), *control_plane.pids.values()]
+    first.stop()
+    del gone["etcd"]
+    assert not any(map(runs, gone.values()))
+    assert all(map(runs, others))
+    assert list(control_plane.peers) == ["second"]
+    assert uid(control_plane.start_peers("first")["first"]) == before
+    control_plane.stop_peers()
+    assert control_plane.peers == {}
+    assert control_plane.request("GET", "/readyz").code == 200
+
+
+@on_linux
+def test_several_clusters_to_try_things_on(tmp_path: Path, only_peers: None) -> None:
+    """`make cluster CLUSTERS=2`."""
+    asked = subprocess.run(
+        ["make", "-n", "cluster", "CLUSTERS=2"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    words = asked.stdout.splitlines()[-1].split()
+    assert words[1:] == ["-m", "tests.controlplane.cluster", "--clusters", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, *words[1:]], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert running.stdout
+            said = ""
+            for line in running.stdout:
+                said += line
+                if "Ctrl-C" in line:
+                    break
+            files = [tmp_path / ".cluster" / name for name in ("kubeconfig", "c0.kubeconfig", "c1.kubeconfig")]
+            of_uid = ("get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+            uids = {Kubectl(file, tmp_path / "cache")(*of_uid) for file in files}
+            assert len(uids) == 3, said
+            assert all((tmp_path / ".cluster" / f"{name}audit.log").stat().st_size for name in ("", "c0.", "c1."))
+            assert str(files[2]) in said
+            assert servers_of(tmp_path)
+        finally:
+            running.terminate()
+            running.wait(60)
+    assert running.returncode == 0
+    assert servers_of(tmp_path) == []
+
+
+def servers_of(directory: Path) -> list[str]:
+    """Command lines of processes that say this directory."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return [line for line in lines if str(directory) in line]
+
+
 PARENT = """
 import os, signal, sys
 from pathlib import Path
@@ -123,7 +260,7 @@ signal.pause()
 
 
 @pytest.mark.cluster
-@pytest.mark.skipif(sys.platform != "linux", reason="tells by /proc whether a process runs")
+@on_linux
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
     """Not even a stopped server, nor while a forked child of the parent lives on."""
     with subprocess.Popen([sys.executable, "-c", PARENT, tmp_path], cwd=ROOT, stdout=subprocess.PIPE) as parent:
