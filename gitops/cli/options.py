@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from applier.applyset.adoption import Adoption
-from applier.errors import ConfigurationError, Unavailable
+from applier.errors import Unavailable
 from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops.cli.terminal import echo
 from gitops.durations import parse_duration
@@ -89,6 +89,15 @@ def config_option(help_text: str, *, envvar: str | None = None) -> Callable[[Cal
         "-c", "--config", "file", metavar="FILE", type=click.Path(path_type=Path), envvar=envvar, help=help_text
     )
 
+
+clusters_option = click.option(
+    "--clusters",
+    type=click.IntRange(0, 100),
+    default=0,
+    metavar="N",
+    help="Serve N further clusters beside the sandbox: c0, c1, ...; the sandbox itself is `hub` then. One kubeconfig has a context for each.",
+)
+"""How many clusters a sandbox has beside its own."""
 
 cluster_name_option = config_option(
     "Judge windows for the cluster that `cluster.name` of this configuration names.  [default: local]"
@@ -165,13 +174,9 @@ class ClusterChoice:
 
         kubeconfig = self.kubeconfig
         if self.sandbox:
-            from gitops.sandbox import find_kubeconfig
+            from gitops.sandbox import require_kubeconfig
 
-            sandbox_kubeconfig = await find_kubeconfig()
-            if sandbox_kubeconfig is None:
-                start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
-                raise ConfigurationError(f"no sandbox is running: start one in another terminal with {start}")
-            kubeconfig = str(sandbox_kubeconfig)
+            kubeconfig = str(await require_kubeconfig())
         cluster = await connect(
             kubeconfig=kubeconfig, context=self.context, concurrency=concurrency, unreachable_seconds=timeout_seconds
         )

@@ -20,6 +20,7 @@ from gitops.cli.options import (
     Duration,
     adopt_option,
     cluster_options,
+    clusters_option,
     config_option,
     conflicts_option,
     refuse_with_config,
@@ -111,6 +112,7 @@ from gitops.windows.window import LOCAL
 )
 @click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
 @cluster_options
+@clusters_option
 def command(
     sources: tuple[str, ...],
     file: Path | None,
@@ -130,6 +132,7 @@ def command(
     log_format: str | None,
     verbose: bool,
     choice: ClusterChoice,
+    clusters: int,
 ) -> int:
     """Reconcile Git with a cluster: apply level by level, prune in reverse, heal drift.
 
@@ -141,6 +144,7 @@ def command(
     levelgate run --source . --once --context dev
     levelgate run --source . --once --require-plan 39bb5a3bd54b86e7
     levelgate run --source . --sandbox
+    levelgate run --source . --sandbox --clusters 3
     levelgate run --config /etc/levelgate/levelgate.yaml
     """
     if file is None:
@@ -165,6 +169,8 @@ def command(
         parse_address(listen or str(DEFAULT_ADDRESS))
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
+    if not choice.sandbox:
+        refuse_without("--sandbox", clusters="--clusters")
     if not once:
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
     if agreed and not (once and len(config.sources) == 1):
@@ -177,6 +183,7 @@ def command(
         file=file,
         progress=progress,
         choice=choice.with_default_context(config.context),
+        sandbox_clusters=clusters,
         concurrency=apply_concurrency or config.apply_concurrency or 16,
         max_concurrent=max_concurrent_reconciles or config.max_concurrent_reconciles or 1,
         required_plan_hash=agreed,

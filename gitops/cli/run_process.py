@@ -56,6 +56,7 @@ class Process:
     file: Path | None
     progress: ProgressPrinter
     choice: ClusterChoice
+    sandbox_clusters: int
     concurrency: int
     max_concurrent: int
     required_plan_hash: str
@@ -187,12 +188,16 @@ class Process:
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
+            if self.sandbox_clusters:
+                await sandbox.require_clusters(self.sandbox_clusters)
             return
-        running = await stack.enter_async_context(sandbox.serve_sandbox())
+        running = await stack.enter_async_context(sandbox.serve_sandbox(clusters=self.sandbox_clusters))
         self.progress.print_header(
             "A sandbox, not a cluster: it answers like one, runs no containers, and ends with this command.\n"
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
+        if self.sandbox_clusters:
+            self.progress.print_header(f"Its contexts, each a cluster: {', '.join(running.urls)}.")
 
     async def _run_once(self, follower: Follower, externals: ExternalFactPoller, wait: timedelta) -> int:
         from gitops.notifications import Delivery

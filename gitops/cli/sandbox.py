@@ -1,24 +1,33 @@
-"""`levelgate sandbox`: a Kubernetes API to try things on."""
+"""`levelgate sandbox`: a Kubernetes API to try things on, or several."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from gitops.cli.options import clusters_option, flags_on_command_line
 from gitops.cli.terminal import on_stop_signal
+
+if TYPE_CHECKING:
+    from applier.sandbox.storage.store import Store
+    from gitops.sandbox import RunningSandbox
+
+_LAST_PORT: Final = 65535
 
 
 @click.command()
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=click.IntRange(0, _LAST_PORT),
     default=0,
     metavar="N",
-    help="Listen on this port of 127.0.0.1.  [default: a free one]",
+    help="Listen on this port of 127.0.0.1; with --clusters, c0 on the next one, and so on.  [default: free ones]",
 )
 @click.option(
     "--data",
@@ -26,7 +35,15 @@ from gitops.cli.terminal import on_stop_signal
     metavar="DIR",
     help="Keep the objects, and the kubeconfig, in this directory.  [default: one that is removed at the end]",
 )
-def command(port: int, data: Path | None) -> int:
+@clusters_option
+@click.option(
+    "--cut",
+    metavar="NAME",
+    multiple=True,
+    help="Cut this cluster of the sandbox that runs off: its server accepts connections and answers nothing. May be repeated.",
+)
+@click.option("--heal", metavar="NAME", multiple=True, help="End --cut of this cluster. May be repeated.")
+def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], heal: tuple[str, ...]) -> int:
     """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is touched.
 
     It stores, merges, validates and watches as the API server does. It runs no containers: a script makes a Deployment ready after a few
@@ -36,36 +53,84 @@ def command(port: int, data: Path | None) -> int:
     levelgate sandbox --data ~/sandbox
     KUBECONFIG=~/sandbox/kubeconfig kubectl get namespaces
     levelgate run --sandbox --source .
+
+    Several clusters in one process, and what it is like when one of them does not answer, in another terminal:
+
+    \b
+    levelgate sandbox --data ~/sandbox --clusters 3
+    kubectl --kubeconfig ~/sandbox/kubeconfig --context c1 get namespaces
+    levelgate sandbox --cut c1
+    levelgate sandbox --heal c1
     """
-    asyncio.run(_serve(port, data))
+    if cut or heal:
+        if serving := flags_on_command_line(port="--port", data="--data", clusters="--clusters"):
+            raise click.UsageError(
+                f"--cut and --heal speak to the sandbox that runs, and start none: leave out {', '.join(serving)}"
+            )
+        if both := set(cut) & set(heal):
+            raise click.UsageError(f"{min(both)} is to be cut and healed: give one of --cut and --heal")
+        asyncio.run(_switch(cut, heal))
+        return 0
+    if port + clusters > _LAST_PORT:
+        raise click.UsageError(
+            f"--port {port} leaves no ports for {clusters} clusters: they would end beyond {_LAST_PORT}"
+        )
+    asyncio.run(_serve(port, data, clusters))
     return 0
 
 
-async def _serve(port: int, data: Path | None) -> None:
-    from applier.sandbox.storage.persistence import DataDirectory
+async def _switch(cut: Sequence[str], heal: Sequence[str]) -> None:
+    from gitops.sandbox import set_cut
+
+    await set_cut(cut, heal)
+    for name in cut:
+        click.echo(f"{name} accepts connections and answers nothing, until: levelgate sandbox --heal {name}")
+    for name in heal:
+        click.echo(f"{name} answers.")
+
+
+async def _serve(port: int, data: Path | None, clusters: int) -> None:
     from gitops.sandbox import serve_sandbox
 
     async with AsyncExitStack() as stack:
-        directory = None if data is None else DataDirectory.open(data)
-        if directory:
-            stack.callback(directory.close)
+        stores = _open_stores(stack, data, clusters) if data else {}
         place = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="levelgate-sandbox-")))
         sandbox = await stack.enter_async_context(
-            serve_sandbox(port=port, directory=place, store=directory.store if directory else None)
+            serve_sandbox(clusters=clusters, port=port, directory=place, stores=stores)
         )
         stop = asyncio.Event()
         on_stop_signal(stop.set)
         stop_task = asyncio.ensure_future(stop.wait())
-        _print_greeting(sandbox.url, sandbox.kubeconfig, is_persistent=data is not None)
+        _print_greeting(sandbox, is_persistent=data is not None)
         # A fault of the controllers must not go unnoticed.
         await asyncio.wait((sandbox.controllers, stop_task), return_when=asyncio.FIRST_COMPLETED)
         stop_task.cancel()
     click.echo("stopped")
 
 
-def _print_greeting(url: str, kubeconfig: Path, *, is_persistent: bool) -> None:
-    click.echo(f"A sandbox at {url}. It is not a cluster: it answers like one, and runs no containers.")
-    click.echo("\n".join(("", f"    export KUBECONFIG={kubeconfig}", "    kubectl get namespaces", "")))
+def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, Store]:
+    """What is kept of each cluster: in `data` of the sandbox itself, in a directory of its name below that of every other one."""
+    from applier.sandbox.endpoints.http import context_names
+    from applier.sandbox.storage.persistence import DataDirectory
+
+    own, *others = context_names(clusters)
+    stores = {}
+    for name, path in {own: data, **{name: data / name for name in others}}.items():
+        directory = DataDirectory.open(path)
+        stack.callback(directory.close)
+        stores[name] = directory.store
+    return stores
+
+
+def _print_greeting(sandbox: RunningSandbox, *, is_persistent: bool) -> None:
+    own, *others = sandbox.urls
+    click.echo(f"A sandbox at {sandbox.urls[own]}. It is not a cluster: it answers like one, and runs no containers.")
+    click.echo("\n".join(("", f"    export KUBECONFIG={sandbox.kubeconfig}", "    kubectl get namespaces", "")))
+    if others:
+        click.echo(
+            f"It is the context {own}. Each of these is another cluster, and `levelgate sandbox --cut {others[0]}` cuts one off:\n"
+        )
+        click.echo("\n".join((*(f"    {name:4} {sandbox.urls[name]}" for name in others), "")))
     click.echo("levelgate reaches it with --sandbox.")
     click.echo(
         "Its objects are kept there. Ctrl-C stops it." if is_persistent else "Ctrl-C stops it and deletes its objects."

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.kubectl import Kubectl
+from tests.controlplane.ports import free_ports
 from tests.scenarios import process
+from tests.scenarios.platform import Repository
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -59,9 +61,14 @@ class Running:
         return int(found.group(1))
 
 
+def environment(tmp_path: Path) -> dict[str, str]:
+    """With a place of its own where the sandbox that runs is found."""
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
 @contextmanager
 def running(tmp_path: Path, *arguments: str) -> Iterator[Running]:
-    with process.Running(("sandbox", *arguments), os.environ) as command:
+    with process.Running(("sandbox", *arguments), environment(tmp_path)) as command:
         lines = []
         for line in command.stdout:
             lines.append(line)
@@ -225,3 +232,133 @@ def test_an_open_watch_does_not_keep_it_from_stopping(sandbox: Running) -> None:
         assert watch.recv(1000).startswith(b"HTTP/1.1 200")
         sandbox.process.send_signal(signal.SIGTERM)
         assert sandbox.process.wait(timeout=60) == 0
+
+
+def told(tmp_path: Path, *arguments: str, code: int = 0) -> str:
+    """What `levelgate sandbox` says, beside one that runs, to stdout, or to stderr where it fails."""
+    done = process.run(("sandbox", *arguments), environment(tmp_path))
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr if code else done.stdout
+
+
+def in_context(sandbox: Running, tmp_path: Path, context: str) -> Kubectl:
+    file = tmp_path / f"kubeconfig-{context}"
+    file.write_text(json.dumps(json.loads(sandbox.kubeconfig.read_text()) | {"current-context": context}))
+    return Kubectl(file, tmp_path / "cache")
+
+
+def uid(kubectl: Kubectl) -> str:
+    return kubectl("get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+
+
+def test_several_clusters_are_the_contexts_of_one_kubeconfig(tmp_path: Path) -> None:
+    with running(tmp_path, "--clusters", "2") as sandbox:
+        config = json.loads(sandbox.kubeconfig.read_text())
+        assert [one["name"] for one in config["contexts"]] == ["hub", "c0", "c1"]
+        assert config["current-context"] == "hub"
+        assert config == json.loads((tmp_path / "state/levelgate/sandbox/kubeconfig").read_text())
+        clusters = [in_context(sandbox, tmp_path, name) for name in ("hub", "c0", "c1")]
+        assert len(set(map(uid, clusters))) == 3
+        assert uid(sandbox.kubectl) == uid(clusters[0])
+        clusters[1]("create", "-f", "-", stdin=named("only-here"))
+        found = [one("get", "configmaps", "-o", "name", "-n", "default") for one in clusters]
+        assert found == ["", "configmap/only-here\n", ""]
+        clusters[2]("create", "deployment", "web", "--image=example.com/web:1")
+        clusters[2]("wait", "deployment/web", "--for=condition=Available", "--timeout=2m")
+
+
+def test_one_without_clusters_has_the_context_that_it_always_had(sandbox: Running) -> None:
+    config = json.loads(sandbox.kubeconfig.read_text())
+    assert [one["name"] for one in config["contexts"]] == ["levelgate-sandbox"]
+    assert "--cut" not in sandbox.greeting
+
+
+def test_a_cut_cluster_takes_connections_and_answers_once_it_is_healed(tmp_path: Path) -> None:
+    with running(tmp_path, "--clusters", "2") as sandbox:
+        servers = json.loads(sandbox.kubeconfig.read_text())["clusters"]
+        ports = {one["name"]: int(one["cluster"]["server"].rpartition(":")[2]) for one in servers}
+        assert told(tmp_path, "--cut", "c1") == (
+            "c1 accepts connections and answers nothing, until: levelgate sandbox --heal c1\n"
+        )
+        with socket.create_connection(("127.0.0.1", ports["c1"])) as asked:
+            asked.sendall(b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert uid(in_context(sandbox, tmp_path, "c0"))
+            assert uid(sandbox.kubectl)
+            asked.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                asked.recv(1)
+            assert told(tmp_path, "--heal", "c1") == "c1 answers.\n"
+            asked.settimeout(60)
+            assert asked.recv(1000).startswith(b"HTTP/1.1 200")
+        told(tmp_path, "--cut", "hub", "--cut", "c0")
+        told(tmp_path, "--heal", "hub", "--heal", "c0", "--cut", "c1")
+        assert uid(in_context(sandbox, tmp_path, "c0"))
+        sandbox.process.send_signal(signal.SIGTERM)
+        assert sandbox.process.wait(timeout=60) == 0
+
+
+def test_a_request_to_a_cut_cluster_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    with running(tmp_path, "--clusters", "1") as sandbox:
+        told(tmp_path, "--cut", "hub")
+        with socket.create_connection(("127.0.0.1", sandbox.port)) as asked:
+            asked.sendall(b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            sandbox.process.send_signal(signal.SIGTERM)
+            assert sandbox.process.wait(timeout=60) == 0
+    assert not (tmp_path / "state/levelgate/sandbox/kubeconfig").exists()
+
+
+def test_who_cuts_is_told_what_is_wrong(tmp_path: Path) -> None:
+    assert "no sandbox is running: start one" in told(tmp_path, "--cut", "c1", code=1)
+    with running(tmp_path, "--clusters", "2") as sandbox:
+        assert "the sandbox has no cluster 'c2'; there are c0, c1, hub" in told(
+            tmp_path, "--cut", "c0", "--cut", "c2", code=1
+        )
+        assert uid(in_context(sandbox, tmp_path, "c0")), "nothing was done"
+        assert "has no cluster 'hbu'; did you mean 'hub'?" in told(tmp_path, "--heal", "hbu", code=1)
+    assert "start none: leave out --data, --clusters" in told(
+        tmp_path, "--cut", "c1", "--clusters", "2", "--data", str(tmp_path), code=64
+    )
+    assert "c1 is to be cut and healed" in told(tmp_path, "--cut", "c1", "--heal", "c1", code=64)
+    assert "leaves no ports for 3 clusters" in told(tmp_path, "--port", "65533", "--clusters", "3", code=64)
+
+
+def test_each_cluster_is_there_after_a_restart(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(tmp_path, "--data", str(data), "--clusters", "2") as first:
+        before = [uid(in_context(first, tmp_path, name)) for name in ("hub", "c0", "c1")]
+    with running(tmp_path, "--data", str(data), "--clusters", "2") as second:
+        assert [uid(in_context(second, tmp_path, name)) for name in ("hub", "c0", "c1")] == before
+        assert "another sandbox is using it" in told(tmp_path, "--data", str(data / "c1"), code=1)
+    with running(tmp_path, "--data", str(data)) as alone:
+        assert uid(alone.kubectl) == before[0]
+
+
+def test_clusters_listen_on_the_ports_that_follow(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with running(tmp_path, "--port", str(port), "--clusters", "1") as sandbox:
+        servers = [one["cluster"]["server"] for one in json.loads(sandbox.kubeconfig.read_text())["clusters"]]
+    assert servers == [f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}"]
+
+
+def test_a_run_starts_clusters_beside_its_sandbox(tmp_path: Path) -> None:
+    repository = tmp_path / "platform"
+    repository.mkdir()
+    subprocess.run(("git", "init", "--quiet"), cwd=repository, check=True)
+    Repository(repository).commit({"one.json": json.dumps(CONFIG)}, "first")
+    own = {**environment(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "LEVELGATE_LISTEN": "off", "LEVELGATE_CONFIG": ""}
+    run = ("run", "--source", str(repository), "--sandbox")
+    with process.Running((*run, "--clusters", "2"), own) as command:
+        said = []
+        for line in command.stdout:
+            said.append(line)
+            if "ConfigMap/default/config created" in line:
+                break
+        assert "Its contexts, each a cluster: hub, c0, c1.\n" in said
+        assert told(tmp_path, "--cut", "c0")
+        assert told(tmp_path, "--heal", "c0")
+        other = process.run((*run, "--once", "--clusters", "3"), own)
+        assert other.returncode == 1
+        assert "a sandbox runs already, with 2 further clusters: stop it" in other.stderr
+    needless = process.run((*run[:-1], "--once", "--clusters", "3"), own)
+    assert (needless.returncode, "--clusters requires --sandbox" in needless.stderr) == (64, True)

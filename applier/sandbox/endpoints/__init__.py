@@ -1,1 +1,1 @@
-"""Ways to reach the sandbox: in process, over HTTP, and with injected faults."""
+"""Ways to reach the sandbox: in process, over HTTP, and cut off."""

@@ -12,15 +12,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
 from applier.errors import ConfigurationError
+from applier.sandbox.endpoints.cut_switch import CUT_PATH
 from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import MAX_BODY_BYTES, ConnectionDroppedError, Refusal, Request, Response
 
 HOST = "127.0.0.1"
 
-_CONTEXT = "levelgate-sandbox"
+_SOLE_NAME = "levelgate-sandbox"
+_SWITCH_SECONDS = 10.0
 
 
 @asynccontextmanager
@@ -46,17 +48,41 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
         await runner.cleanup()
 
 
-def write_kubeconfig(file: Path, url: str) -> None:
-    """A kubeconfig for the server at `url`, with one context. Raises OSError."""
+def context_names(clusters: int) -> list[str]:
+    """The contexts of a sandbox beside which there are so many clusters: its own, and `c0`, `c1`, ... Its own is `hub` if there are any."""
+    return ["hub", *(f"c{number}" for number in range(clusters))] if clusters else [_SOLE_NAME]
+
+
+def write_kubeconfig(file: Path, url: str, *others: str) -> None:
+    """A kubeconfig for the server at `url`, and for those of `others`: a context each (`context_names`), the first is used. Raises OSError."""
+    names = context_names(len(others))
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": _CONTEXT, "cluster": {"server": url}}],
-        "users": [{"name": _CONTEXT, "user": {}}],
-        "contexts": [{"name": _CONTEXT, "context": {"cluster": _CONTEXT, "user": _CONTEXT}}],
-        "current-context": _CONTEXT,
+        "clusters": [
+            {"name": name, "cluster": {"server": server}} for name, server in zip(names, (url, *others), strict=True)
+        ],
+        "users": [{"name": _SOLE_NAME, "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": _SOLE_NAME}} for name in names],
+        "current-context": names[0],
     }
     file.write_text(json.dumps(config, indent=2) + "\n")
+
+
+async def set_cut(url: str, *, is_cut: bool) -> None:
+    """Turn the switch of the sandbox at `url`. Raises ConfigurationError if it cannot be reached, or has none."""
+    timeout = ClientTimeout(_SWITCH_SECONDS)
+    try:
+        async with (
+            ClientSession(timeout=timeout) as session,
+            session.request("PUT" if is_cut else "DELETE", url + CUT_PATH) as response,
+        ):
+            if response.status == 200:
+                return
+            detail = f"it answered {response.status}"
+    except (ClientError, TimeoutError):
+        detail = "it does not answer"
+    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start it anew")
 
 
 _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
