@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from applier.applyset.inventory import BOOKKEEPING_PATHS
 from applier.cluster import Cluster
 from applier.errors import ClusterError
 from applier.kube import connect
@@ -396,6 +397,22 @@ def _is_decided(key: Key, obj: Object) -> bool:
     return key.resource != "controllerrevisions" and any(name.startswith("applyset.") for name in labels)
 
 
+def _without_bookkeeping(fields: Object) -> Object:
+    """What an instance was created with is its creator's until the manager of parents changes it (ADR 24): a matter of history."""
+    metadata = {
+        section: {
+            name: owned for name, owned in parts.items() if _metadata_path(section, name) not in BOOKKEEPING_PATHS
+        }
+        for section, parts in fields.get("f:metadata", {}).items()
+        if section != "f:finalizers"
+    }
+    return {**fields, "f:metadata": metadata}
+
+
+def _metadata_path(section: str, name: str) -> str:
+    return f".metadata.{section[2:]}.{name[2:]}"
+
+
 def _essence(key: Key, obj: Object) -> Object:
     metadata, status = obj["metadata"], obj.get("status") or {}
     annotations = metadata.get("annotations") or {}
@@ -406,7 +423,7 @@ def _essence(key: Key, obj: Object) -> Object:
         "finalizers": metadata.get("finalizers") or [],
         "going": "deletionTimestamp" in metadata,
         "owners": sorted(
-            (entry["manager"], json.dumps(entry["fieldsV1"], sort_keys=True))
+            (entry["manager"], json.dumps(_without_bookkeeping(entry["fieldsV1"]), sort_keys=True))
             for entry in metadata.get("managedFields") or ()
             if entry["manager"] == "levelgate" and not entry.get("subresource")
         ),
