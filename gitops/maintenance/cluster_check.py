@@ -26,7 +26,7 @@ from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
 from gitops.durations import format_duration
 from gitops.maintenance.cluster_facts import ClusterFacts
-from gitops.records import revisions
+from gitops.records import applied_packs, revisions
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, applyset_id
@@ -232,7 +232,7 @@ class _ClusterChecker:
         ownerless = (
             key
             for key, obj in self.objects
-            if key.group_kind == revisions.KIND and label(obj, well_known.RECORD) and not self._has_owner(obj)
+            if key.group_kind == applied_packs.KIND and label(obj, well_known.RECORD) and not self._has_owner(obj)
         )
         without_set = {
             key: obj
@@ -316,8 +316,11 @@ class _ClusterChecker:
     def _has_owner(self, record: Object) -> bool:
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
-            case revisions.APPLIED if len(owner_parts) == 4:
-                return bool({ObjectKey(*owner_parts)} & (self.instances | self.facts.survey.objects.keys()))
+            case applied_packs.APPLIED:
+                pairs = applied_packs.pairs_in(record)
+                if pairs and all(pair.is_gone for pair in pairs.values()):
+                    return annotation(record, well_known.RECORD_SOURCE) in self.facts.records
+                return not pairs.keys().isdisjoint(self.instances | self.facts.survey.objects.keys())
             case revisions.DEFINITION if len(owner_parts) == 2:
                 return GroupKind(*owner_parts) in map(defined_kind, self.facts.crds.values())
             case revisions.RULES:

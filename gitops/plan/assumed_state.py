@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from applier.applyset import inventory, member
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.plan.model import Plan
-from gitops.records.revisions import RevisionArchive, snapshot_body
+from gitops.records.applied_packs import AppliedPacks
+from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import rollout_body
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.policy import Policy, select_policy
@@ -30,9 +30,12 @@ def assume_applied(
 ) -> Mapping[ObjectKey, Object]:
     """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
-    rules = RevisionArchive().pending_records(Plan(()), {catalog.source: resolve_rules(catalog, {}).accepted})
-    snapshots = (snapshot_body(applyset) for applyset in rendering.instances.values() if applyset.revision)
-    objects = list(map(_with_server_metadata, (*rollouts, *records, *rules, *snapshots)))
+    rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
+    packs = AppliedPacks()
+    for applyset in rendering.instances.values():
+        if applyset.revision:
+            packs.note_applied(applyset)
+    objects = list(map(_with_server_metadata, (*rollouts, *records, *rules, *packs.compose((), ()))))
     for applyset in rendering.sets:
         objects += [_member_object(applyset, node, deps, rendering, version) for node, deps in _present_nodes(applyset)]
     parent = source_parent(catalog.source)

@@ -23,7 +23,7 @@ from applier.state.observed import annotation
 from gitops.errors import GitopsError
 from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.masking import SNAPSHOT_LABEL, SecretMasks
-from gitops.records.revisions import KIND
+from gitops.records.applied_packs import KIND
 from gitops.records.source_record import read_records
 from renderer import well_known
 from renderer.definition.kind_schemas import KindSchemas, from_crds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -25,10 +26,11 @@ from gitops.reconcile.write_records import (
     status_update,
 )
 from gitops.records import window_calendar
+from gitops.records.applied_packs import KIND, AppliedPacks
 from gitops.records.installation import INSTALLATION, installation_body
 from gitops.records.instance_status import not_in_git_status
 from gitops.records.left_behind import LeftBehind
-from gitops.records.revisions import KIND, RevisionArchive
+from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import (
     Transition,
@@ -40,7 +42,7 @@ from gitops.records.transitions import (
 from gitops.timestamps import timestamp
 from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey, source_parent
+from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.render.model import Rendering
 
 
@@ -81,6 +83,7 @@ async def conclude(
     sources: Sequence[SourceState],
     observed: Observed,
     archive: RevisionArchive,
+    packs: AppliedPacks,
     propagation: Decision,
     windows: Object | None = None,
     *,
@@ -106,20 +109,24 @@ async def conclude(
         due.append(status_update(install))
     if published := window_calendar.updated_configmap(propagation.rules, windows):
         due.append(record_update(published, force=True))
-    due += map(record_update, archive.pending_records(plan, propagation.rules))
+    due += map(record_update, archive.new_rules(propagation.rules))
+    gone = vanished(plan, sources, observed, archive)
+    packs.note(plan.sets)
+    packs.note_gone(gone, {one.rendered.parent for one in plan.sets})
+    due += await _pair_updates(records, packs, sources)
     answers = await records.write(due)
     # After the instances: whoever reads in the record that a commit is there finds them saying so. What a newer record replaces goes after that.
     archive = archive.with_stored(Conclusion.of(answers).objects)
     last = [*_source_records(ledger, sources, observed, propagation, [*earlier, *results], now, left_behind)]
-    last += map(record_deletion, archive.obsolete_records(plan, vanished(plan, sources, observed, archive)))
-    return Conclusion.of([*answers, *await records.write(last)], [*due, *last], known)
+    last += map(record_deletion, archive.obsolete_records(plan, gone))
+    return Conclusion.of([*answers, *await _write_last(records, packs, answers, last)], [*due, *last], known)
 
 
 async def conclude_roots(
     records: RecordWriter,
     plan: Plan,
     sources: Sequence[SourceState],
-    archive: RevisionArchive,
+    packs: AppliedPacks,
     propagation: Decision,
     now: datetime,
     *,
@@ -127,10 +134,49 @@ async def conclude_roots(
 ) -> Conclusion:
     """The same of some instances: their status and their applied pairs; what is told of everything is left to `tell`."""
     due, known = _statuses(plan, sources, propagation, results, now)
-    due += map(record_update, archive.pending_records(plan, {}))
+    packs.note(plan.sets)
+    due += await _pair_updates(records, packs, sources)
     answers = await records.write(due)
-    replaced = archive.with_stored(Conclusion.of(answers).objects).superseded_snapshots()
-    return Conclusion.of([*answers, *await records.write([*map(record_deletion, replaced)])], due, known)
+    return Conclusion.of([*answers, *await _write_last(records, packs, answers, [])], due, known)
+
+
+async def _pair_updates(
+    records: RecordWriter, packs: AppliedPacks, sources: Sequence[SourceState]
+) -> Iterable[RecordUpdate]:
+    """The applied pairs that are to be stored, with copies of what still counts in packs that hold little else."""
+    sparse = packs.take_sparse(revisions_of(sources))
+    try:
+        keys = [ObjectKey(*KIND, OWN_NAMESPACE, pack.name) for pack in sparse if not pack.is_read]
+        found = await asyncio.gather(*map(records.cluster.get, keys))
+    except ClusterError:  # They stay as they are, until another pass.
+        packs.release(sparse)
+        sparse = []
+    else:
+        packs.keep_contents(obj for obj in found if obj)
+    unwritable = {key.name for key in records.underway.unwritable_objects if key.group_kind == KIND}
+    return map(record_update, packs.compose(sparse, unwritable))
+
+
+async def _write_last(
+    records: RecordWriter, packs: AppliedPacks, stored: Sequence[Answer], last: Sequence[RecordUpdate]
+) -> list[Answer]:
+    """Write this, and drop the packs that nothing needs any more, now that others are `stored`."""
+    for obj, _ in stored:
+        if obj is not None and obj["kind"] == KIND.kind:
+            packs.add(obj)
+    answers: list[Answer] = []
+    due = [*last, *map(record_deletion, packs.take_dead())]
+    while due:
+        given = await records.write(due)
+        answers += given
+        packs.remove(
+            result.key.name
+            for _, result in given
+            if result.action == "dropped" and (result.error is None or is_too_late(result.error))
+        )
+        # What said that an instance is gone goes after the pairs that it spoke of.
+        due = [*map(record_deletion, packs.take_dead())]
+    return answers
 
 
 async def conclude_reports(

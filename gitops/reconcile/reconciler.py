@@ -46,8 +46,9 @@ from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.step import Decider
 from gitops.reconcile.write_content import ContentWriter
 from gitops.reconcile.write_records import RecordWriter
+from gitops.records.applied_packs import KIND, AppliedPacks
 from gitops.records.installation import INSTALLATION, ensure_namespace
-from gitops.records.revisions import KIND, RevisionArchive
+from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import initial_source_body
 from gitops.records.transitions import Transition
 from renderer.catalog.catalog import Catalog, written_versions
@@ -102,6 +103,7 @@ class Reconciler:
     decider: Decider = field(init=False)
     ledger: SetSummaries = field(init=False, default_factory=SetSummaries)
     left_behind: LeftBehindSearch = field(init=False, default_factory=LeftBehindSearch)
+    packs: AppliedPacks = field(init=False, default_factory=AppliedPacks)
     _answered: Callable[[Object], bool] = field(init=False, default=lambda _: False)
 
     def __post_init__(self) -> None:
@@ -175,6 +177,7 @@ class Reconciler:
         self.whole, given = None, sources
         sources = await refresh_kro_status(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
+        self.packs.observe(known.archive.records.values())
         known = await self.left_behind.begin(self.reads, sources, known)
         self.content.forget_if_changed(sources, known.observed)
         known = self.content.with_pending_writes(await self._in_term(known))
@@ -197,7 +200,7 @@ class Reconciler:
         found = await self._conclude(sources, bundle, decided, known, results)
         found = replace(found, miscounted=miscounted)
         if not (known.records.pruning_holds or self.stopping()):
-            self.whole = ClusterState(given, found, replace(known, archive=self.decider.seen.archive))
+            self.whole = ClusterState(given, found, replace(known, archive=self.decider.seen.archive), self.packs)
             return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
 
@@ -246,6 +249,7 @@ class Reconciler:
                 sources,
                 known.observed,
                 known.archive,
+                self.packs,
                 known.propagation,
                 known.calendar,
                 version=self.version,
@@ -324,11 +328,12 @@ class Reconciler:
             self.records,
             decided,
             sources,
-            known.archive,
+            self.packs,
             known.propagation,
             known.now,
             results=results,
         )
+        self.packs.keep_contents(known.archive.records.values())
         await self.records.announce(end.transitions, known.now)
         done = (*results, *end.results)
         observed = known.observed.with_objects(end.live)
@@ -336,7 +341,7 @@ class Reconciler:
             bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now
         )
         why = affects_others(whole, found)
-        merged = whole.update_from(found, part.instances, known.archive.with_stored(end.objects), due)
+        merged = whole.update_from(found, part.instances, due)
         return WidenScope(why) if why else merged
 
     async def reconcile_grants(self) -> frozenset[ObjectKey] | WidenScope:
@@ -419,8 +424,8 @@ class Reconciler:
     def _stored(self, obj: Object) -> bool:
         """A record that was written after the pass that began it. Is it worth another look at its instance, whatever it says?"""
         is_heard = self._answered(obj)
-        if self.whole and obj["kind"] == KIND.kind:
-            self.whole.stored(obj)
+        if obj["kind"] == KIND.kind:
+            self.packs.add(obj)
         elif self.whole:
             self.whole.record_stored_records(self.whole.known.rollouts.with_stored([obj]), [obj])
         return not is_heard

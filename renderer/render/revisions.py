@@ -38,13 +38,16 @@ class DefinitionRevision:
 
 @dataclass(frozen=True, slots=True)
 class AppliedSnapshot:
-    """What an instance was last brought to: the number of a revision, and the instance as it was rendered from (None until read)."""
+    """What an instance was last brought to: the number of a revision, and the instance as it was rendered from (None until read).
+
+    The digest is of both. So two are the same whichever `record` holds them, and whether they were read or not.
+    """
 
     revision: int
     digest: str
-    record: str
+    record: str = field(compare=False)
     source: str
-    manifest: Manifest | None = None
+    manifest: Manifest | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from applier.cluster import CONTENT_MANAGER
 from applier.state.observed import label
+from gitops.records.applied_packs import pairs_in
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id
@@ -160,16 +161,44 @@ def test_a_revision_that_cannot_be_stored_moves_nothing(platform: Platform) -> N
 # ---- applied pairs
 
 
-def test_an_applied_pair_is_stored_once_and_goes_with_its_instance(platform: Platform) -> None:
+def pairs(platform: Platform) -> dict[str, int]:
+    """The sequences of all pairs that are stored, by the instance; of one with several the highest."""
+    packs = [obj for key, obj in platform.cluster.objects.items() if key.kind == "ControllerRevision"]
+    found = sorted((key.name, entry.sequence) for pack in packs for key, entry in pairs_in(pack).items())
+    return dict(found)
+
+
+def test_the_pairs_of_one_pass_are_stored_once_and_go_with_their_instances(platform: Platform) -> None:
     deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y"))
     first = records(platform, "applied")
-    assert len(first) == 2
+    assert (len(first), pairs(platform)) == (1, {"x": 1, "y": 1})
     deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y", text="two"))
     second = records(platform, "applied")
-    assert len(second) == 2
+    assert (len(second), pairs(platform)) == (2, {"x": 1, "y": 2})
     assert len(set(first) & set(second)) == 1
+    deploy(platform, link=ONE, x=instance("Link", "x", text="two"), y=instance("Link", "y", text="two"))
+    assert (len(records(platform, "applied")), pairs(platform)) == (2, {"x": 2, "y": 2})
+    deploy(platform, link=ONE, x=instance("Link", "x", text="two"))
+    assert pairs(platform) == {"x": 2}
+    deploy(platform, link=ONE)
+    assert records(platform, "applied") == []
+
+
+def test_a_pair_of_a_pack_that_stays_does_not_outlive_its_instance(platform: Platform) -> None:
+    """An instance that comes back is a new one, though the pack of its former pair holds others that count."""
+    deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y"))
+    [pack] = records(platform, "applied")
+    deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y", text="two"))
     deploy(platform, link=ONE, x=instance("Link", "x"))
-    assert len(records(platform, "applied")) == 1
+    assert (len(records(platform, "applied")), pairs(platform)) == (2, {"x": 1, "y": 3}), (
+        "the third says that y is gone"
+    )
+    platform.commit({"link.json": ONE, "x.json": instance("Link", "x"), "y.json": instance("Link", "y", nosuch=1)})
+    platform.settle()
+    assert ObjectKey("", "ConfigMap", "default", "y-a") not in platform.cluster.objects, "nothing heals it"
+    deploy(platform, link=ONE, x=instance("Link", "x", text="two"))
+    assert pack not in records(platform, "applied")
+    assert pairs(platform) == {"x": 2}, "with the last pair of y goes what said that it is gone"
 
 
 @pytest.mark.parametrize("fault", ["before", "after"])

@@ -23,7 +23,7 @@ from gitops.reconcile.incremental.interests import root_instance
 from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.statuses import statuses
-from gitops.reconcile.write_records import subject_of
+from gitops.records.applied_packs import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.outlook import progress_of
@@ -55,12 +55,12 @@ class ClusterState:
     sources: Sequence[SourceState]
     begun: ReconcileResult
     known: Context
+    packs: AppliedPacks
     changed_roots: dict[ObjectKey, DeclaredObject] = field(default_factory=dict)
     granted: dict[ObjectKey, int] = field(default_factory=dict)
     rollouts_to_recompute: set[str] = field(default_factory=set)
     has_unreported_changes: bool = False
     has_stale_causes: bool = False
-    _stored: dict[ObjectKey, Object] = field(default_factory=dict)
     _late: set[ObjectKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -217,9 +217,7 @@ class ClusterState:
 
     def archive(self, instances: Collection[ObjectKey]) -> RevisionArchive:
         """What is stored of definitions and rules, and the applied pairs of these instances."""
-        return self.known.archive.select_instances(
-            instances, {key: self._stored[key] for key in instances if key in self._stored}
-        )
+        return self.known.archive.select_instances(instances, self.packs.records_of(instances))
 
     def set_sources(
         self,
@@ -298,20 +296,14 @@ class ClusterState:
         self.known, self._found = replace(self.known, rollouts=rollouts), None
         self.objects |= {ObjectKey.from_manifest(obj): obj for obj in (*rollouts.records.values(), *objects)}
 
-    def stored(self, obj: Object) -> None:
-        """A record of an archive, after the pass that began it: if it is an applied pair, that of its instance."""
-        if (key := subject_of(obj)) in self.instances:
-            self._stored[key] = obj
-
     def update_from(
         self,
         part: ReconcileResult,
         instances: frozenset[ObjectKey],
-        archive: RevisionArchive,
         looked_at: Mapping[ObjectKey, DeclaredObject],
     ) -> ReconcileResult:
-        """What a pass over a part found takes the place of what was known of these instances, with their records in `archive`. Of those that are
-        due `looked_at` is what it was made from. Answers that pass, with the accounts that it changed.
+        """What a pass over a part found takes the place of what was known of these instances. Of those that are due `looked_at` is what it was made
+        from. Answers that pass, with the accounts that it changed.
         """
         for key in instances:
             self._want(part.bundle.instances[key], self.instances[key])
@@ -328,7 +320,6 @@ class ClusterState:
             self._advance(part.now)
         self._late -= instances
         self._count(part.propagation)
-        self._stored |= {key: archive.records[pair.record] for key, pair in archive.stored_revisions.applied.items()}
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
         self.changed_roots = {key: it for key, it in self.changed_roots.items() if looked_at.get(key) is not it}
         self.now, self._found = part.now, None

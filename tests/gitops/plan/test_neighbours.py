@@ -16,7 +16,7 @@ from applier.plan.deletion_brake import DeletionBrake
 from gitops.plan import planner
 from gitops.plan.report import PlannedAction, Report
 from gitops.plan.snapshot import take_snapshot
-from gitops.records.revisions import KIND
+from gitops.records.applied_packs import KIND
 from gitops.records.source_record import MAX_LISTED_OBJECTS
 from gitops.windows.window import LOCAL
 from renderer import well_known
