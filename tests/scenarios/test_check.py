@@ -134,7 +134,9 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
             "namespace": "levelgate-system",
             "labels": {"internal.levelgate.dev/record": "applied"},
             "annotations": {
-                "internal.levelgate.dev/of": f"{applied.group}/Chain/{applied.namespace}/gone",
+                "internal.levelgate.dev/pairs": json.dumps(
+                    {f"{applied.group}/Chain/{applied.namespace}/gone": [1, 1, "", 2]}
+                ),
                 "internal.levelgate.dev/source": applied.name,
             },
         },
@@ -149,6 +151,19 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
     assert f"controllerrevision.apps/policies-{applied.name}-1" in stored, "of a source, and no leftover"
     applied.run_once()
     assert check(applied) == [], "the next pass drops it, as the advice says"
+
+
+@pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
+def test_what_says_that_an_instance_is_gone_is_no_leftover(applied: Platform) -> None:
+    """It stays as long as a pair of it lies beside others that count."""
+    files = {f"{name}.json": link(applied.group, applied.namespace, name) for name in ("two", "three")}
+    applied.repository.commit({**files})
+    applied.run_once()
+    applied.repository.commit({"two.json": None})
+    applied.run_once()
+    stored = json.loads(applied.kubectl("get", "controllerrevisions", "-n", "levelgate-system", "-o", "json"))["items"]
+    assert sum("/two" in json.dumps(record["metadata"]["annotations"]) for record in stored) == 2
+    assert check(applied) == []
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)

@@ -313,3 +313,35 @@ def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) 
     assert "does not exist" in absent.stderr
     unknown = platform.levelgate("tree", "nosuchkind/one", check=1)
     assert "serves no kind 'nosuchkind'" in unknown.stderr
+
+
+@pytest.mark.both_servers
+def test_the_pairs_of_a_first_deployment_are_stored_together(platform: Platform) -> None:
+    """Not with a request for each instance; a change of one costs one more, and what changes nothing none."""
+    count = 250
+    files = {f"i{number:03}.json": link(platform.group, platform.namespace, f"i{number:03}") for number in range(count)}
+    platform.repository.commit({"chain.json": chain(platform.group, "a"), **files})
+    platform.run_once()
+    packs = stored_pairs(platform)
+    assert sorted(map(len, packs.values())) == [50, 100, 100]
+    assert len(set().union(*packs.values())) == count
+    platform.run_once()
+    assert stored_pairs(platform) == packs
+    platform.repository.commit({"i007.json": link(platform.group, platform.namespace, "i007", text="two")})
+    platform.run_once()
+    after = stored_pairs(platform)
+    assert packs.items() <= after.items()
+    [added] = [names for name, names in after.items() if name not in packs]
+    assert [name.rpartition("/")[2] for name in added] == ["i007"]
+
+
+def stored_pairs(platform: Platform) -> dict[str, list[str]]:
+    """The instances of each record of applied pairs of this platform."""
+    selector = ("-l", "internal.levelgate.dev/record=applied", "-o", "json")
+    found = json.loads(platform.kubectl("get", "controllerrevisions", "-n", "levelgate-system", *selector))["items"]
+    indexes = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in found}
+    return {
+        name: sorted(json.loads(annotations["internal.levelgate.dev/pairs"]))
+        for name, annotations in indexes.items()
+        if annotations["internal.levelgate.dev/source"] == platform.name
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -223,6 +224,10 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
     metadata = {"name": "applied-x-1", "namespace": OWN_NAMESPACE, "uid": "u"}
     record = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
     of_instance = {**record, "metadata": {**metadata, "annotations": {well_known.RECORD_OF: "g.test/Link/default/a"}}}
+    index = {f"g.test/Link/default/{name}": [1, 1, "", 2] for name in "ba"}
+    annotations, labels = {well_known.PAIRS: json.dumps(index)}, {well_known.RECORD: "applied"}
+    of_several = {**record, "metadata": {**metadata, "annotations": annotations, "labels": labels}}
     for due in (record_update, record_deletion):
-        assert due(of_instance).result.set == ObjectKey("g.test", "Link", "default", "a")
+        for one in (of_instance, of_several):
+            assert due(one).result.set == ObjectKey("g.test", "Link", "default", "a")
         assert due(record).result.set == ObjectKey.from_manifest(record)
