@@ -107,6 +107,9 @@ class Shaken:
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
         return self.inner.stream(path, headers=headers, silence=silence)
 
+    async def renew(self) -> bool:
+        return await self.inner.renew()
+
     async def close(self) -> None:
         await self.inner.close()
 

@@ -14,9 +14,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from applier.cluster import ClusterName
     from applier.kube.cluster import KubeCluster
+    from applier.kube.kubeconfig import KubeconfigSource
 
-__all__ = ["connect", "preload"]
+__all__ = ["connect", "connect_to", "preload"]
 
 
 def preload() -> None:
@@ -43,11 +45,58 @@ async def connect(
 
     Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
-    from applier.kube.cluster import KubeCluster
-    from applier.kube.http_transport import HttpTransport
     from applier.kube.kubeconfig import choose_source
 
-    transport = await HttpTransport.open(choose_source(kubeconfig, context))
+    return await _connect(
+        choose_source(kubeconfig, context),
+        concurrency=concurrency,
+        sleep=sleep,
+        rng=rng,
+        unreachable_seconds=unreachable_seconds,
+    )
+
+
+async def connect_to(
+    source: KubeconfigSource,
+    *,
+    name: ClusterName,
+    concurrency: int = 16,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    rng: Callable[[], float] = random.random,
+    unreachable_seconds: float = inf,
+) -> KubeCluster:
+    """The cluster of this name with the credentials that the source gives, without a request to it yet; the other arguments are those of `connect`.
+
+    The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. This cluster never becomes another
+    one: what the source says later of another server, or of another authority for its certificate, is not taken over.
+
+    Raises ConfigurationError.
+    """
+    cluster = await _connect(
+        source,
+        keeps_server=True,
+        concurrency=concurrency,
+        sleep=sleep,
+        rng=rng,
+        unreachable_seconds=unreachable_seconds,
+    )
+    cluster.name = name
+    return cluster
+
+
+async def _connect(
+    source: KubeconfigSource,
+    *,
+    keeps_server: bool = False,
+    concurrency: int,
+    sleep: Callable[[float], Awaitable[None]],
+    rng: Callable[[], float],
+    unreachable_seconds: float,
+) -> KubeCluster:
+    from applier.kube.cluster import KubeCluster
+    from applier.kube.http_transport import HttpTransport
+
+    transport = await HttpTransport.open(source, keeps_server=keeps_server)
     return KubeCluster(
         transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
     )

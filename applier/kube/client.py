@@ -205,6 +205,18 @@ class Client:
         except BrokenError as error:
             raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
+    async def probe(self) -> int:
+        """The status of the answer to `/readyz`, asked once and without a slot: any answer shows that the server is reached. Raises Unavailable."""
+        self.requests["probe"] += 1
+        try:
+            answer = await self.transport.send("GET", "/readyz", headers=_headers("text/plain, */*", "", "", ""))
+        except (NotSentError, BrokenError) as error:
+            self.answers["probe", 0] += 1
+            raise Unavailable(f"probe /readyz: {error}") from None
+        self.answers["probe", answer.status] += 1
+        self._clock.update(answer.headers.get("Date", ""))
+        return answer.status
+
     def _retry_wait(self, attempt: int, retry_after: float | None) -> float:
         backoff = exponential_backoff(attempt, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
         return backoff * (0.5 + self._rng() / 2) if retry_after is None else retry_after + backoff * self._rng()

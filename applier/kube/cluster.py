@@ -247,6 +247,18 @@ class KubeCluster:
         info = (await self._client.request_json(call)).get("status", {}).get("userInfo") or {}
         return str(info.get("username", ""))
 
+    async def probe(self) -> int:
+        """The status of the answer to one request for `/readyz`, whatever it is. Raises Unavailable, and ConfigurationError if credentials can no
+        longer be read.
+        """
+        return await self._client.probe()
+
+    async def renew_credentials(self) -> bool:
+        """Read the credentials again, which somebody has changed, and use them from here on: watches stay open, and all that is known stays known.
+        False, and nothing changes, where they are of another server or authority. Raises ConfigurationError, and nothing changes either.
+        """
+        return await self._client.transport.renew()
+
     async def close(self) -> None:
         await self._client.transport.close()
 

@@ -30,7 +30,7 @@ class DiscoveryCache:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._discovery: Discovery | None = None
-        self._pages: dict[str, tuple[str, Document]] = {}
+        self._pages: dict[str, tuple[str, Discovery]] = {}
         self._lock = asyncio.Lock()
         self._request_count = 0
 
@@ -58,14 +58,14 @@ class DiscoveryCache:
         return resource or require_resource(await self.refresh(), kind)
 
     async def _fetch(self) -> Discovery:
-        return merge_discoveries([parse_aggregated(await self._fetch_document(root)) for root in _ROOTS])
+        return merge_discoveries([await self._fetch_root(root) for root in _ROOTS])
 
-    async def _fetch_document(self, path: str) -> Document:
-        etag, cached_document = self._pages.get(path, ("", {}))
+    async def _fetch_root(self, path: str) -> Discovery:
+        etag, cached_discovery = self._pages.get(path, ("", Discovery({})))
         call = ApiRequest("discover", "GET", path, f"discovery {path}", accept=_ACCEPT, etag=etag)
         answer = await self._client.request(call)
         if answer.status == 304:
-            return cached_document
+            return cached_discovery
         document = parse_json_object(call, answer)
         if document.get("kind") != _AGGREGATED:
             raise ClusterError(
@@ -74,8 +74,16 @@ class DiscoveryCache:
                 "or let a proxy before it pass on the header Accept",
                 status=answer.status,
             )
-        self._pages[path] = (answer.headers.get("ETag", ""), document)
-        return document
+        try:
+            discovery = parse_aggregated(document)
+        except (AttributeError, KeyError, TypeError):
+            raise Unavailable(
+                f"{call.description}: the answer is malformed, so it is not known which kinds there are: "
+                "look for an aggregated API server, or a proxy, that answers so",
+                status=answer.status,
+            ) from None
+        self._pages[path] = (answer.headers.get("ETag", ""), discovery)
+        return discovery
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
@@ -84,7 +92,9 @@ def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
     if resource:
         return resource
     if kind.group in discovery.stale_groups:
-        raise Unavailable(f"{kind}: the API server of group {kind.group} does not answer: see its APIService")
+        raise Unavailable(
+            f"{kind}: the API server of group {kind.group} does not answer: see its APIService", status=503
+        )
     raise KindNotServed(
         f"{kind}: the cluster does not serve this kind: is its CustomResourceDefinition installed?", status=404
     )

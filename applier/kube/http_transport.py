@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import Any, Self
 
 import aiohttp
 from yarl import URL
 
+from applier.errors import ConfigurationError
 from applier.kube.connection_pool import ConnectionPool, ServerAddress, describe_os_error
 from applier.kube.kubeconfig import Endpoint, KubeconfigSource
 from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, StreamedAnswer
@@ -35,24 +36,55 @@ _WRITE_TIMEOUT = aiohttp.ClientTimeout(READ_TIMEOUT_SECONDS, sock_connect=CONNEC
 _LINE_END = re.compile(r"[\r\n\0]")
 
 
-class HttpTransport:
-    """What is sent to one API server; credentials and certificates are read again once when either side does not accept the other's."""
+class _Connections:
+    """All connections that were made with one client certificate; so many `requests` are under way by them, watches included."""
 
-    def __init__(self, source: KubeconfigSource, endpoint: Endpoint) -> None:
-        self._source = source
-        self._retired: list[tuple[aiohttp.ClientSession, ConnectionPool | None]] = []
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.session, self.pool = _create_session(endpoint), _create_pool(endpoint)
+        self.requests = 0
+
+    def retire(self) -> None:
+        """Keep no connection any more; what is under way goes on."""
+        if self.pool:
+            self.pool.retire()
+
+    @contextmanager
+    def use(self) -> Iterator[Self]:
+        self.requests += 1
+        try:
+            yield self
+        finally:
+            self.requests -= 1
+
+    async def close(self) -> None:
+        if self.pool:
+            self.pool.close()
+        await self.session.close()
+
+
+class HttpTransport:
+    """What is sent to one API server; credentials and certificates are read again once when either side does not accept the other's, and when
+    somebody says that they were changed.
+
+    New credentials go into the running transport: what is under way, watches included, ends as it began. A new token does not even need new
+    connections. With `keeps_server` another server, or another authority for its certificate, is refused: it may be another cluster.
+    """
+
+    def __init__(self, source: KubeconfigSource, endpoint: Endpoint, *, keeps_server: bool = False) -> None:
+        self._source, self._keeps_server = source, keeps_server
+        self._retired: list[_Connections] = []
         self._renewal_lock = asyncio.Lock()
         self._epoch = 0
+        self._connections = _Connections(endpoint)
         self._use(endpoint)
 
     @classmethod
-    async def open(cls, source: KubeconfigSource) -> Self:
+    async def open(cls, source: KubeconfigSource, *, keeps_server: bool = False) -> Self:
         """Raises ConfigurationError."""
-        return cls(source, await source.load())
+        return cls(source, await source.load(), keeps_server=keeps_server)
 
     def _use(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._session, self._pool = _create_session(endpoint), _create_pool(endpoint)
         configuration = endpoint.configuration
         url = URL(configuration.host, encoded=True)
         self._host, self._path_prefix = url.host_port_subcomponent or "", url.raw_path.rstrip("/")
@@ -81,24 +113,23 @@ class HttpTransport:
         except NotSentError as error:
             if not error.is_final:
                 raise
+            await self._renew(epoch, connects_anew=True)
         else:
             if answer.status != 401:
                 return answer
-        await self._renew(epoch)
+            await self._renew(epoch)
         return await self._send_once(method, path, headers=headers, body=body)
 
     async def _send_once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
         timeout = _READ_TIMEOUT if method == "GET" else _WRITE_TIMEOUT
         try:
-            if self._pool:
-                pool, head = self._pool, _encode_head(self._host, tuple((await self._all_headers(headers)).items()))
-                request = _encode_request(method, self._path_prefix + path, head, body)
-                return await pool.exchange(method, request, timeout)
-            async with await self._request(method, path, headers, data=body, timeout=timeout) as response:
-                try:
-                    return HttpAnswer(response.status, response.headers, await response.read())
-                finally:
-                    abort_connection(response)
+            with self._connections.use() as connections:
+                if pool := connections.pool:
+                    head = _encode_head(self._host, tuple((await self._all_headers(headers)).items()))
+                    request = _encode_request(method, self._path_prefix + path, head, body)
+                    return await pool.exchange(method, request, timeout)
+            async with self._request(method, path, headers, data=body, timeout=timeout) as response:
+                return HttpAnswer(response.status, response.headers, await response.read())
         except (aiohttp.ClientError, OSError) as error:
             raise _translate_failure(error, READ_TIMEOUT_SECONDS) from None
 
@@ -108,27 +139,30 @@ class HttpTransport:
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence)
         try:
-            async with await self._request("GET", path, headers, timeout=timeout) as response:
-                try:
-                    is_refusal = response.status >= 400
-                    body = await response.read() if is_refusal else b""
-                    if response.status == 401:
-                        await self._renew(epoch)
-                    yield StreamedAnswer(response.status, response.headers, body, response.content.iter_any())
-                finally:
-                    abort_connection(response)
+            async with self._request("GET", path, headers, timeout=timeout) as response:
+                is_refusal = response.status >= 400
+                body = await response.read() if is_refusal else b""
+                if response.status == 401:
+                    await self._renew(epoch)
+                yield StreamedAnswer(response.status, response.headers, body, response.content.iter_any())
         except (aiohttp.ClientError, OSError) as error:
             raise _translate_failure(error, silence) from None
 
+    @asynccontextmanager
     async def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer of which the body is still to be read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         all_headers = await self._all_headers(headers)
-        return self._session.request(
-            method, url, headers=all_headers, allow_redirects=False, **self._options, **options
-        )
+        with self._connections.use() as connections:
+            async with connections.session.request(
+                method, url, headers=all_headers, allow_redirects=False, **self._options, **options
+            ) as response:
+                try:
+                    yield response
+                finally:
+                    abort_connection(response)
 
     async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a request with those of the configuration."""
@@ -140,23 +174,46 @@ class HttpTransport:
             all_headers["Authorization"] = token.strip()
         return all_headers
 
-    async def _renew(self, epoch: int) -> None:
+    async def renew(self) -> bool:
+        """Read the configuration again, because somebody has changed it. False, and nothing is taken over, where it names another server, or
+        another authority for its certificate: that has to be connected to anew. Raises ConfigurationError; then what there was stays in use.
+        """
+        async with self._renewal_lock:
+            endpoint = await self._source.load()
+            if endpoint.server != self._endpoint.server:
+                return False
+            await self._replace(endpoint)
+            return True
+
+    async def _renew(self, epoch: int, *, connects_anew: bool = False) -> None:
         """Read the configuration again, once for all requests that were refused with the same credentials."""
         async with self._renewal_lock:
             if self._epoch != epoch:
                 return
             endpoint = await self._source.load()
-            self._retired.append((self._session, self._pool))  # other requests may still be using them
-            if self._pool:
-                self._pool.retire()
-            self._use(endpoint)
-            self._epoch += 1
+            if self._keeps_server and endpoint.server != self._endpoint.server:
+                raise ConfigurationError(
+                    f"{self.name}: the credentials are refused, and those that there are now are of another server or another authority; "
+                    "nothing is sent there before it is known to be the same cluster"
+                )
+            await self._replace(endpoint, connects_anew=connects_anew)
+
+    async def _replace(self, endpoint: Endpoint, *, connects_anew: bool = False) -> None:
+        """Use these credentials from here on; other requests may still be using those before."""
+        if connects_anew or endpoint.connection != self._endpoint.connection:
+            before, self._connections = self._connections, _Connections(endpoint)
+            before.retire()
+            self._retired.append(before)
+        self._use(endpoint)
+        self._epoch += 1
+        unused = [connections for connections in self._retired if not connections.requests]
+        self._retired = [connections for connections in self._retired if connections.requests]
+        for connections in unused:
+            await connections.close()
 
     async def close(self) -> None:
-        for session, pool in (*self._retired, (self._session, self._pool)):
-            if pool:
-                pool.close()
-            await session.close()
+        for connections in (*self._retired, self._connections):
+            await connections.close()
 
 
 def abort_connection(response: aiohttp.ClientResponse) -> None:

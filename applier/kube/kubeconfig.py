@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from applier.errors import ConfigurationError
 from applier.proxy import proxy_of
 from renderer.frozen import dataclass
+from renderer.identity import digest
 
 _CLIENT = "kubernetes.aio.client"
 
@@ -55,11 +56,16 @@ IN_CLUSTER = "in-cluster"
 class Endpoint:
     """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, its REST `client` with the
     certificates loaded, `headers` for every request, `namespace` where a person names none.
+
+    `server` stands for the address and for what its certificate is checked against: where it is the same, so is the server. `connection` stands
+    for that and the client's certificate: where it is the same, open connections serve other tokens as well. Both are digests.
     """
 
     name: str
     configuration: Any
     client: Any
+    server: str
+    connection: str
     headers: Mapping[str, str] = field(default_factory=dict)
     namespace: str = "default"
 
@@ -120,7 +126,7 @@ class InCluster:
                 "mount its token (automountServiceAccountToken), or give --kubeconfig"
             ) from None
         configuration.proxy = proxy_of(configuration.host)
-        return Endpoint(IN_CLUSTER, configuration, _create_client(IN_CLUSTER, configuration))
+        return _create_endpoint(IN_CLUSTER, configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,43 +148,81 @@ class Kubeconfig:
 
     async def _load(self) -> Endpoint:
         allow_partial_import()
-        from kubernetes.aio.client.configuration import Configuration
-        from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger, _cleanup_temp_files
+        from kubernetes.aio.config.kube_config import KubeConfigMerger
 
         merger = KubeConfigMerger(os.pathsep.join(map(str, self.paths)))
         documents: list[dict[str, Any]] = list(merger.config_files.values())
-        name = self._context_name(documents)
-        configuration = Configuration()
-        loader = KubeConfigLoader(merger.config, active_context=name, config_base_path=None)
-        try:
-            await loader.load_and_set(configuration)
-            client = _create_client(name, configuration)
-        finally:  # without an await since they were made, so they are this call's alone
-            _cleanup_temp_files()
-        user = _find_user(documents, name)
-        _check_plugin(user, configuration=configuration, context=name)
-        configuration.proxy = configuration.proxy or proxy_of(configuration.host)
-        namespace = _find_entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
-        return Endpoint(name, configuration, client, _impersonation_headers(user), namespace)
+        return await _load_context(merger.config, documents, _choose_context(documents, self.context, self._files))
 
     @property
     def _files(self) -> str:
         return "kubeconfig " + ", ".join(map(str, self.paths))
 
-    def _context_name(self, documents: list[dict[str, Any]]) -> str:
-        # The package's merger takes the last current-context; kubectl takes the first.
-        name = self.context or next((d["current-context"] for d in documents if d.get("current-context")), None)
-        context_names = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
-        advice = (
-            f"choose one with --context; there are: {', '.join(context_names)}"
-            if context_names
-            else "it has no contexts"
-        )
-        if not name:
-            raise ConfigurationError(f"{self._files} sets no current-context: {advice}")
-        if name not in context_names:
-            raise ConfigurationError(f"{self._files} has no context {name!r}: {advice}")
-        return str(name)
+
+@dataclass(frozen=True, slots=True)
+class InlineKubeconfig:
+    """The current context of a kubeconfig that was read elsewhere, and checked: it names no file and no plugin. `title` says where it stands."""
+
+    title: str
+    document: Mapping[str, Any] = field(repr=False)
+
+    async def load(self) -> Endpoint:
+        document = dict(self.document)
+        try:
+            return await _load_context(document, [document], _choose_context([document], None, self.title))
+        except ConfigurationError:
+            raise
+        except Exception as error:  # it may quote an entry, a certificate or a key
+            raise ConfigurationError(f"{self.title} cannot be used: {type(error).__name__}") from None
+
+
+def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: str) -> str:
+    # The package's merger takes the last current-context; kubectl takes the first.
+    name = wanted or next((d["current-context"] for d in documents if d.get("current-context")), None)
+    context_names = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
+    advice = (
+        f"choose one with --context; there are: {', '.join(context_names)}" if context_names else "it has no contexts"
+    )
+    if not name:
+        raise ConfigurationError(f"{title} sets no current-context: {advice}")
+    if name not in context_names:
+        raise ConfigurationError(f"{title} has no context {name!r}: {advice}")
+    return str(name)
+
+
+async def _load_context(config: Any, documents: list[dict[str, Any]], name: str) -> Endpoint:
+    """`config` is what the documents say together, as the package takes it."""
+    allow_partial_import()
+    from kubernetes.aio.client.configuration import Configuration
+    from kubernetes.aio.config.kube_config import KubeConfigLoader, _cleanup_temp_files
+
+    configuration = Configuration()
+    loader = KubeConfigLoader(config, active_context=name, config_base_path=None)
+    user = _find_user(documents, name)
+    namespace = _find_entry(documents, "contexts", name).get("context", {}).get("namespace") or "default"
+    try:
+        await loader.load_and_set(configuration)
+        return _create_endpoint(name, configuration, user=user, namespace=namespace)
+    finally:  # without an await since they were made, so they are this call's alone
+        _cleanup_temp_files()
+
+
+def _create_endpoint(
+    name: str, configuration: Any, *, user: Mapping[str, Any] | None = None, namespace: str = "default"
+) -> Endpoint:
+    """Reads the files with certificates and keys. Raises ConfigurationError."""
+    client = _create_client(name, configuration)
+    _check_plugin(user or {}, configuration=configuration, context=name)
+    configuration.proxy = configuration.proxy or proxy_of(configuration.host)
+    authority, *own_certificate = (
+        Path(file).read_bytes().hex() if file else ""
+        for file in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    )
+    server = digest(
+        [configuration.host, authority, configuration.tls_server_name, configuration.proxy, configuration.verify_ssl]
+    )
+    connection = digest([server, *own_certificate])
+    return Endpoint(name, configuration, client, server, connection, _impersonation_headers(user or {}), namespace)
 
 
 def _create_client(context: str, configuration: Any) -> Any:

@@ -67,5 +67,10 @@ class Transport(Protocol):
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
         """One GET. Raises as `send`; reading raises BrokenError, also after so many seconds of `silence`."""
 
+    async def renew(self) -> bool:
+        """Read credentials again and use them from here on; what is under way goes on. False where they are of another server, which is not taken.
+        Raises ConfigurationError.
+        """
+
     async def close(self) -> None:
         """Give back connections."""

@@ -62,6 +62,10 @@ class SandboxTransport:
         except ConnectionDroppedError as dropped:
             raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
 
+    async def renew(self) -> bool:
+        """Do nothing: there are no credentials."""
+        return True
+
     async def close(self) -> None:
         """Do nothing: there is no connection."""
 

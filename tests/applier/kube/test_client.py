@@ -445,3 +445,13 @@ async def test_the_time_of_the_server_is_that_of_its_last_answer(tmp_path: Path)
         server.script("/version", Reply(headers={"Date": "some day"}))
         await cluster.version()
         assert cluster.server_time is None
+
+
+async def test_a_probe_is_one_request_and_any_answer_will_do(tmp_path: Path) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        server.script("/readyz", Reply(500, "not ready"), RESET)
+        assert await cluster.probe() == 500
+        with pytest.raises(Unavailable, match="readyz"):
+            await cluster.probe()
+        assert cluster.requests["probe"] == 2
+        assert server.slept == []

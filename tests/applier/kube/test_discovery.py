@@ -157,3 +157,15 @@ async def test_a_value_that_json_cannot_hold_is_the_authors_mistake(tmp_path: Pa
         with pytest.raises(Invalid, match="beyond 64 bits") as caught:
             await cluster.apply(manifest | {"data": {"a": 2**70}}, manager="m")
         assert str(2**70) not in str(caught.value)
+
+
+@pytest.mark.parametrize("item", ["text", {"versions": [{"resources": [{"responseKind": {"kind": "A"}}]}]}])
+async def test_a_malformed_discovery_is_an_error_that_is_not_kept(tmp_path: Path, item: object) -> None:
+    async with scripted(tmp_path) as (server, cluster):
+        body = {"kind": "APIGroupDiscoveryList", "items": [item]}
+        server.script("/apis", Reply(body=body, headers={"ETag": '"1"'}), discovery(APPS))
+        with pytest.raises(Unavailable, match=r"discovery /apis: the answer is malformed") as raised:
+            await cluster.discover()
+        assert raised.value.status == 200
+        assert (await cluster.discover()).resources
+        assert [seen.headers.get("If-None-Match") for seen in server.requests("/apis")] == [None, None]
