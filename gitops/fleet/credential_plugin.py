@@ -1,0 +1,145 @@
+"""Credentials from a program that the operator has configured (KEP-541), for the clusters of an inventory (KEP-5339).
+
+Invariants: which program runs, with which arguments and variables, stands in the operator's file alone; a ClusterProfile says only where the
+cluster is. It gets a bounded time and a bounded answer, and nothing of either is repeated in errors. Its children end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import field
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from gitops.fleet.kubeconfig_check import AccessRefused
+from gitops.timestamps import parse_timestamp
+from renderer.frozen import dataclass
+
+MAX_RUN_SECONDS: Final = 30.0
+MAX_OUTPUT_BYTES: Final = 256 * 1024
+
+EXEC_API_VERSION: Final = "client.authentication.k8s.io/v1"
+EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
+"""Name of the extension of a cluster that is handed to the program as its `config` (client-go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialPlugin:
+    """A program of the operator's, by the `name` of the access provider that clusters offer (`google`). `environment` is added to our own."""
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCredentials:
+    """The fields of a kubeconfig's user, and until when they are good where the program says so."""
+
+    user: Mapping[str, str] = field(repr=False)
+    expires_at: datetime | None
+
+
+async def run_plugin(
+    plugin: CredentialPlugin, cluster: Mapping[str, Any], *, max_seconds: float = MAX_RUN_SECONDS
+) -> PluginCredentials:
+    """Ask the program for credentials of this cluster: the fields of a kubeconfig's cluster. Raises AccessRefused."""
+    information = orjson.dumps(_exec_credential(cluster)).decode()
+    environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": information}
+    title = f"credential plugin {plugin.name} ({plugin.command})"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "a zero byte in its arguments"
+        raise AccessRefused(f"{title} cannot be started: {reason}; look at `fleet` in levelgate.yaml") from None
+    try:
+        async with asyncio.timeout(max_seconds):
+            output = await _read_output(process, title)
+            code = await process.wait()
+    except TimeoutError:
+        raise AccessRefused(f"{title} did not end within {max_seconds:g} s; run it by hand") from None
+    finally:
+        _end(process)
+    if code:
+        raise AccessRefused(f"{title} ended with exit code {code}; run it by hand")
+    return _parse_output(output, title)
+
+
+async def _read_output(process: asyncio.subprocess.Process, title: str) -> bytes:
+    assert process.stdout
+    output = b""
+    while part := await process.stdout.read(MAX_OUTPUT_BYTES):
+        output += part
+        if len(output) > MAX_OUTPUT_BYTES:
+            raise AccessRefused(f"{title} wrote more than {MAX_OUTPUT_BYTES:,} bytes; run it by hand")
+    return output
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    """End whatever is left of a program, with all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _exec_credential(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the program is told (`KUBERNETES_EXEC_INFO`)."""
+    fields = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+    told = {name: cluster[name] for name in fields if cluster.get(name)}
+    extensions = cluster.get("extensions")
+    config = [
+        extension.get("extension")
+        for extension in (extensions if isinstance(extensions, list) else [])
+        if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION
+    ]
+    if config:
+        told["config"] = config[-1]
+    return {"apiVersion": EXEC_API_VERSION, "kind": "ExecCredential", "spec": {"interactive": False, "cluster": told}}
+
+
+def _parse_output(output: bytes, title: str) -> PluginCredentials:
+    try:
+        answer = orjson.loads(output)
+    except orjson.JSONDecodeError:
+        answer = None
+    if (
+        not isinstance(answer, dict)
+        or answer.get("kind") != "ExecCredential"
+        or answer.get("apiVersion") != EXEC_API_VERSION
+    ):
+        raise AccessRefused(f"{title} wrote no ExecCredential of {EXEC_API_VERSION}; run it by hand")
+    status = answer.get("status")
+    if not isinstance(status, dict):
+        raise AccessRefused(f"{title} gave no credentials; run it by hand")
+    user = {"token": status.get("token")} if status.get("token") else _certificate(status)
+    if not user or not all(isinstance(value, str) for value in user.values()):
+        raise AccessRefused(f"{title} gave neither a token nor a client certificate with its key; run it by hand")
+    expires_at = status.get("expirationTimestamp")
+    return PluginCredentials(user, parse_timestamp(expires_at) if expires_at else None)  # type: ignore[arg-type]
+
+
+def _certificate(status: Mapping[str, Any]) -> dict[str, Any]:
+    """As a kubeconfig has it, which is base64 of what the program gives."""
+    certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+    if not isinstance(certificate, str) or not isinstance(key, str):
+        return {}
+    return {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
