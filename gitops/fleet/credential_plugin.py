@@ -75,7 +75,7 @@ async def run_plugin(
     except TimeoutError:
         raise AccessRefused(f"{title} did not end within {max_seconds:g} s; run it by hand") from None
     finally:
-        _end(process)
+        await _end(process)
     if code:
         raise AccessRefused(f"{title} ended with exit code {code}; run it by hand")
     return _parse_output(output, title)
@@ -91,10 +91,12 @@ async def _read_output(process: asyncio.subprocess.Process, title: str) -> bytes
     return output
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     """End whatever is left of a program, with all that it has started."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    process._transport.close()  # type: ignore[attr-defined]  # or its pipe stays open where somebody else has it, too
+    await process.wait()
 
 
 def _exec_credential(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
