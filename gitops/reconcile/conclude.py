@@ -27,7 +27,7 @@ from gitops.reconcile.write_records import (
 )
 from gitops.records import window_calendar
 from gitops.records.applied_packs import KIND, AppliedPacks
-from gitops.records.installation import INSTALLATION, installation_body
+from gitops.records.installation import INSTALLATION, installation_body, is_recorded
 from gitops.records.instance_status import not_in_git_status
 from gitops.records.left_behind import LeftBehind
 from gitops.records.revisions import RevisionArchive
@@ -105,7 +105,7 @@ async def conclude(
         due.append(status_update(_body(stray, status=status), news))
     installed = observed.objects.get(INSTALLATION)
     install = installation_body(version, cluster_name, follows, installed)
-    if install["data"] != (installed or {}).get("data"):
+    if not is_recorded(install, installed):
         due.append(status_update(install))
     if published := window_calendar.updated_configmap(propagation.rules, windows):
         due.append(record_update(published, force=True))

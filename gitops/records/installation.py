@@ -1,5 +1,5 @@
 """Our own namespace, and the ConfigMap `levelgate` in it: which version looks after this cluster, by which name windows select it, which sources are
-followed, and whether a person has stopped it altogether.
+followed, which hub drives it from afar, and whether a person has stopped it altogether.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
+
+HUB_FIELD: Final = "hub"
+"""Field of its data with the id of the hub that this cluster belongs to. It has a manager of its own (`gitops.fleet.identity`)."""
 
 FORMAT: Final = "1"
 """Number of the form in which records are kept."""
@@ -44,6 +47,17 @@ def configured_sources(installed: Object | None) -> frozenset[str] | None:
     """The names of the sources that the daemon is configured with; None where no daemon has said so."""
     names_text = ((installed or {}).get("data") or {}).get("sources")
     return None if names_text is None else frozenset(names_text.split())
+
+
+def is_recorded(body: Object, live: Object | None) -> bool:
+    """Does the cluster have what `installation_body` says? Which hub it belongs to is no part of that."""
+    data: dict[str, str] = (live or {}).get("data") or {}
+    return bool(body["data"] == {name: text for name, text in data.items() if name != HUB_FIELD})
+
+
+def claiming_hub(installed: Object | None) -> str:
+    """Return the id of the hub that drives this cluster; empty where none does."""
+    return str(((installed or {}).get("data") or {}).get(HUB_FIELD, ""))
 
 
 def cluster_name(installed: Object | None) -> str:

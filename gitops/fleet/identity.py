@@ -1,0 +1,239 @@
+"""Who a cluster is, and whose: the UID of its namespace `kube-system`, the hub's record of it, and the mark of the hub in the cluster itself.
+
+Invariants: nothing is written to a cluster that is not the one that was recorded, or that is another one of ours by a second name, or that belongs to
+another hub. Each record is written over the version that was read; who loses a race reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from applier.cluster import Cluster, ClusterName, Object, Reader
+from applier.errors import ClusterError, StaleWrite, UnknownOutcome
+from gitops.errors import GitopsError
+from gitops.records.installation import HUB_FIELD, INSTALLATION, claiming_hub, ensure_namespace
+from gitops.timestamps import parse_timestamp, timestamp
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+
+HUB_MANAGER: Final = "levelgate-hub"
+"""Field manager of the records of a hub, in its own cluster and in others."""
+
+CLUSTER_RECORD: Final = "cluster"
+"""Value of the label `internal.levelgate.dev/record` of the hub's record of each cluster."""
+
+_KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
+_PREFIX: Final = "cluster-"
+_MAX_TRIES: Final = 5
+"""Versions that are read before somebody else counts as writing without end."""
+
+
+class UnknownIdentity(GitopsError):
+    """The cluster does not say who it is."""
+
+
+class ClusterClaimed(GitopsError):
+    """The cluster belongs to another hub, `hub_id`: nothing is written to it."""
+
+    def __init__(self, name: ClusterName, hub_id: str) -> None:
+        super().__init__(
+            f"cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), so nothing is written to it; "
+            f"if that hub is gone or is to give it up: levelgate cluster release {name}"
+        )
+        self.hub_id = hub_id
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedIdentity:
+    """It is the cluster that was recorded, or a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongCluster:
+    """The credentials lead to another cluster than before."""
+
+    name: ClusterName
+    recorded_uid: str
+    seen_uid: str
+
+    @property
+    def message(self) -> str:
+        return (
+            f"cluster {self.name} was the one with UID {self.recorded_uid}, and its credentials now lead to one with UID {self.seen_uid} "
+            f"(of namespace kube-system), so nothing is written there; if it was built anew: levelgate cluster accept {self.name}; "
+            "otherwise correct its credentials"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SameCluster:
+    """The credentials lead to a cluster that has another name already."""
+
+    name: ClusterName
+    other_name: ClusterName
+    seen_uid: str
+
+    @property
+    def message(self) -> str:
+        return (
+            f"clusters {self.name} and {self.other_name} are one cluster (UID {self.seen_uid} of namespace kube-system), so nothing is written "
+            f"as {self.name}; correct the credentials of one of them, or remove one; if both are meant: levelgate cluster accept {self.name}"
+        )
+
+
+IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster
+
+
+def judge_identity(
+    name: ClusterName, *, recorded_uid: str, seen_uid: str, other_uids: Mapping[ClusterName, str]
+) -> IdentityJudgement:
+    """May this cluster be written to, as far as its identity goes? `recorded_uid` is empty at the first engagement; `other_uids` are those recorded
+    of other clusters. What was recorded was accepted, be it by a person.
+    """
+    if recorded_uid == seen_uid:
+        return AcceptedIdentity()
+    for other_name, uid in sorted(other_uids.items()):
+        if uid == seen_uid and other_name != name:
+            return SameCluster(name, other_name, seen_uid)
+    return WrongCluster(name, recorded_uid, seen_uid) if recorded_uid else AcceptedIdentity()
+
+
+async def read_cluster_uid(cluster: Reader) -> str:
+    """What identifies a cluster, for as long as it exists. It is the id of a hub as well. Raises UnknownIdentity, ClusterError."""
+    namespace = await cluster.get(_KUBE_SYSTEM, metadata_only=True)
+    if namespace is None or not (uid := namespace["metadata"].get("uid")):
+        raise UnknownIdentity(
+            "there is no namespace kube-system, whose UID identifies a cluster; this is no Kubernetes cluster"
+        )
+    return str(uid)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """What the hub keeps of a cluster: who it is, its state (`Engaged`), and since when it has that."""
+
+    uid: str
+    state: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredClusterRecord:
+    """A record as the hub has it; `live` is the ConfigMap, over whose version the next one is written."""
+
+    record: ClusterRecord
+    live: Object
+
+
+def cluster_record_key(name: ClusterName) -> ObjectKey:
+    """ConfigMap `cluster-eu-1`; of `provider#eu-1` it is `cluster-provider.eu-1`, since a name has no `#`."""
+    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{name.replace('#', '.')}")
+
+
+async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRecord]:
+    """All that the hub keeps. Raises ClusterError."""
+    selector = f"{well_known.RECORD}={CLUSTER_RECORD}"
+    found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
+    return {_name_of(live): StoredClusterRecord(_parse(live), live) for live in found}
+
+
+async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
+    """None where the hub has not met this cluster. Raises ClusterError."""
+    live = await hub.get(cluster_record_key(name))
+    return None if live is None else StoredClusterRecord(_parse(live), live)
+
+
+async def write_cluster_record(
+    hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
+) -> StoredClusterRecord:
+    """Write it over the version that was read, None where there was none; what else stands there stays. Raises StaleWrite, ClusterError."""
+    key = cluster_record_key(name)
+    if before is None:
+        await ensure_namespace(hub)
+        live = await hub.apply(_empty_config_map(key, CLUSTER_RECORD), manager=HUB_MANAGER)
+        if live.get("data"):
+            raise StaleWrite(f"{key}: somebody else has written it; read it again")
+    else:
+        live = before.live
+    data = {"uid": record.uid, "state": record.state, "since": timestamp(record.since) if record.since else ""}
+    patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": data}
+    written = await hub.merge(key, patch, manager=HUB_MANAGER)
+    if written is None:
+        raise StaleWrite(f"{key} was deleted")
+    return StoredClusterRecord(_parse(written), written)
+
+
+async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
+    """From here on the cluster with this UID is the one of this name. Return the UID recorded before, empty for none. Raises ClusterError."""
+    for remaining in range(_MAX_TRIES, 0, -1):
+        before = await read_cluster_record(hub, name)
+        record = before.record if before else ClusterRecord("", "", None)
+        try:
+            await write_cluster_record(hub, name, ClusterRecord(seen_uid, record.state, record.since), before)
+        except StaleWrite:
+            if remaining == 1:
+                raise
+        else:
+            return record.uid
+    raise AssertionError("unreachable")
+
+
+async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> None:
+    """Mark the cluster as this hub's. Where it is already nothing is written. Raises ClusterClaimed where it is another's, ClusterError."""
+    lost: ClusterError | None = None
+    for _ in range(_MAX_TRIES):
+        live = await cluster.get(INSTALLATION)
+        if live is None:  # made with no hub in it, so that two that make it at once do not both have it
+            await ensure_namespace(cluster)
+            live = await cluster.apply(_empty_config_map(INSTALLATION, "installation"), manager=HUB_MANAGER)
+        owner = claiming_hub(live)
+        if owner and owner != hub_id:
+            raise ClusterClaimed(name, owner)
+        if owner:
+            return
+        try:
+            if await _write_mark(cluster, live, hub_id):
+                return
+        except (StaleWrite, UnknownOutcome) as error:
+            lost = error
+    raise lost or StaleWrite(f"{INSTALLATION} is deleted again and again")
+
+
+async def release_cluster(cluster: Cluster) -> str:
+    """Take the mark of whichever hub away, so that another one may claim the cluster. Return that hub's id, empty where there was none. Raises
+    ClusterError.
+    """
+    lost: ClusterError | None = None
+    for _ in range(_MAX_TRIES):
+        live = await cluster.get(INSTALLATION)
+        if live is None or not (owner := claiming_hub(live)):
+            return ""
+        try:
+            await _write_mark(cluster, live, None)
+        except (StaleWrite, UnknownOutcome) as error:
+            lost = error
+        else:
+            return owner
+    raise lost or AssertionError("unreachable")
+
+
+async def _write_mark(cluster: Cluster, live: Object, hub_id: str | None) -> Object | None:
+    patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": {HUB_FIELD: hub_id}}
+    return await cluster.merge(INSTALLATION, patch, manager=HUB_MANAGER)
+
+
+def _empty_config_map(key: ObjectKey, record: str) -> Object:
+    metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
+    return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
+
+
+def _name_of(live: Object) -> ClusterName:
+    return ClusterName(str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1))
+
+
+def _parse(live: Object) -> ClusterRecord:
+    data = live.get("data") or {}
+    return ClusterRecord(str(data.get("uid", "")), str(data.get("state", "")), parse_timestamp(data.get("since")))
